@@ -1,0 +1,229 @@
+"""The protocol of an attempt: how a task's steps become barriers, exactly once, whatever else is running.
+
+The rules, each of which the simulation breaks on purpose to see that it is needed:
+
+* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt is
+  created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher generation
+  than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
+* What the client was told about a commit proves nothing. After every write the log is read back: the round
+  counts if the log holds this seq with this attempt's name, and state is always taken from what was found.
+* A round that did not land is planned again from the new state, with a bound, then TargetContended.
+* Every commit between the last proven version and one's own is looked at before the next step.
+* A layout of lanes is closed, every lane of it, before another begins. The closing record of the first lane
+  decides how many lanes come next, so that two attempts with different ideas agree.
+* Commands take effect at the next barrier, whose record acknowledges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.control import obey
+from airflow_backfill.core.effect import Effect, Look, Looked, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.phase import after as phase_after
+from airflow_backfill.core.reading import catch_up, load
+from airflow_backfill.core.record import Pending, Record
+from airflow_backfill.core.source import SourceView, check_source
+from airflow_backfill.core.state import BuildState, opened
+from airflow_backfill.core.step import Certify, Done, Move, Observed, Step, Wait
+from airflow_backfill.core.task import CancelTask, ResumeTask, Task
+from airflow_backfill.core.totals import Totals
+
+CONTENTION_LIMIT = 12
+"""How often in a row a barrier may fail to land."""
+BACK_OFF = 250
+"""Milliseconds before the first repetition of a round; doubled each time."""
+POLL = 5_000
+"""Milliseconds between looks at the commands while an attempt is paused."""
+HEARTBEAT = 60_000
+"""Milliseconds after which a waiting attempt renews its record."""
+
+Protocol = Generator[Effect, Any, BuildState]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a task: its place among all attempts of the build, and a name that no other attempt has."""
+
+    generation: int
+    name: str
+
+
+def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
+    """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
+    state = yield from load(build)
+    misses = 0
+    while misses < CONTENTION_LIMIT:
+        if task.done(state):
+            return state
+        task.check(state)
+        seen = yield from _observe(state, task)
+        if _owns(state, task, me):
+            lane, step = task.lane, _held_back(task.step(state, seen), state, task.lane, seen)
+        else:
+            state = opened(state) if state.closed else state
+            lane, step = _entry(state, task, me)
+        match step:
+            case Done():
+                return state
+            case Wait(until, why):
+                yield Pause(until, why)
+                state = yield from catch_up(state)
+                continue
+            case Certify(epoch):
+                certificate = yield Prove(epoch, state.proven)
+                step = Move(Event.CERTIFY, changes={"certificate": certificate})
+        state, landed = yield from _commit(state, lane, me, step, seen)
+        misses = 0 if landed else misses + 1
+        if misses:
+            yield Pause(seen.now + (BACK_OFF << misses), "another commit came first")
+            state = yield from catch_up(state)
+    raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
+
+
+def _owns(state: BuildState, task: Task, me: Attempt) -> bool:
+    """Whether the newest barrier of the task's lane, in a layout that fits the task, is this attempt's."""
+    if state.layout.lanes != task.lanes:
+        return False
+    barrier = state.lanes[task.lane]
+    return barrier is not None and barrier.record.attempt == me.name and not barrier.record.closed
+
+
+def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
+    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then claim."""
+    first = state.lanes[0]
+    decided = first.record.next_lanes if first is not None else None
+    coming = decided or state.layout.lanes
+    rival = max((b.record.generation for b in state.known if b.record.attempt != me.name), default=0)
+    if coming != task.lanes and me.generation <= rival:
+        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {task.lanes}", attempt=me.name)
+    if decided is None and coming == task.lanes:
+        _check_not_fenced(state, task.lane, me)
+        return task.lane, Move(Event.CLAIM)
+    lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
+    _check_not_fenced(state, lane, me)
+    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes})
+
+
+def _commit(
+    state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed
+) -> Generator[Effect, Any, tuple[BuildState, bool]]:
+    """Write a barrier, read the log back: the state then, and whether the barrier is in it."""
+    record = _record(state, lane, me, move, seen)
+    written: Written = yield Write(record, move.work)
+    state = yield from catch_up(state)
+    entering = move.event in (Event.CLAIM, Event.CLOSE)
+    if state.layout == record.layout:
+        barrier = state.lanes[lane]
+        if barrier is not None and (barrier.record.attempt, barrier.record.seq) == (me.name, record.seq):
+            return state, True
+        if not (entering and barrier is not None and barrier.record.closed):
+            _check_not_fenced(state, lane, me)
+    elif not entering:
+        raise Fenced("the layout of lanes was closed by a newer attempt", attempt=me.name)
+    if written.error is not None:
+        raise written.error
+    return state, False
+
+
+def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
+    """Raise Fenced if a newer attempt has the lane, or closed it."""
+    barrier = state.lanes[lane]
+    if barrier is None or barrier.record.attempt == me.name:
+        return
+    if barrier.record.closed or barrier.record.generation >= me.generation:
+        raise Fenced(
+            f"attempt {barrier.record.attempt} of generation {barrier.record.generation} has taken over",
+            attempt=me.name,
+            by=barrier.record.attempt,
+            version=barrier.version,
+        )
+
+
+def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed) -> Record:
+    """The record of the lane's next barrier."""
+    last = state.lanes[lane]
+    fields: dict[str, Any] = {
+        "control": seen.control,
+        "bound": state.bound,
+        "handoff": state.handoff,
+        "certificate": state.certificate,
+        **move.changes,
+    }
+    return Record(
+        build=state.plan.build,
+        plan=state.plan.fingerprint,
+        layout=state.layout,
+        lane=lane,
+        seq=state.seq(lane) + 1,
+        generation=me.generation,
+        attempt=me.name,
+        prev=state.proven,
+        tails=tuple(b.version if b is not None else -1 for b in state.lanes),
+        event=move.event,
+        phase=phase_after(state.phase, move.event),
+        positions=move.positions if move.positions is not None else state.positions,
+        base=state.base,
+        totals=last.totals if last is not None else Totals(),
+        work=move.does,
+        due=_next_due(_due(state, lane, seen), seen, move.rows),
+        epochs=move.epochs,
+        pending=_pending(state, seen),
+        **fields,
+    )
+
+
+def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
+    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with the source."""
+    looked: Looked = yield Look(files=task.reads_files)
+    control = obey(state.control, looked.commands)
+    if isinstance(task, (CancelTask, ResumeTask)):
+        pass
+    elif control.cancelled or state.phase is Phase.CANCELLED:
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    source = SourceView(state.plan.source.table_id, state.reached, 0, state.reached, ())
+    if task.reads_source:
+        source = yield Watch(state.reached)
+        check_source(state.plan, source, state.reached)
+    return Observed(looked.now, source, control, looked.files)
+
+
+def _pending(state: BuildState, seen: Observed) -> Pending:
+    return Pending(
+        seen.source.head, len(seen.source.epochs), sum(e.rows for e in seen.source.epochs), seen.now
+    )
+
+
+def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
+    """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping.
+
+    Who waits acknowledges new commands, and renews its record now and then, so that it can be seen to live.
+    """
+    wait = step if isinstance(step, Wait) else None
+    if isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS):
+        due = _due(state, lane, seen)
+        if seen.control.stopped:
+            wait = Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
+        elif seen.now < due:
+            wait = Wait(min(due, seen.now + POLL), "throttled")
+    last = state.lanes[lane]
+    if wait is None or last is None or last.record.pending is None:
+        return wait or step
+    news = seen.control.number > last.record.control.number
+    return Move(Event.MARK) if news or seen.now - last.record.pending.at >= HEARTBEAT else wait
+
+
+def _due(state: BuildState, lane: int, seen: Observed) -> int:
+    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in force."""
+    last = state.lanes[lane]
+    return last.record.due if last is not None and last.record.control.rate == seen.control.rate else 0
+
+
+def _next_due(due: int, seen: Observed, rows: int) -> int:
+    """The earliest start of the unit after this one; idle time earns no credit."""
+    rate = seen.control.rate
+    return max(due, seen.now) + rows * 1000 // rate if rate and rows else due

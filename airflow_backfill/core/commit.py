@@ -1,0 +1,68 @@
+"""A commit of a Delta log, as far as decisions need it.
+
+Counts and sizes, never file lists: a commit of a million files must cost no more memory than one of three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """Sum over one kind of file action. ``rows`` is None as soon as one file carries no count."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+    deleted_rows: int = 0
+    """Rows that the deletion vectors of these files hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMetadata:
+    """The metaData action: what makes a table the same table, and its rows the same shape."""
+
+    table_id: str
+    schema_json: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """The protocol action. Feature names are those of the Delta protocol."""
+
+    reader_version: int
+    writer_version: int
+    reader_features: frozenset[str] = frozenset()
+    writer_features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit file. Times are milliseconds since 1970 and serve display and retention only."""
+
+    version: int
+    timestamp: int = 0
+    operation: str = ""
+    added: FileTotals = FileTotals()
+    removed: FileTotals = FileTotals()
+    changed: FileTotals = FileTotals()
+    """Change data files (``cdc`` actions)."""
+    data_change: bool = False
+    """True if any file action changes rows; OPTIMIZE and property changes do not."""
+    rewrites: bool = False
+    """True if files were added or removed without changing rows (OPTIMIZE, REORG)."""
+    txns: Mapping[str, int] = field(default_factory=dict)
+    user_metadata: str | None = None
+    metadata: TableMetadata | None = None
+    protocol: Protocol | None = None
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """The numeric operation metrics of commitInfo, e.g. ``numOutputRows``."""
+
+    @property
+    def append_only(self) -> bool:
+        """Whether the commit does nothing to rows but add them."""
+        return self.data_change and self.removed.files == 0 and self.changed.files == 0

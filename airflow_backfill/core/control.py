@@ -1,0 +1,112 @@
+"""Commands of the people who operate a build, and what they add up to.
+
+Commands are numbered documents beside the target. They take effect at the next barrier, whose record
+acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot, and
+are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of 0 lets
+one chunk through in every interval).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+
+
+class Verb(str, Enum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    THROTTLE = "throttle"
+    HOLD = "hold"
+    RELEASE = "release"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. ``rate`` (rows per second, None = unlimited) belongs to throttle, ``drop`` to cancel."""
+
+    verb: Verb
+    rate: int | None = None
+    drop: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and (self.verb is not Verb.THROTTLE or self.rate < 0):
+            raise InvalidSpec(f"not a rate for {self.verb.value}: {self.rate}", field="rate", value=self.rate)
+        if self.drop and self.verb is not Verb.CANCEL:
+            raise InvalidSpec(f"{self.verb.value} cannot drop anything", field="drop")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"verb": self.verb.value, "rate": self.rate, "drop": self.drop}
+
+    @staticmethod
+    def from_json(value: Any) -> Command:
+        match value:
+            case {"verb": str(verb), "rate": (int() | None) as rate, "drop": bool(drop)}:
+                try:
+                    return Command(Verb(verb), rate, drop)
+                except ValueError:
+                    pass
+        raise RecordInvalid(f"not a command: {value!r}", value=repr(value)[:200])
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What is in force. ``number`` is the last command that it includes."""
+
+    number: int = 0
+    paused: bool = False
+    rate: int | None = None
+    held: bool = False
+    cancelled: bool = False
+    drop: bool = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no new unit of the snapshot may start."""
+        return self.paused or self.rate == 0
+
+    def to_json(self) -> dict[str, Any]:
+        empty = Control()
+        return {name: getattr(self, name) for name in _NAMES if getattr(self, name) != getattr(empty, name)}
+
+    @staticmethod
+    def from_json(value: Any) -> Control:
+        if not isinstance(value, dict) or not set(value) <= set(_NAMES):
+            raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
+        for name, part in value.items():
+            wanted = int if name in ("number", "rate") else bool
+            if type(part) is not wanted:
+                raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
+        return Control(**value)
+
+
+_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop")
+
+
+def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
+    """``control`` with the later ones of the numbered ``commands`` in force."""
+    for number, command in commands:
+        if number <= control.number:
+            continue
+        control = replace(control, number=number, **_effect(command))
+    return control
+
+
+def _effect(command: Command) -> dict[str, Any]:
+    match command.verb:
+        case Verb.PAUSE:
+            return {"paused": True}
+        case Verb.RESUME:
+            return {"paused": False}
+        case Verb.THROTTLE:
+            return {"rate": command.rate}
+        case Verb.HOLD:
+            return {"held": True}
+        case Verb.RELEASE:
+            return {"held": False}
+        case Verb.CANCEL:
+            return {"cancelled": True, "drop": command.drop}

@@ -1,0 +1,144 @@
+"""What an attempt asks of the world: the only ways in which core touches anything.
+
+An attempt is a generator that yields effects and is sent their answers. Spark's shell answers them with a real
+target; the simulation with a model, in which every yield is a place to crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_backfill.core.control import Command
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Answer: the newest version of the target's log (int)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommit:
+    """Answer: the target's Commit of this version. Raises HistoryLost if the log no longer holds it."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """Answer: the Plan of a build, or None if there is none."""
+
+    build: str
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """Commit the plan as the record of seq 1 of its lane. Answer: Written, which proves nothing."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """Copy the plan that won beside the target, where ReadPlan finds it. Answer: None."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Answer: Looked."""
+
+    files: bool
+    """Whether the pinned snapshot's files are needed, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSize:
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    now: int
+    """Milliseconds since 1970."""
+    commands: Sequence[tuple[int, Command]]
+    """All numbered commands of the build."""
+    files: Sequence[FileSize] = ()
+    """The pinned snapshot's files in the plan's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Answer: a SourceView of the commits after this epoch."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A barrier without rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFiles:
+    """Append these files of the pinned snapshot: half-open runs of indices into the plan's order."""
+
+    runs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyEpochs:
+    """Apply the changes of ``epochs``; of the key bucket ``bucket`` of ``of`` only, if the epoch is split."""
+
+    epochs: EpochRange
+    bucket: int = 0
+    of: int = 1
+
+
+Work = Nothing | AppendFiles | ApplyEpochs
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Commit ``record`` together with ``work``, in one commit. Answer: Written, which proves nothing."""
+
+    record: Record
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the client was told. Only reading the log back says what happened."""
+
+    conflict: str | None = None
+    """The kind of conflict that the store reported."""
+    error: BackfillError | None = None
+    """Any other failure, raised if the read-back finds that nothing landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prove:
+    """Compare the target's version with the transformed source at an epoch. Answer: a Certificate.
+
+    Raises VerificationFailed if they differ; an error of the comparison is raised as it is, never a pass.
+    """
+
+    epoch: int
+    target_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait until a time (milliseconds since 1970), or shorter. Answer: None."""
+
+    until: int
+    why: str
+
+
+Effect = Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Write | Prove | Pause

@@ -1,0 +1,219 @@
+"""The coded errors of a table backfill.
+
+One class per code. An error carries its data, so that a message, a JSON outcome and an Airflow decision are
+made from the same facts. ``retry`` says whether trying the same thing again can help; the Airflow side maps it
+to "fail" or "retry" in one place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class BackfillError(Exception):
+    """Base of all coded errors: ``code`` is stable, ``data`` is JSON, ``retry`` says if a retry can help."""
+
+    code: ClassVar[str] = "INTERNAL"
+    retry: ClassVar[bool] = False
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as an outcome stores it."""
+        return {"code": self.code, "message": self.message, "retry": self.retry, "data": self.data}
+
+
+class InvalidSpec(BackfillError):
+    """The request itself is wrong: an option is unknown, missing, out of range or not rendered."""
+
+    code = "SPEC_INVALID"
+
+
+class UnsafeOption(BackfillError):
+    """An option that would trade rows for silence (``ignoreMissingFiles`` and its kind) is on."""
+
+    code = "UNSAFE_OPTION"
+
+
+class UnsafeCommitStore(BackfillError):
+    """The target's store cannot keep two writers from winning the same version."""
+
+    code = "UNSAFE_COMMIT_STORE"
+
+
+class InvalidExpression(BackfillError):
+    """``select`` or ``where`` does not parse, is not deterministic, or uses what is not allowed."""
+
+    code = "EXPRESSION_INVALID"
+
+
+class SourceNotDelta(BackfillError):
+    """There is no Delta table at the source."""
+
+    code = "SOURCE_NOT_DELTA"
+
+
+class UnsupportedTable(BackfillError):
+    """The table's protocol has a feature this package does not know, or its kind is not supported."""
+
+    code = "TABLE_UNSUPPORTED"
+
+
+class FeedOff(BackfillError):
+    """The change data feed is off, or was off in a part of the range that is needed."""
+
+    code = "SOURCE_FEED_OFF"
+
+
+class KeyInvalid(BackfillError):
+    """A key column is missing, of a type without a usable order, or lost by the transform."""
+
+    code = "KEY_INVALID"
+
+
+class KeyNull(BackfillError):
+    """Rows without a key: count and sample."""
+
+    code = "KEY_NULL"
+
+
+class DuplicateKey(BackfillError):
+    """Two rows of one key at the same epoch: count and sample."""
+
+    code = "KEY_DUPLICATE"
+
+
+class HistoryLost(BackfillError):
+    """Source history that the build still needs is gone: names the version or the file."""
+
+    code = "HISTORY_LOST"
+
+
+class SourceReplaced(BackfillError):
+    """The source is another table now: dropped and created again, or its history went backwards."""
+
+    code = "SOURCE_REPLACED"
+
+
+class SchemaChanged(BackfillError):
+    """The source's schema changed in a way the policy does not allow: names epoch and column."""
+
+    code = "SCHEMA_CHANGED"
+
+
+class ChangesIncomplete(BackfillError):
+    """The rows read for an epoch do not agree with what its commit says: nothing was applied."""
+
+    code = "CHANGES_INCOMPLETE"
+
+
+class Discontinuous(BackfillError):
+    """The next epoch is not the last applied one plus one: names both."""
+
+    code = "EPOCH_DISCONTINUOUS"
+
+
+class TargetExists(BackfillError):
+    """The target exists and is not ours, or is owned by another build."""
+
+    code = "TARGET_EXISTS"
+
+
+class SpecChanged(BackfillError):
+    """A build of this name exists with another spec: the difference is in ``data``."""
+
+    code = "SPEC_CHANGED"
+
+
+class TargetDiverged(BackfillError):
+    """Somebody else changed the target's data, or restored, replaced or cloned it."""
+
+    code = "TARGET_DIVERGED"
+
+
+class TargetContended(BackfillError):
+    """Foreign commits kept winning against the same round, beyond the bound."""
+
+    code = "TARGET_CONTENDED"
+    retry = True
+
+
+class TargetBusy(BackfillError):
+    """Another writer holds the target's lock."""
+
+    code = "TARGET_BUSY"
+    retry = True
+
+
+class RecordInvalid(BackfillError):
+    """A stored record or plan does not say what a record must say."""
+
+    code = "RECORD_INVALID"
+
+
+class NotPlanned(BackfillError):
+    """The target holds no plan of a build."""
+
+    code = "NOT_PLANNED"
+
+
+class Fenced(BackfillError):
+    """A newer attempt has taken over: this one has to end, and wrote nothing since."""
+
+    code = "FENCED"
+
+
+class PositionRegressed(BackfillError):
+    """A position that is not a legal successor of the committed one: a bug, or an edited record."""
+
+    code = "POSITION_REGRESSED"
+
+
+class NotConverging(BackfillError):
+    """The log grows faster than it is applied: the numbers are in ``data``."""
+
+    code = "NOT_CONVERGING"
+
+
+class GateTimeout(BackfillError):
+    """The gate did not open in time; says what it waited for."""
+
+    code = "GATE_TIMEOUT"
+
+
+class VerificationFailed(BackfillError):
+    """The target is not equal to the transformed source at the epoch: keys are in ``data``."""
+
+    code = "VERIFICATION_FAILED"
+
+
+class NotAllowedNow(BackfillError):
+    """The request is known, but not legal in the phase the build is in."""
+
+    code = "NOT_ALLOWED_NOW"
+
+
+class Cancelled(BackfillError):
+    """The build was cancelled by a command."""
+
+    code = "CANCELLED"
+
+
+class SourceUnavailable(BackfillError):
+    """The store of the source did not answer."""
+
+    code = "SOURCE_UNAVAILABLE"
+    retry = True
+
+
+class ApplicationFailed(BackfillError):
+    """The Spark application ended without an outcome."""
+
+    code = "APPLICATION_FAILED"
+    retry = True

@@ -1,0 +1,85 @@
+"""The next round of the log: which epochs it holds, or which part of one.
+
+Epochs are taken in order, without a hole, as many as fit the round: they are applied together as the last
+change per key (a group, in the seeds). An epoch that alone exceeds a round is applied in key buckets, whose
+number is fixed by the first of these rounds; only the last one claims the epoch.
+"""
+
+from __future__ import annotations
+
+from airflow_backfill.core.effect import ApplyEpochs, Nothing, Work
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.errors import Discontinuous
+from airflow_backfill.core.lag import Bound
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.position import Consumed, InEpoch, Position
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.source import Epoch
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.step import Move, Observed
+from airflow_backfill.core.totals import Totals
+
+
+def between_epochs(state: BuildState) -> bool:
+    """Whether no epoch is applied in part: only then may the hand-off be pinned."""
+    return isinstance(state.positions[0], Consumed)
+
+
+def next_epochs(
+    state: BuildState, seen: Observed, size: RoundSize, *, upto: int | None = None, bound: Bound | None = None
+) -> Move | None:
+    """The next round of what is pending (through ``upto``, if named), or None if nothing is."""
+    applied = state.applied
+    assert applied is not None
+    pending = seen.source.pending(applied)
+    if upto is not None:
+        pending = pending[: max(upto - applied, 0)]
+    if not pending:
+        return None
+    first = pending[0]
+    if first.number != applied + 1:
+        raise Discontinuous(
+            f"the next epoch of the source is {first.number}, the last applied one {applied}",
+            applied=applied,
+            found=first.number,
+        )
+    if first.stop is not None:
+        raise first.stop
+    begun = state.positions[0]
+    if isinstance(begun, InEpoch):
+        return _part(state, first, begun.done, begun.of, bound)
+    parts = -(-first.rows // size.rows)
+    if parts > 1:
+        return _part(state, first, 0, parts, bound)
+    count, rows, read = 0, 0, 0
+    for epoch in pending:
+        full = rows + epoch.rows > size.rows or read + epoch.bytes > size.bytes
+        if epoch.stop is not None or (count and full):
+            break
+        count, rows, read = count + 1, rows + epoch.rows, read + epoch.bytes
+    epochs = EpochRange(first.number, first.number + count)
+    quiet = all(e.bytes == 0 and e.rows == 0 for e in pending[:count])
+    work: Work = Nothing() if quiet else ApplyEpochs(epochs)
+    return _move(state, epochs, work, Consumed(epochs.last), rows, bound)
+
+
+def _part(state: BuildState, epoch: Epoch, done: int, of: int, bound: Bound | None) -> Move:
+    reached: Position = Consumed(epoch.number) if done + 1 == of else InEpoch(epoch.number, done + 1, of)
+    epochs = EpochRange(epoch.number, epoch.number + 1)
+    return _move(state, epochs, ApplyEpochs(epochs, done, of), reached, -(-epoch.rows // of), bound)
+
+
+def _move(
+    state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int, bound: Bound | None
+) -> Move:
+    count = len(epochs) if isinstance(reached, Consumed) else 0
+    live = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
+    return Move(
+        Event.EPOCHS,
+        work=work,
+        positions=(reached,) * len(state.positions),
+        does=Totals(upstream_epochs=count) if live else Totals(log_epochs=count),
+        rows=rows,
+        epochs=epochs,
+        changes={} if bound is None else {"bound": bound},
+    )

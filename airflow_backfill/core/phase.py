@@ -1,0 +1,109 @@
+"""Phases, events, and the table of legal transitions.
+
+Two rules. Everything that says which event may happen in which phase stands in TRANSITIONS; the README's
+diagram is generated from it. An event that the table does not name raises, and nothing changes.
+
+An event is the reason for a barrier and stands in its record. A build begins in SNAPSHOT with its plan
+record; RESUME brings a cancelled build back there, where a split that is Consumed stays Consumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from airflow_backfill.core.errors import NotAllowedNow
+
+
+class Phase(str, Enum):
+    SNAPSHOT = "snapshot"
+    CONSUME_LOG = "consume_log"
+    CATCH_UP = "catch_up"
+    FINISHED = "finished"
+    UPSTREAM = "upstream"
+    CANCELLED = "cancelled"
+
+
+class Event(str, Enum):
+    CLAIM = "claim"
+    """A newer attempt takes over a lane."""
+    FILES = "files"
+    """Files of the snapshot were appended."""
+    SEAL = "seal"
+    """All splits are Consumed: the target stands at the snapshot's epoch."""
+    EPOCHS = "epochs"
+    """Changes of one or more epochs were applied."""
+    PIN = "pin"
+    """The hand-off epoch is fixed."""
+    CERTIFY = "certify"
+    """The target was proven equal to the transformed source at the hand-off epoch."""
+    FINISH = "finish"
+    """The hand-off is committed."""
+    MARK = "mark"
+    """Nothing moved: a command is acknowledged, or the record is renewed before the log ages out."""
+    CLOSE = "close"
+    """A lane ends, so that another layout of lanes can begin."""
+    CANCEL = "cancel"
+    """The build ends on request."""
+    RESUME = "resume"
+    """A cancelled build goes on."""
+
+
+def _table(rows: Mapping[Phase, Mapping[Event, Phase]]) -> Mapping[Phase, Mapping[Event, Phase]]:
+    return MappingProxyType({phase: MappingProxyType(dict(events)) for phase, events in rows.items()})
+
+
+TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
+    {
+        Phase.SNAPSHOT: {
+            Event.CLAIM: Phase.SNAPSHOT,
+            Event.FILES: Phase.SNAPSHOT,
+            Event.MARK: Phase.SNAPSHOT,
+            Event.CLOSE: Phase.SNAPSHOT,
+            Event.SEAL: Phase.CONSUME_LOG,
+            Event.CANCEL: Phase.CANCELLED,
+        },
+        Phase.CONSUME_LOG: {
+            Event.CLAIM: Phase.CONSUME_LOG,
+            Event.EPOCHS: Phase.CONSUME_LOG,
+            Event.MARK: Phase.CONSUME_LOG,
+            Event.PIN: Phase.CATCH_UP,
+            Event.CANCEL: Phase.CANCELLED,
+        },
+        Phase.CATCH_UP: {
+            Event.CLAIM: Phase.CATCH_UP,
+            Event.EPOCHS: Phase.CATCH_UP,
+            Event.MARK: Phase.CATCH_UP,
+            Event.CERTIFY: Phase.CATCH_UP,
+            Event.FINISH: Phase.FINISHED,
+            Event.CANCEL: Phase.CANCELLED,
+        },
+        Phase.FINISHED: {
+            Event.CLAIM: Phase.FINISHED,
+            Event.MARK: Phase.FINISHED,
+            Event.EPOCHS: Phase.UPSTREAM,
+        },
+        Phase.UPSTREAM: {
+            Event.CLAIM: Phase.UPSTREAM,
+            Event.EPOCHS: Phase.UPSTREAM,
+            Event.MARK: Phase.UPSTREAM,
+        },
+        Phase.CANCELLED: {
+            Event.CLAIM: Phase.CANCELLED,
+            Event.RESUME: Phase.SNAPSHOT,
+        },
+    }
+)
+
+
+def after(phase: Phase, event: Event) -> Phase:
+    """The phase that ``event`` leads to; NotAllowedNow if the table has no such transition."""
+    try:
+        return TRANSITIONS[phase][event]
+    except KeyError:
+        raise NotAllowedNow(
+            f"{event.value} is not possible while the build is in {phase.value}",
+            phase=phase.value,
+            event=event.value,
+        ) from None

@@ -1,0 +1,173 @@
+"""The plan: everything that is decided once and holds for the whole build.
+
+It lives in the record of seq 1 of ``<build>/plan`` in the target's log, so exactly one of any number of racing
+planners wins, and the others adopt it. Every later record names its fingerprint. Retries read the pinned epoch
+from here and never resolve "latest" again (seed 000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.document import encode, fingerprint
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.spec import BackfillSpec
+
+FORMAT = 1
+LANE = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """The source as it was planned: identity, the pinned epoch, the shape of its rows."""
+
+    table_id: str
+    epoch: int
+    schema_json: str
+    partition_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """The pinned snapshot's data files, sorted by path, cut into splits.
+
+    Split i is the files ``borders[i] <= n < borders[i + 1]``; a snapshot without files is one empty split. ``digest`` is the fingerprint of paths and sizes:
+    an attempt that lists the files again must get it again.
+    """
+
+    borders: tuple[int, ...]
+    bytes: int
+    rows: int | None
+    digest: str
+
+    @property
+    def files(self) -> int:
+        return self.borders[-1]
+
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+    def size(self, split: int) -> int:
+        """The number of files of a split."""
+        return self.borders[split + 1] - self.borders[split]
+
+    @staticmethod
+    def cut(sizes: Sequence[int], splits: int) -> tuple[int, ...]:
+        """Borders of at most ``splits`` runs of files, of about equal bytes; no run is empty unless all are."""
+        total, done, borders = sum(sizes), 0, [0]
+        for n, size in enumerate(sizes):
+            done += size
+            wanted = len(borders) * total / splits
+            if done >= wanted and n + 1 < len(sizes) and len(borders) < splits:
+                borders.append(n + 1)
+        borders.append(len(sizes))
+        return tuple(borders)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    build: str
+    spec: BackfillSpec
+    target_id: str
+    target_schema_json: str
+    target_version: int
+    """The newest version of the target that the planner proved to hold no row of anybody."""
+    source: SourceFacts
+    splits: SplitPlan
+    lanes: int
+    settings: Mapping[str, str]
+    """Session settings that change what an expression means: every session sets them."""
+    made: tuple[str, ...] = ()
+    """What the plan created, and cancel may drop."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "airflow_backfill_plan": FORMAT,
+            "build": self.build,
+            "spec": self.spec.to_json(),
+            "target": {
+                "id": self.target_id,
+                "schema": self.target_schema_json,
+                "version": self.target_version,
+            },
+            "source": {
+                "id": self.source.table_id,
+                "epoch": self.source.epoch,
+                "schema": self.source.schema_json,
+                "partitions": list(self.source.partition_columns),
+            },
+            "splits": {
+                "borders": list(self.splits.borders),
+                "bytes": self.splits.bytes,
+                "rows": self.splits.rows,
+                "digest": self.splits.digest,
+            },
+            "lanes": self.lanes,
+            "settings": dict(self.settings),
+            "made": list(self.made),
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> Plan:
+        if not isinstance(value, dict) or "airflow_backfill_plan" not in value:
+            raise RecordInvalid("not a plan", value=repr(value)[:200])
+        if value["airflow_backfill_plan"] != FORMAT:
+            raise RecordInvalid(
+                f"the plan has format {value['airflow_backfill_plan']}, this version knows {FORMAT}",
+                format=value["airflow_backfill_plan"],
+            )
+        try:
+            source, target, splits = value["source"], value["target"], value["splits"]
+            plan = Plan(
+                build=value["build"],
+                spec=BackfillSpec.parse(value["spec"]),
+                target_id=target["id"],
+                target_schema_json=target["schema"],
+                target_version=target["version"],
+                source=SourceFacts(
+                    source["id"], source["epoch"], source["schema"], tuple(source["partitions"])
+                ),
+                splits=SplitPlan(tuple(splits["borders"]), splits["bytes"], splits["rows"], splits["digest"]),
+                lanes=value["lanes"],
+                settings=dict(value["settings"]),
+                made=tuple(value["made"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordInvalid(f"the plan is damaged: {error!r}") from None
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        borders = self.splits.borders
+        sound = (
+            isinstance(self.build, str)
+            and type(self.source.epoch) is int
+            and self.source.epoch >= 0
+            and type(self.lanes) is int
+            and self.lanes >= 1
+            and borders[:1] == (0,)
+            and all(type(b) is int for b in borders)
+            and (borders == (0, 0) or all(a < b for a, b in zip(borders, borders[1:], strict=False)))
+            and len(borders) >= 2
+        )
+        if not sound:
+            raise RecordInvalid("the plan is damaged: build, epoch, lanes or borders make no sense")
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.to_json())
+
+    def encode(self) -> str:
+        return encode(self.to_json())
+
+
+def app_id(build: str) -> str:
+    """The transaction id of the plan record."""
+    return f"{build}/{LANE}"
+
+
+def build_id(target_id: str, name: str) -> str:
+    """The build's id: the same for every retry, clear and DAG run that meets the same target and name."""
+    return fingerprint([target_id, name])

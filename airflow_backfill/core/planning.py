@@ -1,0 +1,67 @@
+"""How a plan comes to be the one plan of a build.
+
+Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly one
+lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.effect import Effect, Head, Pause, ReadCommit, StorePlan, WritePlan, Written
+from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
+from airflow_backfill.core.plan import Plan, app_id
+from airflow_backfill.core.reading import check_commit
+from airflow_backfill.core.spec import BackfillSpec, difference
+
+TRIES = 5
+
+
+def settle(draft: Plan, now: int) -> Generator[Effect, Any, Plan]:
+    """The plan that holds for the build: ``draft`` if it wins, else the one that did.
+
+    Raises SpecChanged if that one was made from another spec, TargetDiverged if somebody wrote to the target
+    since the draft was made.
+    """
+    for tries in range(TRIES):
+        written: Written = yield WritePlan(draft)
+        head: int = yield Head()
+        for version in range(draft.target_version + 1, head + 1):
+            commit: Commit = yield ReadCommit(version)
+            plan = plan_in(commit, draft.build)
+            if plan is not None:
+                check_same(plan.spec, draft.spec)
+                yield StorePlan(plan)
+                return plan
+            check_commit(draft, commit)
+        if written.error is not None:
+            raise written.error
+        yield Pause(now + (250 << tries), "another commit came first")
+    raise TargetContended(f"the plan record was not to be had in {TRIES} tries")
+
+
+def plan_in(commit: Commit, build: str) -> Plan | None:
+    """The plan that this commit holds for ``build``, if it is the plan's commit."""
+    if commit.txns.get(app_id(build)) != 1:
+        return None
+    try:
+        document = json.loads(commit.user_metadata or "")
+    except ValueError:
+        raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
+    plan = Plan.from_json(document)
+    if plan.build != build:
+        raise RecordInvalid(
+            f"version {commit.version} holds the plan of build {plan.build}", found=plan.build
+        )
+    return plan
+
+
+def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
+    """Raise SpecChanged with the difference unless both ask for the same data."""
+    changed = difference(planned, asked)
+    if changed:
+        shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())
+        raise SpecChanged(f"the build was planned with another spec: {shown}", difference=changed)

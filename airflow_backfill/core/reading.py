@@ -1,0 +1,150 @@
+"""Reading a build's state from the target's log, without ever opening the table.
+
+``load`` reads commits from the newest backwards until the last barrier of every lane is found; ``catch_up``
+reads what came since. Both look at every commit that no barrier has proven yet, and raise TargetDiverged for
+any that changes rows and is not ours: a barrier that lands on top of a RESTORE must not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.effect import Effect, Head, ReadCommit, ReadPlan
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.plan import app_id as plan_app_id
+from airflow_backfill.core.record import Record, barrier_record
+from airflow_backfill.core.source import schema_change
+from airflow_backfill.core.state import Barrier, BuildState, apply
+
+_REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
+
+
+def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
+    """The state of the target's build (of ``build``, if one is named); NotPlanned if there is none."""
+    head: int = yield Head()
+    walked: list[Commit] = []
+    newest: Barrier | None = None
+    version = head
+    while newest is None:
+        commit = yield from _read(version)
+        if commit is None:
+            raise NotPlanned("no barrier of a table backfill is in the target's log")
+        record = barrier_record(commit)
+        if record is not None:
+            newest = Barrier.of(commit, record)
+        elif (planned := _planned_build(commit)) is not None:
+            return (yield from _just_planned(planned, build, walked, head))
+        walked.append(commit)
+        version -= 1
+    plan = yield from _plan(newest.record.build, build)
+    lanes = yield from _lanes(newest, walked, version)
+    state = BuildState.resumed(plan, lanes, head)
+    for commit in reversed(walked):
+        check_commit(plan, commit)
+    return state
+
+
+def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
+    """``state`` with everything that was committed since; stops at the first foreign change."""
+    head: int = yield Head()
+    for version in range(state.proven + 1, head + 1):
+        commit = yield ReadCommit(version)
+        check_commit(state.plan, commit)
+        record = barrier_record(commit)
+        if record is not None:
+            state = apply(state, Barrier.of(commit, record))
+        state = replace(state, proven=version)
+    return state
+
+
+def check_commit(plan: Plan, commit: Commit) -> None:
+    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
+    if commit.operation.upper().startswith(_REPLACING):
+        raise _diverged(commit, f"a {commit.operation} by somebody else")
+    if commit.metadata is not None:
+        if commit.metadata.table_id != plan.target_id:
+            raise _diverged(commit, "another table took the target's place")
+        changed = schema_change(
+            plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False
+        )
+        if changed is not None:
+            raise _diverged(commit, changed.message)
+    record = barrier_record(commit)
+    ours = record is not None and record.build == plan.build
+    if commit.data_change and not ours:
+        raise _diverged(commit, f"a {commit.operation or 'commit'} by somebody else changed rows")
+
+
+def _diverged(commit: Commit, what: str) -> TargetDiverged:
+    return TargetDiverged(
+        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more",
+        version=commit.version,
+        operation=commit.operation,
+    )
+
+
+def _read(version: int) -> Generator[Effect, Any, Commit | None]:
+    if version < 0:
+        return None
+    try:
+        commit: Commit = yield ReadCommit(version)
+    except HistoryLost:
+        return None
+    return commit
+
+
+def _planned_build(commit: Commit) -> str | None:
+    for name in commit.txns:
+        build, _, lane = name.partition("/")
+        if name == plan_app_id(build) and lane:
+            return build
+    return None
+
+
+def _plan(build: str, wanted: str | None) -> Generator[Effect, Any, Plan]:
+    if wanted is not None and build != wanted:
+        raise NotPlanned(f"the target is of build {build}, not of {wanted}", found=build, wanted=wanted)
+    plan: Plan | None = yield ReadPlan(build)
+    if plan is None:
+        raise RecordInvalid(f"the plan of build {build} is nowhere to be found", build=build)
+    return plan
+
+
+def _just_planned(
+    build: str, wanted: str | None, walked: list[Commit], head: int
+) -> Generator[Effect, Any, BuildState]:
+    plan = yield from _plan(build, wanted)
+    for commit in reversed(walked):
+        check_commit(plan, commit)
+    return replace(BuildState.planned(plan), proven=head)
+
+
+def _lanes(
+    newest: Barrier, walked: list[Commit], below: int
+) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
+    """The last barrier of each lane: at or after ``newest.prev``, or where the newest record saw it."""
+    record = newest.record
+    last: list[Barrier | None] = [None] * record.layout.lanes
+    last[record.lane] = newest
+    for version in range(below, record.prev, -1):
+        commit = yield ReadCommit(version)
+        walked.append(commit)
+        found = barrier_record(commit)
+        if found is not None and found.layout == record.layout and last[found.lane] is None:
+            last[found.lane] = Barrier.of(commit, found)
+    for lane, version in enumerate(record.tails):
+        if last[lane] is None and version >= 0:
+            last[lane] = yield from _tail(record, lane, version)
+    return tuple(last)
+
+
+def _tail(record: Record, lane: int, version: int) -> Generator[Effect, Any, Barrier]:
+    commit: Commit = yield ReadCommit(version)
+    found = barrier_record(commit)
+    if found is None or found.layout != record.layout or found.lane != lane:
+        raise RecordInvalid(f"version {version} is not the barrier of lane {lane} that a later record names")
+    return Barrier.of(commit, found)

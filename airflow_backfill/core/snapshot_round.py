@@ -1,0 +1,66 @@
+"""The next round of a snapshot: which files of the pinned epoch a lane appends.
+
+Files are taken in the plan's order, split by split, and never twice: positions only grow. A file is the
+smallest unit, so a round holds at least one, and may exceed its size by less than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_backfill.core.effect import AppendFiles, FileSize, Nothing
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.phase import Event
+from airflow_backfill.core.position import AtFile, Consumed, Position
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.step import Move
+from airflow_backfill.core.totals import Totals
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSize:
+    """A round ends with the unit that reaches ``bytes`` or ``rows``, whichever is first."""
+
+    bytes: int
+    rows: int
+
+    def limited(self, rate: int | None) -> RoundSize:
+        """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five seconds."""
+        return self if not rate else RoundSize(self.bytes, min(self.rows, 5 * rate))
+
+    def __post_init__(self) -> None:
+        for name, value in (("round_bytes", self.bytes), ("round_rows", self.rows)):
+            if type(value) is not int or value < 1:
+                raise InvalidSpec(f"{name}: must be a whole number of at least 1 (got {value!r})", field=name)
+
+
+def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
+    """The lane's next round, or None if all its splits are Consumed."""
+    splits, epoch = state.plan.splits, state.plan.source.epoch
+    positions: list[Position] = list(state.positions)
+    runs: list[tuple[int, int]] = []
+    taken_bytes = taken_rows = 0
+    for split, position in enumerate(state.positions):
+        if not state.owns(lane, split) or not isinstance(position, AtFile):
+            continue
+        if taken_bytes >= size.bytes or taken_rows >= size.rows:
+            break
+        first, end = splits.borders[split] + position.files, splits.borders[split + 1]
+        stop = first
+        while stop < end and taken_bytes < size.bytes and taken_rows < size.rows:
+            taken_bytes += files[stop].bytes
+            taken_rows += files[stop].rows or 0
+            stop += 1
+        if stop > first:
+            runs.append((first, stop))
+        positions[split] = Consumed(epoch) if stop == end else AtFile(position.files + stop - first)
+    if tuple(positions) == state.positions:
+        return None
+    return Move(
+        Event.FILES,
+        work=AppendFiles(tuple(runs)) if runs else Nothing(),
+        positions=tuple(positions),
+        does=Totals(snapshot_files=sum(b - a for a, b in runs), snapshot_bytes=taken_bytes),
+        rows=taken_rows,
+    )

@@ -1,0 +1,159 @@
+"""What is seen of the source's log, and what in it stops a build.
+
+Epochs are watched, not read: a commit becomes a few numbers. A commit that changes the table in a way the plan
+does not allow carries its error along; the error is raised when work would reach that epoch, because an earlier
+epoch is still right. A source that was replaced stops everything at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.commit import Commit, TableMetadata
+from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, SchemaChanged, SourceReplaced
+from airflow_backfill.core.plan import Plan
+
+FEED = "delta.enableChangeDataFeed"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One committed version of the source, as rounds are planned by it."""
+
+    number: int
+    at: int
+    rows: int
+    """Changed rows, estimated from the log's counts (an upper bound where a count is missing: 0 is never a guess)."""
+    bytes: int
+    """What has to be read for its changes."""
+    stop: BackfillError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """The source as observed at one time. ``epochs`` are all commits after ``after``, in order, without a hole."""
+
+    table_id: str
+    head: int
+    earliest: int
+    """The oldest version whose commit can still be read."""
+    after: int
+    epochs: Sequence[Epoch]
+
+    def pending(self, applied: int) -> Sequence[Epoch]:
+        """The epochs later than ``applied``."""
+        return self.epochs[applied - self.after :]
+
+
+def check_source(plan: Plan, view: SourceView, applied: int) -> None:
+    """Raise if what comes after ``applied`` cannot be had from this source any more."""
+    if view.table_id != plan.source.table_id:
+        raise SourceReplaced(
+            f"the source is table {view.table_id} now, the plan is for table {plan.source.table_id}",
+            planned=plan.source.table_id,
+            found=view.table_id,
+        )
+    if view.head < applied:
+        raise SourceReplaced(
+            f"the source stands at {view.head}, but {applied} was already applied",
+            head=view.head,
+            applied=applied,
+        )
+    if view.head > applied and view.earliest > applied + 1:
+        raise HistoryLost(
+            f"epoch {applied + 1} is needed next, the source's log begins at {view.earliest}",
+            needed=applied + 1,
+            earliest=view.earliest,
+        )
+
+
+def epoch_of(plan: Plan, commit: Commit) -> Epoch:
+    """``commit`` of the source as an epoch, with the error that stops a build there, if one does."""
+    rows = _changed_rows(commit)
+    size = commit.changed.bytes if commit.changed.files else commit.added.bytes + commit.removed.bytes
+    return Epoch(
+        number=commit.version,
+        at=commit.timestamp,
+        rows=rows if commit.data_change else 0,
+        bytes=size if commit.data_change else 0,
+        stop=_stop(plan, commit.version, commit.metadata) if commit.metadata is not None else None,
+    )
+
+
+def _changed_rows(commit: Commit) -> int:
+    if commit.changed.files:
+        named = (
+            "numTargetRowsInserted",
+            "numTargetRowsUpdated",
+            "numTargetRowsDeleted",
+            "numUpdatedRows",
+            "numDeletedRows",
+        )
+        counted = sum(commit.metrics.get(name, 0) for name in named)
+        return counted or max(commit.changed.rows or 0, commit.changed.files)
+    added = commit.added.rows if commit.added.rows is not None else commit.metrics.get("numOutputRows", 0)
+    removed = commit.removed.rows or 0
+    hidden = commit.added.deleted_rows - commit.removed.deleted_rows
+    if commit.removed.files and commit.added.files and added == removed:
+        return max(hidden, 0)
+    return max(added, 0) + max(removed, 0)
+
+
+def _stop(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
+    if metadata.table_id != plan.source.table_id:
+        return SourceReplaced(
+            f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id
+        )
+    if metadata.configuration.get(FEED, "false").lower() != "true":
+        return FeedOff(f"epoch {version} switches the change data feed off", epoch=version)
+    if metadata.partition_columns != plan.source.partition_columns:
+        return SchemaChanged(f"epoch {version} changes the partitioning", epoch=version)
+    return schema_change(
+        plan.source.schema_json, metadata.schema_json, version, allow_new=plan.spec.new_columns == "ignore"
+    )
+
+
+def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> SchemaChanged | None:
+    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is none.
+
+    Names, types, nullability, order and physical names matter; comments, defaults and the high-water marks of
+    identity columns do not.
+    """
+    old, new = _columns(before), _columns(after)
+    for name, shape in old.items():
+        if name not in new:
+            return SchemaChanged(
+                f"epoch {version} drops or renames column {name!r}", epoch=version, column=name
+            )
+        if new[name] != shape:
+            return SchemaChanged(
+                f"epoch {version} changes column {name!r}",
+                epoch=version,
+                column=name,
+                before=json.dumps(shape)[:500],
+                after=json.dumps(new[name])[:500],
+            )
+    added = [name for name in new if name not in old]
+    if added and not allow_new:
+        return SchemaChanged(f"epoch {version} adds column {added[0]!r}", epoch=version, column=added[0])
+    return None
+
+
+_MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
+
+
+def _columns(schema_json: str) -> dict[str, Any]:
+    return {field["name"]: _shape(field) for field in json.loads(schema_json)["fields"]}
+
+
+def _shape(part: Any) -> Any:
+    if isinstance(part, dict):
+        kept = {name: _shape(value) for name, value in part.items() if name != "metadata"}
+        mapping = {name: part["metadata"][name] for name in _MAPPING if name in part.get("metadata", {})}
+        return {**kept, **({"mapping": mapping} if mapping else {})}
+    if isinstance(part, list):
+        return [_shape(item) for item in part]
+    return part

@@ -1,0 +1,322 @@
+"""The state of a build, folded from its committed barriers.
+
+Everything here is committed: it was read from the target's log. What an attempt is about to do lives in the
+attempt. ``apply`` accepts exactly the barriers that the protocol allows; anything else is an error that names
+what is wrong, so that an edited or foreign record is never worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_backfill.core import phase as phases
+from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.control import Control
+from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
+from airflow_backfill.core.lag import Bound
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.position import AtFile, Consumed, InEpoch, Position, check_successor, later, rank
+from airflow_backfill.core.record import Certificate, Layout, Record
+from airflow_backfill.core.totals import Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A committed record, with what only its commit knows."""
+
+    version: int
+    at: int
+    record: Record
+    rows: int
+
+    @staticmethod
+    def of(commit: Commit, record: Record) -> Barrier:
+        return Barrier(commit.version, commit.timestamp, record, _rows(commit.metrics))
+
+    @property
+    def totals(self) -> Totals:
+        """The lane's totals, this commit included."""
+        own = self.record.work
+        match self.record.event, self.record.phase:
+            case Event.FILES, _:
+                own = own + Totals(snapshot_rows=self.rows)
+            case Event.EPOCHS, Phase.UPSTREAM:
+                own = own + Totals(upstream_rows=self.rows)
+            case Event.EPOCHS, _:
+                own = own + Totals(log_rows=self.rows)
+        return self.record.totals + own
+
+
+def _rows(metrics: Mapping[str, int]) -> int:
+    merged = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    if any(name in metrics for name in merged):
+        return sum(metrics.get(name, 0) for name in merged)
+    return metrics.get("numOutputRows", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildState:
+    plan: Plan
+    layout: Layout
+    lanes: tuple[Barrier | None, ...]
+    """The last barrier of each lane of the layout."""
+    newest: Barrier | None
+    """The last barrier of all lanes, and of all layouts."""
+    base: Totals
+    """Totals of the layouts before this one."""
+    proven: int
+    """Every commit of the target up to this version was looked at, and nothing foreign found."""
+    positions: tuple[Position, ...]
+
+    @staticmethod
+    def planned(plan: Plan) -> BuildState:
+        """A build of which only the plan is committed."""
+        return BuildState(
+            plan=plan,
+            layout=Layout(1, plan.lanes),
+            lanes=(None,) * plan.lanes,
+            newest=None,
+            base=Totals(),
+            proven=plan.target_version,
+            positions=_initial(plan),
+        )
+
+    @staticmethod
+    def resumed(plan: Plan, barriers: tuple[Barrier | None, ...], proven: int) -> BuildState:
+        """The state that the last barriers of all lanes of the newest layout say."""
+        found = [b for b in barriers if b is not None]
+        if not found:
+            raise RecordInvalid("no barrier to resume from")
+        newest = max(found, key=lambda b: b.version)
+        state = BuildState(
+            plan, newest.record.layout, barriers, newest, newest.record.base, proven, _initial(plan)
+        )
+        for barrier in found:
+            _check_identity(state, barrier.record)
+            if barrier.record.layout != state.layout:
+                raise RecordInvalid("the last barriers of the lanes belong to different layouts")
+            state = replace(state, positions=_joined(state.positions, barrier.record.positions))
+        _check_standing(state.phase, state.positions, plan)
+        return state
+
+    @property
+    def phase(self) -> Phase:
+        return self.newest.record.phase if self.newest is not None else Phase.SNAPSHOT
+
+    @property
+    def applied(self) -> int | None:
+        """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is sealed."""
+        return None if self.phase is Phase.SNAPSHOT else _applied(self.positions)
+
+    @property
+    def reached(self) -> int:
+        """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
+        applied = _applied(self.positions) if self.sealed else None
+        return self.plan.source.epoch if applied is None else applied
+
+    @property
+    def sealed(self) -> bool:
+        """Whether no file of the snapshot is left to read."""
+        return _together(self.positions)
+
+    @property
+    def closed(self) -> bool:
+        return all(b is not None and b.record.closed for b in self.lanes)
+
+    @property
+    def control(self) -> Control:
+        """The commands that committed barriers have acknowledged."""
+        return max((b.record.control for b in self.known), key=lambda c: c.number, default=Control())
+
+    @property
+    def totals(self) -> Totals:
+        return sum((b.totals for b in self.lanes if b is not None), self.base)
+
+    @property
+    def bound(self) -> Bound | None:
+        return self.newest.record.bound if self.newest is not None else None
+
+    @property
+    def handoff(self) -> int | None:
+        return self.newest.record.handoff if self.newest is not None else None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self.newest.record.certificate if self.newest is not None else None
+
+    @property
+    def known(self) -> tuple[Barrier, ...]:
+        """The barriers that are still remembered: the last of each lane, and the newest of all."""
+        return tuple(b for b in (self.newest, *self.lanes) if b is not None)
+
+    def generation(self, lane: int) -> int:
+        barrier = self.lanes[lane]
+        return barrier.record.generation if barrier is not None else 0
+
+    def seq(self, lane: int) -> int:
+        barrier = self.lanes[lane]
+        return barrier.record.seq if barrier is not None else 0
+
+    def owns(self, lane: int, split: int) -> bool:
+        """Splits are dealt to the lanes of a layout in turn."""
+        return split % self.layout.lanes == lane
+
+
+def opened(state: BuildState) -> BuildState:
+    """The next layout, as the closing record of the first lane decided it; positions and totals go along."""
+    if not state.closed:
+        raise RecordInvalid("a layout begins only when every lane of the last one is closed")
+    first = state.lanes[0]
+    assert first is not None and first.record.next_lanes is not None
+    lanes = first.record.next_lanes
+    layout = Layout(state.layout.number + 1, lanes)
+    return replace(state, layout=layout, lanes=(None,) * lanes, base=state.totals)
+
+
+def apply(state: BuildState, barrier: Barrier) -> BuildState:
+    """The state after ``barrier``; raises, and nothing changes, if the protocol does not allow it here."""
+    record = barrier.record
+    _check_identity(state, record)
+    if record.layout != state.layout and state.closed:
+        state = opened(state)
+    if record.layout != state.layout:
+        raise RecordInvalid(
+            f"version {barrier.version} belongs to layout {record.layout}, the build is in {state.layout}",
+            version=barrier.version,
+        )
+    _check_lane(state, barrier)
+    if record.base != state.base:
+        raise RecordInvalid(f"the totals of layout {record.layout.number} do not continue those before it")
+    if phases.after(state.phase, record.event) is not record.phase:
+        raise RecordInvalid(f"version {barrier.version} says {record.phase.value} after {record.event.value}")
+    _check_positions(state, record)
+    _check_promises(state, record)
+    lanes = (*state.lanes[: record.lane], barrier, *state.lanes[record.lane + 1 :])
+    after = replace(state, lanes=lanes, newest=barrier, positions=_joined(state.positions, record.positions))
+    _check_standing(record.phase, after.positions, state.plan)
+    return after
+
+
+def _initial(plan: Plan) -> tuple[Position, ...]:
+    return (AtFile(0),) * len(plan.splits)
+
+
+def _applied(positions: tuple[Position, ...]) -> int | None:
+    """Where the target stands; an epoch applied in part is not yet claimed."""
+    match positions[0]:
+        case Consumed(epoch):
+            return epoch
+        case InEpoch(epoch, _, _):
+            return epoch - 1
+        case _:
+            return None
+
+
+def _joined(one: tuple[Position, ...], other: tuple[Position, ...]) -> tuple[Position, ...]:
+    return tuple(later(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _check_identity(state: BuildState, record: Record) -> None:
+    if record.build != state.plan.build or record.plan != state.plan.fingerprint:
+        raise RecordInvalid(
+            f"the record of seq {record.seq} follows plan {record.plan} of build {record.build}, "
+            f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
+        )
+    if len(record.positions) != len(state.plan.splits):
+        raise RecordInvalid(
+            f"the record has {len(record.positions)} splits, the plan {len(state.plan.splits)}"
+        )
+
+
+def _check_lane(state: BuildState, barrier: Barrier) -> None:
+    record, last = barrier.record, state.lanes[barrier.record.lane]
+    seq = last.record.seq if last is not None else 0
+    if record.seq != seq + 1:
+        raise RecordInvalid(
+            f"seq {record.seq} follows seq {seq} in lane {record.lane}", version=barrier.version
+        )
+    if last is not None and last.record.closed:
+        raise RecordInvalid(
+            f"lane {record.lane} of layout {record.layout.number} is closed", version=barrier.version
+        )
+    generation = state.generation(record.lane)
+    takes_over = record.event in (Event.CLAIM, Event.CLOSE)
+    same = last is not None and last.record.attempt == record.attempt and generation == record.generation
+    if not same and not (takes_over and record.generation > generation):
+        raise RecordInvalid(
+            f"attempt {record.attempt} of generation {record.generation} wrote version {barrier.version} without "
+            f"having claimed the lane from generation {generation}",
+            version=barrier.version,
+        )
+    if not record.prev < barrier.version:
+        raise RecordInvalid(f"version {barrier.version} claims to have seen version {record.prev}")
+
+
+def _check_positions(state: BuildState, record: Record) -> None:
+    for split, (before, after) in enumerate(zip(state.positions, record.positions, strict=True)):
+        if rank(after) < rank(before) and not state.owns(record.lane, split):
+            continue  # another lane's split, not yet seen by this writer
+        check_successor(split, before, after)
+        moved = rank(after) > rank(before)
+        if moved and not _may_move(state, record, split):
+            raise PositionRegressed(
+                f"{record.event.value} cannot move split {split} from {before} to {after}"
+            )
+        if moved and isinstance(after, AtFile) and after.files >= state.plan.splits.size(split):
+            raise PositionRegressed(f"split {split} has no file {after.files}", split=split)
+        if (
+            isinstance(before, AtFile)
+            and isinstance(after, Consumed)
+            and after.epoch != state.plan.source.epoch
+        ):
+            raise PositionRegressed(f"split {split} was read at the wrong epoch {after.epoch}", split=split)
+
+
+def _may_move(state: BuildState, record: Record, split: int) -> bool:
+    return record.event is Event.EPOCHS or (record.event is Event.FILES and state.owns(record.lane, split))
+
+
+def _check_promises(state: BuildState, record: Record) -> None:
+    """What must never change once a barrier said it, and what an event has to rest on."""
+    kept = record.event is not Event.RESUME
+    if kept and state.handoff is not None and record.handoff != state.handoff:
+        raise RecordInvalid(f"the hand-off epoch {state.handoff} became {record.handoff}")
+    if kept and record.event is not Event.CERTIFY and record.certificate != state.certificate:
+        raise RecordInvalid("a certificate appeared or changed without a verification")
+    if state.bound is not None and record.bound is not None and kept and record.event is not Event.SEAL:
+        if record.bound.start != state.bound.start or record.bound.value > state.bound.value:
+            raise RecordInvalid(f"the bound grew from {state.bound} to {record.bound}")
+    if record.event is Event.EPOCHS:
+        _check_epochs(state, record)
+    if record.event is Event.FINISH and record.certificate is not None:
+        if record.certificate.epoch != record.handoff:
+            raise RecordInvalid(f"the certificate is for {record.certificate.epoch}, not {record.handoff}")
+    if record.event is Event.FINISH and _applied(state.positions) != record.handoff:
+        raise RecordInvalid(
+            f"finished at {_applied(state.positions)}, not at the hand-off epoch {record.handoff}"
+        )
+
+
+def _check_epochs(state: BuildState, record: Record) -> None:
+    applied, epochs = state.applied, record.epochs
+    if applied is None or epochs is None or epochs.start != applied + 1:
+        found = epochs.start if epochs is not None else None
+        raise Discontinuous(f"epoch {found} was applied after {applied}", applied=applied, found=found)
+    reached = record.positions[0]
+    claimed = reached.epoch if isinstance(reached, (Consumed, InEpoch)) else None
+    if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
+        raise Discontinuous(
+            f"the record claims {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}"
+        )
+
+
+def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
+    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
+    if phase not in (Phase.SNAPSHOT, Phase.CANCELLED) and not _together(positions):
+        raise RecordInvalid(f"in {phase.value} all splits stand at one epoch", plan=plan.fingerprint)
+
+
+def _together(positions: tuple[Position, ...]) -> bool:
+    return len(set(positions)) == 1 and not isinstance(positions[0], AtFile)

@@ -1,0 +1,65 @@
+"""What a task wants next: a decision, made from committed state and one observation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_backfill.core.control import Control
+from airflow_backfill.core.effect import FileSize, Nothing, Work
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.phase import Event
+from airflow_backfill.core.position import Position
+from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.totals import Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything that is looked at before a step, at one time (``now``, milliseconds since 1970)."""
+
+    now: int
+    source: SourceView
+    control: Control
+    """The commands in force, those included that no barrier has acknowledged yet."""
+    files: Sequence[FileSize] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Commit a barrier. What is not named stays as it is."""
+
+    event: Event
+    work: Work = Nothing()
+    positions: tuple[Position, ...] | None = None
+    does: Totals = field(default_factory=Totals)
+    """Files, bytes and epochs of this barrier."""
+    rows: int = 0
+    """Rows that this barrier reads, by the log's counts: what the throttle counts."""
+    epochs: EpochRange | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the record that change: bound, handoff, certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certify:
+    """Prove the target equal to the transformed source at an epoch, then commit the certificate."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be done before ``until`` (milliseconds since 1970), or before something changes."""
+
+    until: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task's goal is a committed fact."""
+
+
+Step = Move | Certify | Wait | Done

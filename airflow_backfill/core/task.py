@@ -1,0 +1,286 @@
+"""The tasks of a build: for each, when its goal is reached, and the next step towards it.
+
+Pure decisions from committed state and one observation. The protocol around them (claims, read-back, commands,
+throttle) is in ``attempt``; a task never sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from airflow_backfill.core import log_round, snapshot_round
+from airflow_backfill.core.errors import Cancelled, NotAllowedNow, VerificationFailed
+from airflow_backfill.core.gate import MaxLag, within
+from airflow_backfill.core.lag import Bound, check_converging
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.step import Certify, Done, Move, Observed, Step, Wait
+
+POLL = 1_000
+"""Milliseconds between looks at an idle source."""
+
+_ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
+
+
+class Task(Protocol):
+    """``lane`` of ``lanes`` is where the task works; both are (0, 1) for everything but the snapshot."""
+
+    @property
+    def lane(self) -> int: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the source's log is watched at every step."""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether the pinned snapshot's files are needed."""
+
+    def check(self, state: BuildState) -> None:
+        """Raise if the task's turn has not come, or is over: before anything is claimed or written."""
+
+    def done(self, state: BuildState) -> bool:
+        """Whether the goal is already a committed fact, so that nothing has to be claimed or written."""
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        """The next step, in a state that is not done and that ``check`` lets pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SingleLane:
+    @property
+    def lane(self) -> int:
+        return 0
+
+    @property
+    def lanes(self) -> int:
+        return 1
+
+    @property
+    def reads_source(self) -> bool:
+        return True
+
+    @property
+    def reads_files(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTask:
+    """Read the pinned files of one lane's splits."""
+
+    lane: int
+    lanes: int
+    size: RoundSize
+
+    @property
+    def reads_source(self) -> bool:
+        return True
+
+    @property
+    def reads_files(self) -> bool:
+        return True
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.SNAPSHOT)
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.SNAPSHOT) or state.sealed
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        size = self.size.limited(seen.control.rate)
+        return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeLogTask(_SingleLane):
+    """Seal the snapshot, then apply the log until at most ``max_lag`` is pending."""
+
+    size: RoundSize
+    max_lag: MaxLag
+    patience: int
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
+        if not state.sealed and state.phase is Phase.SNAPSHOT:
+            raise NotAllowedNow("files of the snapshot are still to be read", phase=state.phase.value)
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CONSUME_LOG)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if state.phase is Phase.SNAPSHOT:
+            return _seal(state, seen)
+        if within(self.max_lag, state, seen.source, seen.now):
+            return Done()
+        return _apply_log(state, seen, self.size, self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpTask(_SingleLane):
+    """Apply the log until at most ``max_lag`` is pending, pin the hand-off epoch, and stop exactly there."""
+
+    size: RoundSize
+    max_lag: MaxLag
+    patience: int
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CONSUME_LOG, Phase.CATCH_UP)
+
+    def done(self, state: BuildState) -> bool:
+        arrived = state.phase is Phase.CATCH_UP and state.applied == state.handoff
+        return arrived or _past(state, Phase.CATCH_UP)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if state.phase is Phase.CATCH_UP:
+            return log_round.next_epochs(state, seen, self.size, upto=state.handoff) or Done()
+        if within(self.max_lag, state, seen.source, seen.now) and log_round.between_epochs(state):
+            return Move(Event.PIN, changes={"handoff": seen.source.head})
+        return _apply_log(state, seen, self.size, self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask(_SingleLane):
+    """Prove the target equal to the transformed source at the hand-off epoch."""
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP)
+        if state.applied != state.handoff:
+            raise NotAllowedNow(f"the target stands at {state.applied}, the hand-off is at {state.handoff}")
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CATCH_UP) or state.certificate is not None
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        assert state.handoff is not None
+        return Certify(state.handoff)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishTask(_SingleLane):
+    """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
+
+    verified: bool = True
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP, Phase.FINISHED)
+        if self.verified and state.certificate is None:
+            raise VerificationFailed("the target was not proven equal to the source: verify first")
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CATCH_UP)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Move(Event.FINISH)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTask(_SingleLane):
+    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since 1970)."""
+
+    size: RoundSize
+    upto: int | None = None
+    until: int = 0
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.FINISHED, Phase.UPSTREAM)
+
+    def done(self, state: BuildState) -> bool:
+        return False
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if self.upto is None and seen.now >= self.until:
+            return Done()
+        move = log_round.next_epochs(state, seen, self.size, upto=self.upto)
+        if move is not None:
+            return move
+        return Done() if self.upto is not None else Wait(seen.now + POLL, "no new epoch of the source")
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask(_SingleLane):
+    """End the build."""
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        if _past(state, Phase.CATCH_UP):
+            raise NotAllowedNow("the build is finished: there is nothing to cancel", phase=state.phase.value)
+
+    def done(self, state: BuildState) -> bool:
+        return state.phase is Phase.CANCELLED
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Move(Event.CANCEL)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeTask(_SingleLane):
+    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel included.
+
+    Also lifts a cancel that was commanded, but that no barrier had acknowledged.
+    """
+
+    number: int
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        """Always possible."""
+
+    def done(self, state: BuildState) -> bool:
+        known = state.control.number >= self.number and not state.control.cancelled
+        return known and state.phase is not Phase.CANCELLED
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        control = replace(seen.control, cancelled=False, drop=False)
+        if state.phase is not Phase.CANCELLED:
+            return Move(Event.MARK, changes={"control": control})
+        return Move(
+            Event.RESUME, changes={"control": control, "bound": None, "handoff": None, "certificate": None}
+        )
+
+
+def _past(state: BuildState, phase: Phase) -> bool:
+    if state.phase is Phase.CANCELLED:
+        return False
+    return _ORDER.index(state.phase) > _ORDER.index(phase)
+
+
+def _require(state: BuildState, *wanted: Phase) -> None:
+    if state.phase is Phase.CANCELLED:
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    if state.phase not in wanted:
+        names = " or ".join(p.value for p in wanted)
+        found = state.phase.value
+        raise NotAllowedNow(f"this needs a build in {names}, it is in {found}", phase=found)
+
+
+def _seal(state: BuildState, seen: Observed) -> Step:
+    return Move(Event.SEAL, changes={"bound": Bound.initial(len(seen.source.pending(state.reached)))})
+
+
+def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int) -> Step:
+    applied = state.applied
+    assert applied is not None and state.bound is not None and state.newest is not None
+    pending = len(seen.source.pending(applied))
+    bound = state.bound
+    if state.newest.record.event is Event.EPOCHS and log_round.between_epochs(state):
+        bound = bound.take(pending)
+    check_converging(bound, pending, patience, rate_limited=seen.control.rate is not None)
+    move = log_round.next_epochs(state, seen, size, bound=bound)
+    assert move is not None, "more than the permitted lag is pending, so there is an epoch to apply"
+    return move

@@ -1,0 +1,42 @@
+"""Running totals: what the committed barriers of a build did, one meaning per number.
+
+A record holds the totals up to the barrier before it, because the rows of a commit are known only from its
+own metrics. ``after`` adds them. Numbers are of committed work only, so a retry does not count twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Seeds 000 and 003: consuming snapshot, consuming log store, consuming upstream."""
+
+    snapshot_files: int = 0
+    snapshot_bytes: int = 0
+    snapshot_rows: int = 0
+    log_epochs: int = 0
+    log_rows: int = 0
+    """Net changes applied between the snapshot and the hand-off."""
+    upstream_epochs: int = 0
+    upstream_rows: int = 0
+    """Net changes applied after the hand-off."""
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))
+
+    def to_json(self) -> dict[str, int]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @staticmethod
+    def from_json(value: Any) -> Totals:
+        known = {f.name for f in fields(Totals)}
+        if not isinstance(value, dict) or not set(value) <= known:
+            raise RecordInvalid(f"not totals: {value!r}", value=repr(value)[:200])
+        if not all(type(v) is int and v >= 0 for v in value.values()):
+            raise RecordInvalid(f"totals must be counts: {value!r}", value=repr(value)[:200])
+        return Totals(**value)

@@ -1,0 +1,201 @@
+"""The invariants, checked against what landed. Nothing here imports a decision of the core.
+
+Progress is read from the records' JSON with a reader of its own, and the expected rows are recomputed from the
+source's versions, so a mistake of the core cannot excuse itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.errors import VerificationFailed
+from tests.simulation.source import transform
+from tests.simulation.target import Bag, Landed
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+WHOLE = 10**9
+
+
+class Violation(AssertionError):
+    """An invariant does not hold: the message names it."""
+
+
+@dataclass
+class Judge:
+    world: World
+    seen: int = 0
+    lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The last record of each transaction id."""
+    progress: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an epoch."""
+    files_read: Counter[int] = field(default_factory=Counter)
+    applied: int | None = None
+    finished: bool = False
+    cancelled: bool = False
+    handoff: int | None = None
+    pinned: int | None = None
+    bound: list[int] | None = None
+    foreign_at: int | None = None
+    proofs: set[tuple[int, int]] = field(default_factory=set)
+    """Epoch and target version of each comparison that succeeded."""
+
+    def look(self) -> None:
+        """Check every commit that landed since the last look."""
+        log = self.world.target.log
+        while self.seen < len(log):
+            landed = log[self.seen]
+            self.seen += 1
+            if landed.writer == "":
+                if landed.commit.data_change:
+                    self.foreign_at = self.foreign_at if self.foreign_at is not None else landed.commit.version
+                continue
+            document = json.loads(landed.commit.user_metadata or "null")
+            if "airflow_backfill_plan" in document:
+                self._plan(document)
+            else:
+                self._barrier(landed, document)
+
+    def unequal(self, epoch: int, version: int) -> VerificationFailed:
+        if self.foreign_at is None:
+            raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
+        return VerificationFailed("the target differs", epoch=epoch)
+
+    def _plan(self, document: dict[str, Any]) -> None:
+        _must(self.pinned is None, "two plan records landed")
+        self.pinned = self.world.pinned = document["source"]["epoch"]
+        borders = document["splits"]["borders"]
+        self.progress = {split: (-1, 0) for split in range(len(borders) - 1)}
+        self.world.borders = borders
+
+    def _barrier(self, landed: Landed, document: dict[str, Any]) -> None:
+        app, seq = next(iter(landed.commit.txns.items()))
+        last = self.lanes.get(app)
+        _must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
+        _must(self.pinned is not None, "a barrier before the plan")
+        self._fencing(last, document, landed)
+        self.lanes[app] = document
+        if landed.commit.data_change and self.foreign_at is not None:
+            behind = self.world.processes_begun_before_foreign(landed.writer)
+            _must(behind, "a round was begun after a foreign commit had been there to see")
+        _must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+        self._progress(document)
+        self._promises(document)
+        if self.foreign_at is None:
+            self._content(landed, document)
+
+    def _fencing(self, last: dict[str, Any] | None, document: dict[str, Any], landed: Landed) -> None:
+        event = document["event"]
+        if last is not None:
+            _must(last["event"] != "close", "a barrier in a lane that was closed")
+            if event in ("claim", "close"):
+                takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
+                _must(takes, "an older attempt took a lane from a newer one")
+            else:
+                _must(document["attempt"] == last["attempt"], "a barrier by an attempt that does not own the lane")
+        else:
+            _must(event in ("claim", "close"), "a lane that begins without a claim")
+        number, _ = document["layout"]
+        for other in self.lanes.values():
+            if other["layout"][0] < number:
+                _must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
+            if other["layout"][0] == number:
+                _must(other["layout"] == document["layout"], "two layouts have one number")
+
+    def _progress(self, document: dict[str, Any]) -> None:
+        splits = [tuple(p) if isinstance(p, list) else (p,) for n, p in document["positions"] for _ in range(n)]
+        kinds = [isinstance(p, list) for n, p in document["positions"] for _ in range(n)]
+        for split, (position, consumed) in enumerate(zip(splits, kinds, strict=True)):
+            before = self.progress[split]
+            after = self._rank(split, position, consumed)
+            if after <= before:
+                continue
+            if not consumed or (document["event"] == "files"):
+                self._count_files(split, before, after)
+            self.progress[split] = after
+
+    def _rank(self, split: int, position: tuple[int, ...], consumed: bool) -> tuple[int, int]:
+        if not consumed:
+            return (-1, position[0])
+        return (position[0], WHOLE) if len(position) == 1 else (position[0], position[1])
+
+    def _count_files(self, split: int, before: tuple[int, int], after: tuple[int, int]) -> None:
+        borders = self.world.borders
+        size = borders[split + 1] - borders[split]
+        done = before[1]
+        reached = after[1] if after[0] == -1 else size
+        for n in range(borders[split] + done, borders[split] + reached):
+            self.files_read[n] += 1
+            _must(self.files_read[n] == 1, f"file {n} of the snapshot was appended twice")
+
+    def _promises(self, document: dict[str, Any]) -> None:
+        event = document["event"]
+        if event == "resume":
+            self.handoff = self.bound = None
+            self.cancelled = False
+        if self.handoff is not None:
+            _must(document.get("handoff") == self.handoff, "the hand-off epoch moved")
+        self.handoff = document.get("handoff")
+        if event == "seal":
+            self.bound = document["bound"]
+        elif self.bound is not None and document.get("bound") is not None:
+            _must(document["bound"][1] <= self.bound[1], "the bound grew")
+            self.bound = document["bound"]
+        if event == "cancel":
+            self.cancelled = True
+        if event == "finish":
+            seen = self.foreign_at is not None and self.foreign_at <= document["prev"]
+            _must(not seen, "finished on a target that somebody else had changed")
+            _must(document.get("certificate") is not None, "finished without a certificate")
+            _must(document["certificate"][0] == self.handoff, "finished with a certificate for another epoch")
+            self.finished = self.foreign_at is None
+        if event == "certify":
+            certificate = document["certificate"]
+            _must(tuple(certificate[:2]) in self.proofs, "a certificate without a comparison that succeeded")
+        if event == "files":
+            _must(not self.finished, "a snapshot round after the finish")
+
+    def _content(self, landed: Landed, document: dict[str, Any]) -> None:
+        expected: Bag = Counter()
+        source, plan_epoch = self.world.source, self.pinned
+        assert plan_epoch is not None
+        positions = set(self.progress.values())
+        if len(positions) == 1 and next(iter(positions))[0] >= 0:
+            epoch, done = next(iter(positions))
+            expected = self._at(epoch, done, document)
+            claimed = epoch if done == WHOLE else epoch - 1
+            _must(self.applied is None or claimed >= self.applied, "the applied epoch went back")
+            replaced = source.replaced_at is not None and epoch >= source.replaced_at
+            _must(not replaced, "an epoch of another table was applied")
+            self.applied = claimed if document["phase"] != "snapshot" else self.applied
+        else:
+            _must(document["phase"] in ("snapshot", "cancelled"), "left the snapshot before it was read")
+            at = source.versions[plan_epoch]
+            for n, count in self.files_read.items():
+                for row in transform({key: at.rows[key] for key in at.files[n]}).items():
+                    expected[row] += count
+        if landed.content != expected:
+            missing, extra = expected - landed.content, landed.content - expected
+            raise Violation(
+                f"after {document['event']} at version {landed.commit.version} the target is wrong: "
+                f"missing {dict(missing)}, extra {dict(extra)}, progress {self.progress}"
+            )
+
+    def _at(self, epoch: int, done: int, document: dict[str, Any]) -> Bag:
+        now = transform(self.world.source.versions[epoch].rows)
+        if done == WHOLE:
+            return Counter(now.items())
+        of = next(p[2] for _, p in document["positions"])
+        before = transform(self.world.source.versions[epoch - 1].rows)
+        mixed = {k: v for k, v in now.items() if k % of < done} | {k: v for k, v in before.items() if k % of >= done}
+        return Counter(mixed.items())
+
+
+def _must(holds: bool, what: str) -> None:
+    if not holds:
+        raise Violation(what)

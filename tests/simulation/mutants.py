@@ -1,0 +1,266 @@
+"""Deliberate protocol bugs: one edit of the production core each.
+
+An edit is text of a core module replaced by other text, so a mutant is exactly the product but for that bug, and
+one whose text is no longer found fails loudly. The core is loaded anew from the edited sources.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import airflow_backfill.core
+
+CORE = Path(airflow_backfill.core.__file__).parent
+PACKAGE = "airflow_backfill.core"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    module: str
+    before: str
+    after: str
+
+
+MUTANTS = (
+    Mutant(
+        "no claim on start",
+        "attempt",
+        "barrier.record.attempt == me.name and not barrier.record.closed",
+        "not barrier.record.closed",
+    ),
+    Mutant(
+        "no read-back: what the client was told is believed",
+        "attempt",
+        "    state = yield from catch_up(state)\n    entering =",
+        "    if written.error is None and written.conflict is None:\n"
+        "        from airflow_backfill.core.commit import Commit\n"
+        "        from airflow_backfill.core.state import Barrier, apply\n"
+        "        return apply(state, Barrier(state.proven + 1, 0, record, 0)), True\n"
+        "    state = yield from catch_up(state)\n    entering =",
+    ),
+    Mutant(
+        "the transaction id carries the generation",
+        "record",
+        "        return app_id(self.build, self.layout.number, self.lane)",
+        "        return app_id(self.build, self.layout.number, self.lane) + f'/{self.generation}'",
+    ),
+    Mutant(
+        "seq starts again with each attempt",
+        "attempt",
+        "        seq=state.seq(lane) + 1,",
+        "        seq=(state.seq(lane) if last is not None and last.record.attempt == me.name else 0) + 1,",
+    ),
+    Mutant(
+        "splits move to other lanes without closing the old ones",
+        "attempt",
+        "    if decided is None and coming == task.lanes:\n",
+        "    if task.lane < state.layout.lanes:\n",
+    ),
+    Mutant(
+        "only the first lane of a layout is closed",
+        "state",
+        "return all(b is not None and b.record.closed for b in self.lanes)",
+        "return self.lanes[0] is not None and self.lanes[0].record.closed",
+    ),
+    Mutant(
+        "a foreign commit between two rounds is not looked at",
+        "reading",
+        "        commit = yield ReadCommit(version)\n        check_commit(state.plan, commit)\n        record",
+        "        commit = yield ReadCommit(version)\n        record",
+    ),
+    Mutant(
+        "a foreign commit before the start is not looked at",
+        "reading",
+        "    for commit in reversed(walked):\n        check_commit(plan, commit)\n    return state",
+        "    return state",
+    ),
+    Mutant(
+        "RESTORE is taken for maintenance",
+        "reading",
+        "    if commit.operation.upper().startswith(_REPLACING):",
+        '    if commit.operation == "RESTORE":\n        return\n    if commit.operation.upper().startswith(_REPLACING):',
+    ),
+    Mutant(
+        "a record without its transaction id is believed",
+        "record",
+        "    if commit.user_metadata is None or not commit.txns or '\"airflow_backfill\":' not in commit.user_metadata:\n"
+        "        return None\n"
+        "    record = decode(commit.user_metadata)\n"
+        "    return record if commit.txns.get(record.app_id) == record.seq else None",
+        "    if commit.user_metadata is None or '\"airflow_backfill\":' not in commit.user_metadata:\n"
+        "        return None\n"
+        "    return decode(commit.user_metadata)",
+    ),
+    Mutant(
+        "an older attempt is not fenced",
+        "attempt",
+        "    if barrier.record.closed or barrier.record.generation >= me.generation:",
+        "    if barrier.record.closed:",
+    ),
+    Mutant(
+        "any attempt may decide on a layout",
+        "attempt",
+        "coming != task.lanes and me.generation <= rival:",
+        "False:",
+    ),
+    Mutant(
+        "the log begins at the pinned epoch",
+        "log_round",
+        "    pending = seen.source.pending(applied)\n    if upto",
+        "    pending = seen.source.pending(applied)[1:]\n    if upto",
+    ),
+    Mutant(
+        "the log begins one epoch too early",
+        "state",
+        "        return self.plan.source.epoch if applied is None else applied",
+        "        return self.plan.source.epoch - 1 if applied is None else applied",
+    ),
+    Mutant(
+        "catch-up does not stop at the hand-off epoch",
+        "task",
+        "return log_round.next_epochs(state, seen, self.size, upto=state.handoff) or Done()",
+        "return log_round.next_epochs(state, seen, self.size) or Done()",
+    ),
+    Mutant(
+        "an epoch is claimed by its first part",
+        "log_round",
+        "Consumed(epoch.number) if done + 1 == of else",
+        "Consumed(epoch.number) if done == 0 else",
+    ),
+    Mutant(
+        "the number of parts follows the round size of the attempt",
+        "log_round",
+        "        return _part(state, first, begun.done, begun.of, bound)",
+        "        return _part(state, first, begun.done, begun.of + 1, bound)",
+    ),
+    Mutant(
+        "a file is skipped when a split is resumed",
+        "snapshot_round",
+        "first, end = splits.borders[split] + position.files,",
+        "first, end = splits.borders[split] + position.files + bool(position.files),",
+    ),
+    Mutant(
+        "the position does not grow with the rows",
+        "snapshot_round",
+        "else AtFile(position.files + stop - first)",
+        "else AtFile(position.files)",
+    ),
+    Mutant(
+        "a planner believes its own write",
+        "planning",
+        "        head: int = yield Head()\n        for version",
+        "        if written.error is None and written.conflict is None:\n"
+        "            yield StorePlan(draft)\n            return draft\n"
+        "        head: int = yield Head()\n        for version",
+    ),
+    Mutant(
+        "a cancel is only looked at when an attempt starts",
+        "attempt",
+        "    elif control.cancelled or state.phase is Phase.CANCELLED:",
+        "    elif False:",
+    ),
+    Mutant(
+        "finish does not ask for a certificate",
+        "task",
+        "        if self.verified and state.certificate is None:",
+        "        if False:",
+    ),
+    Mutant(
+        "an error of the verification is a pass",
+        "attempt",
+        "                certificate = yield Prove(epoch, state.proven)",
+        "                try:\n                    certificate = yield Prove(epoch, state.proven)\n"
+        "                except Exception:\n"
+        "                    from airflow_backfill.core.record import Certificate\n"
+        "                    certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
+    ),
+    Mutant(
+        "the gate believes the counter of pending epochs",
+        "gate",
+        '        return Waiting(("the snapshot is not sealed",), lag=False)',
+        "        return Ready(state.plan.source.epoch)",
+    ),
+    Mutant(
+        "a resumed build keeps its old hand-off",
+        "task",
+        'changes={"control": control, "bound": None, "handoff": None, "certificate": None}',
+        'changes={"control": control, "bound": None}',
+    ),
+    Mutant(
+        "the bound grows with a retry",
+        "lag",
+        "        allowed = max(self.value - 1, 0)",
+        "        allowed = max(pending_after, self.value)",
+    ),
+    Mutant(
+        "the snapshot is sealed by the last lane, not by all",
+        "state",
+        "    return len(set(positions)) == 1 and not isinstance(positions[0], AtFile)",
+        "    return not isinstance(positions[-1], AtFile)",
+    ),
+    Mutant(
+        "another table in the source's place is read on",
+        "source",
+        "    if view.table_id != plan.source.table_id:",
+        "    if False:",
+    ),
+    Mutant(
+        "a gap in the source's log is jumped over",
+        "source",
+        "    if view.head > applied and view.earliest > applied + 1:",
+        "    if False:",
+    ),
+)
+
+
+class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Serves one core module from edited source."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, self.name, "exec"), module.__dict__)
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[ModuleType]:
+    """The simulation's world module, running on a core with the mutant's bug in it."""
+    source = (CORE / f"{mutant.module}.py").read_text()
+    if source.count(mutant.before) != 1:
+        raise LookupError(f"{mutant.name}: its text occurs {source.count(mutant.before)} times in {mutant.module}")
+    ours = [m for m in sys.modules if m.startswith((PACKAGE, "tests.simulation"))]
+    kept = {name: sys.modules.pop(name) for name in ours}
+    finder = _Edited(f"{PACKAGE}.{mutant.module}", source.replace(mutant.before, mutant.after))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield importlib.import_module("tests.simulation.world")
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [m for m in sys.modules if m.startswith((PACKAGE, "tests.simulation"))]:
+            del sys.modules[name]
+        sys.modules.update(kept)
+
+
+def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
+    """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
+    with mutated(mutant) as world:
+        for seed in seeds:
+            try:
+                world.World(seed).run()
+            except world.Violation as violation:
+                return seed, str(violation)
+    return None

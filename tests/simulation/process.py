@@ -1,0 +1,148 @@
+"""An attempt as a process: it stops at every effect, and can die or sleep there.
+
+A write has two steps, as in Delta: the transaction begins (what it read is fixed, a known id makes it a no-op),
+then it lands, conflicts, or fails. A process that dies between them leaves a JVM that may still finish.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.plan import Plan, app_id
+from airflow_backfill.core.record import Certificate
+from tests.simulation.source import transform
+from tests.simulation.target import Bag, Transaction
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Process:
+    """``known``: Airflow waits for it. ``result`` and ``error``: how it ended."""
+
+    def __init__(self, world: World, name: str, task: str, generator: Generator[fx.Effect, Any, Any]) -> None:
+        self.world, self.name, self.task = world, name, task
+        self.known = True
+        self.generation = 0
+        self.lanes = 1
+        self.ended = False
+        self.result: Any = None
+        self.error: BackfillError | None = None
+        self.transaction: Transaction | None = None
+        self.wakes = 0
+        self.foreign_seen = world.foreign
+        self._generator = generator
+        self._effect: fx.Effect | None = None
+        self._advance(lambda: next(generator))
+
+    def step(self) -> None:
+        """Answer the effect the attempt waits at, and run it to its next one."""
+        assert not self.ended and self._effect is not None
+        try:
+            answer = self._answer(self._effect)
+        except BackfillError as error:
+            thrown = error
+            self._advance(lambda: self._generator.throw(thrown))
+            return
+        if answer is not _BEGUN:
+            self._advance(lambda: self._generator.send(answer))
+
+    def die(self) -> None:
+        """Kill the Python side. A transaction under way stays with the world's orphans."""
+        self.ended = True
+        self._generator.close()
+        if self.transaction is not None:
+            self.world.orphans.append(self.transaction)
+
+    def _advance(self, resume: Any) -> None:
+        try:
+            self._effect = resume()
+        except StopIteration as stop:
+            self.ended, self.result = True, stop.value
+        except BackfillError as error:
+            self.ended, self.error = True, error
+
+    def _answer(self, effect: fx.Effect) -> Any:
+        world, target = self.world, self.world.target
+        match effect:
+            case fx.Head():
+                return target.head
+            case fx.ReadCommit(version):
+                return target.read(version)
+            case fx.ReadPlan():
+                return world.stored_plan or _plan_of(world)
+            case fx.StorePlan(plan):
+                world.stored_plan = plan
+                return None
+            case fx.WritePlan(plan):
+                return self._write(app_id(plan.build), 1, plan.encode(), fx.Nothing())
+            case fx.Look():
+                at = world.source.versions[world.pinned].files if world.pinned is not None else ()
+                files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
+                return fx.Looked(world.now, tuple(world.commands), files)
+            case fx.Watch(after):
+                plan = world.stored_plan or _plan_of(world)
+                assert plan is not None
+                return world.source.view(plan, after)
+            case fx.Write(record, work):
+                return self._write(record.app_id, record.seq, record.encode(), work)
+            case fx.Prove(epoch, version):
+                return self._prove(epoch, version)
+            case fx.Pause(until, _):
+                self.wakes = until
+                return None
+
+    def _write(self, app: str, seq: int, text: str, work: fx.Work) -> Any:
+        world = self.world
+        if self.transaction is None:
+            appends, removes, merge = self._rows(work)
+            self.transaction = world.target.begin(app, seq, text, self.name, appends, removes, merge)
+            return _BEGUN
+        transaction, self.transaction = self.transaction, None
+        fault = world.write_fault()
+        if fault == "lost request":
+            return fx.Written(error=ApplicationFailed("the request was lost"))
+        conflict = world.target.finish(transaction)
+        if fault == "lost response":
+            return fx.Written(error=ApplicationFailed("the response was lost"))
+        return fx.Written(conflict=conflict)
+
+    def _rows(self, work: fx.Work) -> tuple[Bag, frozenset[int], bool]:
+        source = self.world.source
+        match work:
+            case fx.Nothing():
+                return Counter(), frozenset(), False
+            case fx.AppendFiles(runs):
+                assert self.world.pinned is not None
+                rows = [row for run in runs for row in source.read_files(self.world.pinned, range(*run))]
+                return Counter(rows), frozenset(), False
+            case fx.ApplyEpochs(epochs, bucket, of):
+                upserts, deletes = source.changes(epochs.start, epochs.stop)
+                mine = {key for key in upserts.keys() | deletes if key % of == bucket}
+                return Counter((k, v) for k, v in upserts.items() if k in mine), frozenset(mine), True
+
+    def _prove(self, epoch: int, version: int) -> Certificate:
+        world = self.world
+        if world.rng.random() < world.faults.get("verifier error", 0):
+            raise ApplicationFailed("the comparison broke off")
+        expected = Counter(transform(world.source.versions[epoch].rows).items())
+        content = world.target.log[version].content
+        if content != expected:
+            raise world.judge.unequal(epoch, version)
+        world.judge.proofs.add((epoch, version))
+        return Certificate(epoch, version, sum(content.values()), "digest", 1, world.now)
+
+
+_BEGUN = object()
+
+
+def _plan_of(world: World) -> Plan | None:
+    from airflow_backfill.core.planning import plan_in
+
+    commits: list[Commit] = [landed.commit for landed in world.target.log]
+    return next((p for c in commits if (p := plan_in(c, world.build)) is not None), None)

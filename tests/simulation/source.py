@@ -1,0 +1,142 @@
+"""A model of the source: versions with rows, data files, OPTIMIZE, log clean-up, vacuum, replacement."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+
+from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
+from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.source import FEED, SourceView, epoch_of
+
+SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})
+ROWS_PER_FILE = 3
+
+Rows = dict[int, int]
+
+
+def transform(rows: Rows) -> Rows:
+    """The spec's select and where: rows can leave the filter and come back."""
+    return {key: value * 2 for key, value in rows.items() if value % 5}
+
+
+@dataclass(frozen=True)
+class Version:
+    rows: Rows
+    files: tuple[tuple[int, ...], ...]
+    """Each data file as the keys in it."""
+    commit: Commit
+
+
+@dataclass
+class Source:
+    rng: random.Random
+    keys: int
+    table_id: str = "source-1"
+    versions: list[Version] = field(default_factory=list)
+    earliest: int = 0
+    vacuumed_before: int = 0
+    """Data files of snapshots older than this version are gone."""
+    replaced_at: int | None = None
+    """The first version of another table in this one's place."""
+
+    def __post_init__(self) -> None:
+        rows = {key: self.rng.randrange(100) for key in range(self.keys)}
+        self._commit(rows, _files(rows), rows_changed=len(rows), change=True)
+
+    @property
+    def head(self) -> int:
+        return len(self.versions) - 1
+
+    def write(self, now: int) -> None:
+        """A MERGE: some updates, inserts and deletes, perhaps the same key again and again over time."""
+        rows = dict(self.versions[-1].rows)
+        touched = {self.rng.randrange(self.keys + 4) for _ in range(self.rng.randrange(1, 4))}
+        for key in touched:
+            if key in rows and self.rng.random() < 0.4:
+                del rows[key]
+            else:
+                rows[key] = self.rng.randrange(100)
+        self._commit(rows, _files(rows), rows_changed=len(touched), change=True, now=now)
+
+    def optimize(self, now: int) -> None:
+        last = self.versions[-1]
+        self._commit(last.rows, _files(last.rows, shift=1), rows_changed=0, change=False, now=now)
+
+    def replace_table(self, now: int) -> None:
+        """Dropped and made again, with a longer log: only the table's id tells."""
+        self.table_id = "source-2"
+        self.replaced_at = len(self.versions)
+        for value in range(3):
+            rows = {0: value}
+            self._commit(rows, _files(rows), rows_changed=1, change=True, now=now)
+
+    def drop_column(self, now: int) -> None:
+        last = self.versions[-1]
+        schema = json.dumps({"type": "struct", "fields": []})
+        self._commit(last.rows, last.files, rows_changed=0, change=False, now=now, schema=schema)
+
+    def _commit(
+        self,
+        rows: Rows,
+        files: tuple[tuple[int, ...], ...],
+        *,
+        rows_changed: int,
+        change: bool,
+        now: int = 0,
+        schema: str | None = None,
+    ) -> None:
+        metadata = None
+        if schema or not self.versions:
+            metadata = TableMetadata(self.table_id, schema or SCHEMA, (), {FEED: "true"})
+        commit = Commit(
+            version=len(self.versions),
+            timestamp=now,
+            operation="MERGE" if change else "OPTIMIZE",
+            added=FileTotals(1, rows_changed, rows_changed),
+            changed=FileTotals(1, rows_changed, rows_changed) if change and self.versions else FileTotals(),
+            data_change=change,
+            rewrites=not change,
+            metadata=metadata,
+        )
+        self.versions.append(Version(rows, files, commit))
+
+    def view(self, plan: Plan, after: int) -> SourceView:
+        epochs = tuple(epoch_of(plan, v.commit) for v in self.versions[max(after + 1, self.earliest) :])
+        return SourceView(self.table_id, self.head, self.earliest, after, epochs)
+
+    def read_files(self, version: int, indices: range) -> list[tuple[int, int]]:
+        if version < self.vacuumed_before:
+            raise HistoryLost(f"a data file of version {version} is gone", version=version)
+        at = self.versions[version]
+        rows = {key: at.rows[key] for n in indices for key in at.files[n]}
+        return list(transform(rows).items())
+
+    def changes(self, start: int, stop: int) -> tuple[Rows, set[int]]:
+        """Net upserts and deletes of target rows over ``start <= e < stop``, from the versions' own rows."""
+        if start < self.earliest:
+            raise HistoryLost(f"epoch {start} is gone", version=start)
+        upserts: Rows = {}
+        deletes: set[int] = set()
+        for version in range(start, stop):
+            before, after = self.versions[version - 1].rows, self.versions[version].rows
+            shown = transform(after)
+            for key in before.keys() | after.keys():
+                if before.get(key) == after.get(key):
+                    continue
+                upserts.pop(key, None)
+                deletes.discard(key)
+                if key in shown:
+                    upserts[key] = shown[key]
+                else:
+                    deletes.add(key)
+        return upserts, deletes
+
+
+def _files(rows: Rows, shift: int = 0) -> tuple[tuple[int, ...], ...]:
+    keys = sorted(rows)
+    size = ROWS_PER_FILE + shift
+    return tuple(tuple(keys[i : i + size]) for i in range(0, len(keys), size))
+

@@ -1,0 +1,126 @@
+"""A model of the target's Delta log: optimistic transactions with ids, conflicts, RESTORE, foreign writers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
+from airflow_backfill.core.errors import HistoryLost
+
+TABLE_ID = "target-1"
+SCHEMA = '{"type":"struct","fields":[]}'
+Bag = Counter[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Landed:
+    commit: Commit
+    content: Bag
+    writer: str
+    """The process that wrote it, or "" for somebody else."""
+
+
+@dataclass
+class Transaction:
+    """A commit under way: what it read is fixed when it begins."""
+
+    app_id: str
+    version: int
+    text: str
+    appends: Bag
+    removes_keys: frozenset[int]
+    merge: bool
+    read_version: int
+    skipped: bool
+    writer: str
+
+
+@dataclass
+class Target:
+    log: list[Landed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        metadata = TableMetadata(TABLE_ID, SCHEMA)
+        self._land(Commit(0, operation="CREATE TABLE", metadata=metadata), Counter(), "")
+
+    @property
+    def head(self) -> int:
+        return len(self.log) - 1
+
+    @property
+    def content(self) -> Bag:
+        return self.log[-1].content
+
+    def read(self, version: int) -> Commit:
+        if not 0 <= version <= self.head:
+            raise HistoryLost(f"version {version} of the target's log is gone", version=version)
+        return self.log[version].commit
+
+    def last_txn(self, app_id: str) -> int:
+        return max((landed.commit.txns.get(app_id, 0) for landed in self.log), default=0)
+
+    def begin(
+        self, app_id: str, version: int, text: str, writer: str, appends: Bag, removes: frozenset[int], merge: bool
+    ) -> Transaction:
+        """As Delta does: a version that is already there makes the write a silent no-op."""
+        skipped = self.last_txn(app_id) >= version
+        return Transaction(app_id, version, text, appends, removes, merge, self.head, skipped, writer)
+
+    def finish(self, txn: Transaction) -> str | None:
+        """Land the transaction, or return the kind of its conflict. A skipped one returns None, too."""
+        if txn.skipped:
+            return None
+        since = [landed.commit for landed in self.log[txn.read_version + 1 :]]
+        if any(txn.app_id in commit.txns for commit in since):
+            return "ConcurrentTransaction"
+        if any(commit.metadata is not None for commit in since):
+            return "MetadataChanged"
+        if txn.merge and any(commit.added.files or commit.rewrites for commit in since):
+            return "ConcurrentAppend"
+        kept: Bag = Counter({row: n for row, n in self.content.items() if row[0] not in txn.removes_keys})
+        rows = sum(txn.appends.values())
+        commit = Commit(
+            self.head + 1,
+            operation="MERGE" if txn.merge else "WRITE",
+            added=FileTotals(files=1 if rows else 0, rows=rows),
+            data_change=bool(rows or txn.removes_keys),
+            txns={txn.app_id: txn.version},
+            user_metadata=txn.text,
+            metrics={"numOutputRows": rows},
+        )
+        self._land(commit, kept + txn.appends, txn.writer)
+        return None
+
+    def optimize(self) -> None:
+        """Somebody's, or an auto-compaction in a session whose user metadata lands on it, too."""
+        text = self.log[-1].commit.user_metadata
+        self._foreign("OPTIMIZE", self.content, rewrites=True, text=text)
+
+    def set_property(self) -> None:
+        metadata = TableMetadata(TABLE_ID, SCHEMA, configuration={"a": str(self.head)})
+        self._land(Commit(self.head + 1, operation="SET TBLPROPERTIES", metadata=metadata), self.content, "")
+
+    def append_foreign(self) -> None:
+        """With a copy of the last record, but without a transaction id."""
+        text = next((x.commit.user_metadata for x in reversed(self.log) if x.commit.user_metadata), None)
+        self._foreign("WRITE", self.content + Counter({(999, 999): 1}), data_change=True, text=text)
+
+    def restore(self, version: int) -> None:
+        """Rows go back; transaction ids stay (as Delta does)."""
+        self._foreign("RESTORE", self.log[version].content, data_change=True)
+
+    def _foreign(self, operation: str, content: Bag, *, data_change: bool = False, rewrites: bool = False, text: str | None = None) -> None:
+        added = FileTotals(files=1) if data_change else FileTotals()
+        commit = Commit(
+            self.head + 1,
+            operation=operation,
+            added=added,
+            data_change=data_change,
+            rewrites=rewrites,
+            user_metadata=text,
+        )
+        self._land(commit, content, "")
+
+    def _land(self, commit: Commit, content: Bag, writer: str) -> None:
+        self.log.append(Landed(commit, Counter(content), writer))

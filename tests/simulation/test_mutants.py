@@ -1,0 +1,16 @@
+"""The simulation bites: each deliberate protocol bug breaks an invariant within a few hundred seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, caught_by
+
+SEEDS = range(250)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_protocol_bug_is_caught(mutant: Mutant) -> None:
+    caught = caught_by(mutant, SEEDS)
+    assert caught is not None, f"{mutant.name}: {len(SEEDS)} seeds noticed nothing"
+    print(f"seed {caught[0]}: {caught[1]}")

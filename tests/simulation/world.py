@@ -1,0 +1,405 @@
+"""One simulated world under one seed: tables, attempts, Airflow, and the faults that this seed switches on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_backfill.core import attempt as protocol
+from airflow_backfill.core import gate, planning, task
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.errors import BackfillError, NotPlanned
+from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
+from airflow_backfill.core.reading import load
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.spec import BackfillSpec
+from tests.simulation.judge import Judge, Violation
+from tests.simulation.process import Process
+from tests.simulation.source import SCHEMA, Source
+from tests.simulation.target import SCHEMA as TARGET_SCHEMA
+from tests.simulation.target import TABLE_ID, Target, Transaction
+
+BENIGN = {
+    "crash": 0.03,
+    "sleep": 0.03,
+    "lost response": 0.15,
+    "lost request": 0.1,
+    "target optimize": 0.02,
+    "target property": 0.01,
+    "source optimize": 0.05,
+    "command": 0.03,
+    "verifier error": 0.3,
+    "twin": 0.02,
+    "clear": 0.02,
+    "lanes": 0.3,
+    "cancel": 0.01,
+    "early": 0.03,
+    "peek": 0.02,
+    "big epoch": 0.5,
+}
+"""Faults that a build has to survive, with how often they happen a step (or a chance)."""
+
+FATAL = {
+    "foreign append": "TARGET_DIVERGED",
+    "restore": "TARGET_DIVERGED",
+    "replace source": "SOURCE_REPLACED",
+    "drop column": "SCHEMA_CHANGED",
+    "clean log": "HISTORY_LOST",
+    "vacuum": "HISTORY_LOST",
+}
+"""Faults that have to end a build by name, if they happen before it is finished."""
+
+STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
+MAX_STEPS = 6000
+CALM = 2500
+"""Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """An attempt that Airflow started, whatever became of it."""
+
+    generation: int
+    task: str
+    lanes: int
+
+
+@dataclass
+class World:
+    seed: int
+    rng: random.Random = field(init=False)
+    now: int = 0
+    target: Target = field(default_factory=Target)
+    stored_plan: Plan | None = None
+    pinned: int | None = None
+    borders: list[int] = field(default_factory=list)
+    commands: list[tuple[int, Command]] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+    started: list[Started] = field(default_factory=list)
+    orphans: list[Transaction] = field(default_factory=list)
+    foreign: int = 0
+    stage: int = 0
+    generation: int = 0
+    steps: int = 0
+    outcome: str = ""
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.faults = {name: p for name, p in BENIGN.items() if self.rng.random() < 0.5}
+        self.fatal = self.rng.choice([*FATAL, None, None, None, None])
+        self.fatal_at = self.rng.randrange(20, 700)
+        self.fatal_done = False
+        keys = self.rng.choice([0, 1, 5, 12, 30])
+        self.source = Source(self.rng, keys)
+        self.write_rate = self.rng.choice([0.0, 0.02, 0.1])
+        self.lanes = self.rng.choice([1, 1, 2, 3])
+        self.round_rows = self.rng.choice([1, 3, 8]) if "big epoch" in self.faults else 1000
+        self.max_lag = self.rng.choice([0, 2, 5])
+        self.judge = Judge(self)
+        self.build = build_id(TABLE_ID, "sim")
+
+    # --- running ---
+
+    def run(self) -> None:
+        """Run to the end; raises Violation if an invariant breaks."""
+        while not self.outcome:
+            self.steps += 1
+            if self.steps > MAX_STEPS:
+                raise Violation(f"not finished after {MAX_STEPS} steps: stuck in {STAGES[self.stage]}")
+            self.now += self.rng.randrange(1, 400)
+            if self.steps < CALM:
+                self._misfortune()
+            elif self.steps == CALM:
+                for command in (Command(Verb.RESUME), Command(Verb.THROTTLE), Command(Verb.RELEASE)):
+                    self._command(command)
+            self._schedule()
+            self._advance_one()
+            self.judge.look()
+
+    def _advance_one(self) -> None:
+        ready = [p for p in self.processes if not p.ended and p.wakes <= self.now]
+        if ready and self.rng.random() < 0.95:
+            self.rng.choice(ready).step()
+        elif self.orphans and self.rng.random() < 0.5:
+            self.target.finish(self.orphans.pop(self.rng.randrange(len(self.orphans))))
+        elif not ready:
+            self.now += 1000
+
+    def _misfortune(self) -> None:
+        happens = self._happens
+        running = [p for p in self.processes if not p.ended]
+        if self.rng.random() < self.write_rate:
+            self.source.write(self.now)
+        if happens("source optimize"):
+            self.source.optimize(self.now)
+        if happens("target optimize"):
+            self.target.optimize()
+        if happens("target property"):
+            self.target.set_property()
+        if running and happens("crash"):
+            self.rng.choice(running).die()
+        if running and happens("sleep"):
+            process = self.rng.choice(running)
+            process.known = False
+            process.wakes = self.now + self.rng.randrange(0, 60_000)
+        if happens("command"):
+            self._command(self.rng.choice([*(_COMMANDS)]))
+        if happens("cancel") and STAGES[self.stage] in ("snapshot", "consume_log", "gate", "catch_up"):
+            self._command(Command(Verb.CANCEL))
+            self._start("cancel")
+        if happens("clear") and self.stage > 1:
+            cleared = STAGES[self.rng.randrange(0, self.stage)]
+            if cleared != "gate":
+                self._start(cleared, twin=True)
+        if happens("twin") and 0 < self.stage and STAGES[self.stage] != "gate":
+            self._start(STAGES[self.stage], twin=True)
+        if happens("early"):
+            self._start(self.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)
+        if happens("peek") and self.pinned is not None:
+            self._peek()
+        if self.fatal and not self.fatal_done and self.steps >= self.fatal_at and not self.judge.finished:
+            self._fatal(self.fatal)
+
+    def _happens(self, fault: str) -> bool:
+        return self.rng.random() < self.faults.get(fault, 0)
+
+    def write_fault(self) -> str | None:
+        if self.steps >= CALM:
+            return None
+        return next((f for f in ("lost response", "lost request") if self._happens(f)), None)
+
+    def _fatal(self, fault: str) -> None:
+        self.fatal_done = True
+        match fault:
+            case "foreign append":
+                self.foreign += 1
+                self.target.append_foreign()
+            case "restore":
+                self.foreign += 1
+                self.target.restore(self.rng.randrange(len(self.target.log)))
+            case "replace source":
+                self.source.replace_table(self.now)
+            case "drop column":
+                self.source.drop_column(self.now)
+            case "clean log":
+                self.source.write(self.now)
+                self.source.write(self.now)
+                self.source.earliest = self.source.head
+            case "vacuum":
+                self.source.vacuumed_before = self.source.head + 1
+
+    def _command(self, command: Command) -> None:
+        self.commands.append((len(self.commands) + 1, command))
+
+    def processes_begun_before_foreign(self, writer: str) -> bool:
+        """Whether the round that just landed may have begun before the foreign commit was there to see.
+
+        At most one round a process: afterwards it must have looked.
+        """
+        process = next((p for p in self.processes if p.name == writer), None)
+        if process is None or process.foreign_seen >= self.foreign:
+            return False
+        process.foreign_seen = self.foreign
+        return True
+
+    # --- Airflow ---
+
+    def _schedule(self) -> None:
+        stage = STAGES[self.stage]
+        if stage == "gate":
+            self._gate()
+            return
+        known = [p for p in self.processes if p.known and p.task.split("/")[0] == stage]
+        lanes = [f"snapshot/{n}" for n in range(self.lanes)] if stage == "snapshot" else [stage]
+        if stage == "snapshot" and self.steps < CALM and self._happens("lanes") and self._happens("twin"):
+            self.lanes = self.rng.choice([1, 2, 3])
+            for process in known:
+                process.known = False
+            return
+        results = []
+        for lane in lanes:
+            mine = [p for p in known if p.task == lane]
+            if not mine or (mine[-1].ended and mine[-1].result is None):
+                if mine and mine[-1].error is not None and self._is_final(mine[-1]):
+                    return
+                self._start(lane)
+            elif mine[-1].ended:
+                results.append(mine[-1].result)
+        if len(results) == len(lanes):
+            self._passed(stage, results)
+
+    def _passed(self, stage: str, results: list[Any]) -> None:
+        if stage == "finish" and not self.judge.finished:
+            raise Violation("finish succeeded without an effective hand-off record")
+        if stage == "upstream":
+            _check_end(self)
+            self.outcome = "DONE"
+        else:
+            self.stage += 1
+
+    def _is_final(self, process: Process) -> bool:
+        """Decide about an attempt of Airflow's that ended with an error: retry, or the end of the build."""
+        error = process.error
+        assert error is not None
+        process.known = False
+        if error.code == "CANCELLED" or (error.code == "NOT_ALLOWED_NOW" and self.judge.cancelled):
+            self._resume()
+            return True
+        if error.code == "FENCED" and not self._rivals(process):
+            raise Violation(f"the attempt that Airflow knows was fenced: {error}")
+        if error.retry or error.code == "FENCED":
+            return False
+        expected = FATAL.get(self.fatal or "")
+        if self.fatal_done and (error.code == expected or error.code == "VERIFICATION_FAILED"):
+            self.outcome = error.code
+            return True
+        if error.code == "NOT_CONVERGING" and self.write_rate:
+            self.outcome = error.code
+            return True
+        raise Violation(f"{process.task} failed without a cause: {error}")
+
+    def _rivals(self, process: Process) -> bool:
+        """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other lanes."""
+        return any(
+            rival.generation > process.generation
+            and (rival.task == process.task or rival.task.split("/")[0] != "snapshot" or rival.lanes != process.lanes)
+            for rival in self.started
+        )
+
+    def _resume(self) -> None:
+        if not any(p.task == "resume" and not p.ended for p in self.processes):
+            self._start("resume")
+        self.stage = 1
+        for process in self.processes:
+            process.known = process.known and process.task == "resume"
+
+    def _peek(self) -> gate.Verdict:
+        """Ask the gate, as a sensor does at any time, and check that it opens only on committed facts."""
+        try:
+            state = self._drive(load(self.build))
+        except BackfillError as error:
+            return gate.Broken(error)
+        view = self.source.view(state.plan, state.reached)
+        conditions = gate.Conditions(gate.MaxLag(epochs=self.max_lag))
+        self.judge.look()
+        verdict = gate.decide(state, view, self.commands, conditions, self.now)
+        if isinstance(verdict, gate.Ready):
+            committed = self.judge.applied
+            if committed is None or verdict.epoch != committed:
+                raise Violation(f"the gate opened at {verdict.epoch}, committed is {committed}")
+            if self.judge.foreign_at is not None:
+                raise Violation("the gate opened on a target that somebody else had changed")
+            passed = state.phase in ("catch_up", "finished", "upstream")
+            if not passed and self.source.head - committed > self.max_lag:
+                raise Violation(f"the gate opened {self.source.head - committed} epochs behind")
+        return verdict
+
+    def _gate(self) -> None:
+        match self._peek():
+            case gate.Ready():
+                self.stage += 1
+            case gate.Broken(error):
+                self._gate_broken(error)
+            case gate.Waiting(_, lag=True):
+                self.stage = STAGES.index("consume_log")
+                for process in self.processes:
+                    process.known = process.known and process.task != "consume_log"
+
+    def _gate_broken(self, error: BackfillError) -> None:
+        if error.code == "CANCELLED":
+            self._resume()
+        elif self.fatal_done and error.code == FATAL.get(self.fatal or ""):
+            self.outcome = error.code
+        else:
+            raise Violation(f"the gate broke without a cause: {error}")
+
+    def _drive(self, generator: Any) -> Any:
+        """Run a reading of the log to its end without interruption."""
+        process = Process(self, "reader", "reader", generator)
+        while not process.ended:
+            process.step()
+        if process.error is not None:
+            raise process.error
+        return process.result
+
+    def _start(self, name: str, twin: bool = False) -> None:
+        self.generation += 1
+        me = protocol.Attempt(self.generation, f"{name}#{self.generation}")
+        stage = name.split("/")[0]
+        if twin and stage == "snapshot" and "/" not in name:
+            name = f"snapshot/{self.rng.randrange(self.lanes)}"
+        self.started.append(Started(me.generation, name, self.lanes))
+        process = Process(self, me.name, name, self._protocol(name, me))
+        process.generation, process.lanes = me.generation, self.lanes
+        process.known = not twin
+        self.processes.append(process)
+        if len([p for p in self.processes if p.ended]) > 60:
+            self.processes = [p for p in self.processes if not p.ended or p.known]
+
+    def _protocol(self, name: str, me: protocol.Attempt) -> Any:
+        size = RoundSize(bytes=4, rows=self.round_rows)
+        lag = gate.MaxLag(epochs=self.max_lag)
+        tasks: dict[str, Callable[[], Any]] = {
+            "consume_log": lambda: task.ConsumeLogTask(size, lag, 50),
+            "catch_up": lambda: task.CatchUpTask(size, lag, 50),
+            "verify": task.VerifyTask,
+            "finish": task.FinishTask,
+            "upstream": lambda: task.UpstreamTask(size, upto=self.source.head),
+            "cancel": task.CancelTask,
+            "resume": lambda: task.ResumeTask(len(self.commands)),
+        }
+        stage, _, lane = name.partition("/")
+        if stage == "plan":
+            return self._plan()
+        if stage == "snapshot":
+            lane = lane or "0"
+            return protocol.run(task.SnapshotTask(int(lane), self.lanes, size), me, self.build)
+        return protocol.run(tasks[stage](), me, self.build)
+
+    def _plan(self) -> Any:
+        try:
+            state = yield from load(self.build)
+        except NotPlanned:
+            head = self.source.head
+            at = self.source.versions[head]
+            sizes = [len(keys) for keys in at.files]
+            spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",))
+            draft = Plan(
+                build=self.build,
+                spec=spec,
+                target_id=TABLE_ID,
+                target_schema_json=TARGET_SCHEMA,
+                target_version=0,
+                source=SourceFacts(self.source.table_id, head, SCHEMA, ()),
+                splits=SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d"),
+                lanes=self.lanes,
+                settings={},
+            )
+            return (yield from planning.settle(draft, self.now))
+        return state.plan
+
+
+_COMMANDS = (
+    Command(Verb.PAUSE),
+    Command(Verb.RESUME),
+    Command(Verb.RESUME),
+    Command(Verb.THROTTLE, rate=2),
+    Command(Verb.THROTTLE, rate=0),
+    Command(Verb.THROTTLE, rate=None),
+    Command(Verb.HOLD),
+    Command(Verb.RELEASE),
+    Command(Verb.RELEASE),
+)
+
+
+def _check_end(world: World) -> None:
+    judge = world.judge
+    judge.look()
+    if not judge.finished:
+        raise Violation("upstream ran, but nothing is finished")
+    if judge.foreign_at is not None and judge.foreign_at < world.target.head:
+        return
+    if judge.applied is None or judge.handoff is None or judge.applied < judge.handoff:
+        raise Violation(f"ended at {judge.applied}, the hand-off was at {judge.handoff}")
