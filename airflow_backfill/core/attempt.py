@@ -185,7 +185,7 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
         pass
     elif control.cancelled or state.phase is Phase.CANCELLED:
         raise Cancelled("the build was cancelled; plan it again to resume it")
-    source = SourceView(state.plan.source.table_id, state.reached, 0, state.reached, ())
+    source = SourceView(state.plan.source.table_id, state.reached, state.reached, ())
     if task.reads_source:
         source = yield Watch(state.reached)
         check_source(state.plan, source, state.reached)

@@ -7,7 +7,8 @@ from here and never resolve "latest" again (seed 000).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,14 @@ class SplitPlan:
     def size(self, split: int) -> int:
         """The number of files of a split."""
         return self.borders[split + 1] - self.borders[split]
+
+    @staticmethod
+    def digest_of(files: Iterable[tuple[str, int]]) -> str:
+        """The fingerprint of files, given as path and size in the plan's order."""
+        digest = hashlib.sha256()
+        for path, size in files:
+            digest.update(f"{len(path.encode())}:{path}:{size};".encode())
+        return digest.hexdigest()[:32]
 
     @staticmethod
     def cut(sizes: Sequence[int], splits: int) -> tuple[int, ...]:

@@ -34,12 +34,13 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The source as observed at one time. ``epochs`` are all commits after ``after``, in order, without a hole."""
+    """The source as observed at one time. ``epochs`` are all versions after ``after`` through ``head``, in order.
+
+    A version whose commit is gone is among them, with the error that says so.
+    """
 
     table_id: str
     head: int
-    earliest: int
-    """The oldest version whose commit can still be read."""
     after: int
     epochs: Sequence[Epoch]
 
@@ -62,12 +63,15 @@ def check_source(plan: Plan, view: SourceView, applied: int) -> None:
             head=view.head,
             applied=applied,
         )
-    if view.head > applied and view.earliest > applied + 1:
-        raise HistoryLost(
-            f"epoch {applied + 1} is needed next, the source's log begins at {view.earliest}",
-            needed=applied + 1,
-            earliest=view.earliest,
-        )
+    pending = view.pending(applied)
+    if pending and isinstance(pending[0].stop, HistoryLost):
+        raise pending[0].stop
+
+
+def lost(version: int) -> Epoch:
+    """An epoch whose commit is not in the source's log any more."""
+    error = HistoryLost(f"epoch {version} is needed, and its commit is gone from the source's log", epoch=version)
+    return Epoch(number=version, at=0, rows=0, bytes=0, stop=error)
 
 
 def epoch_of(plan: Plan, commit: Commit) -> Epoch:

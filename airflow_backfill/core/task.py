@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from airflow_backfill.core import log_round, snapshot_round
-from airflow_backfill.core.errors import Cancelled, NotAllowedNow, VerificationFailed
+from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gate import MaxLag, within
 from airflow_backfill.core.lag import Bound, check_converging
 from airflow_backfill.core.phase import Event, Phase
@@ -138,7 +138,7 @@ class CatchUpTask(_SingleLane):
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:
-            return log_round.next_epochs(state, seen, self.size, upto=state.handoff) or Done()
+            return _expected(log_round.next_epochs(state, seen, self.size, upto=state.handoff), state, seen)
         if within(self.max_lag, state, seen.source, seen.now) and log_round.between_epochs(state):
             return Move(Event.PIN, changes={"handoff": seen.source.head})
         return _apply_log(state, seen, self.size, self.patience)
@@ -281,6 +281,16 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     if state.newest.record.event is Event.EPOCHS and log_round.between_epochs(state):
         bound = bound.take(pending)
     check_converging(bound, pending, patience, rate_limited=seen.control.rate is not None)
-    move = log_round.next_epochs(state, seen, size, bound=bound)
-    assert move is not None, "more than the permitted lag is pending, so there is an epoch to apply"
+    return _expected(log_round.next_epochs(state, seen, size, bound=bound), state, seen)
+
+
+def _expected(move: Move | None, state: BuildState, seen: Observed) -> Move:
+    """``move``, where there has to be one."""
+    if move is None:
+        raise SourceReplaced(
+            f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+            head=seen.source.head,
+            applied=state.applied,
+            handoff=state.handoff,
+        )
     return move

@@ -128,8 +128,8 @@ MUTANTS = (
     Mutant(
         "catch-up does not stop at the hand-off epoch",
         "task",
-        "return log_round.next_epochs(state, seen, self.size, upto=state.handoff) or Done()",
-        "return log_round.next_epochs(state, seen, self.size) or Done()",
+        "log_round.next_epochs(state, seen, self.size, upto=state.handoff)",
+        "log_round.next_epochs(state, seen, self.size)",
     ),
     Mutant(
         "an epoch is claimed by its first part",
@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "a gap in the source's log is jumped over",
         "source",
-        "    if view.head > applied and view.earliest > applied + 1:",
-        "    if False:",
+        "    if pending and isinstance(pending[0].stop, HistoryLost):\n        raise pending[0].stop",
+        "    if pending and isinstance(pending[0].stop, HistoryLost):\n        object.__setattr__(pending[0], 'stop', None)",
     ),
 )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.source import FEED, SourceView, epoch_of
+from airflow_backfill.core.source import FEED, SourceView, epoch_of, lost
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})
 ROWS_PER_FILE = 3
@@ -104,8 +104,9 @@ class Source:
         self.versions.append(Version(rows, files, commit))
 
     def view(self, plan: Plan, after: int) -> SourceView:
-        epochs = tuple(epoch_of(plan, v.commit) for v in self.versions[max(after + 1, self.earliest) :])
-        return SourceView(self.table_id, self.head, self.earliest, after, epochs)
+        numbers = range(after + 1, self.head + 1)
+        epochs = [lost(n) if n < self.earliest else epoch_of(plan, self.versions[n].commit) for n in numbers]
+        return SourceView(self.table_id, self.head, after, epochs)
 
     def read_files(self, version: int, indices: range) -> list[tuple[int, int]]:
         if version < self.vacuumed_before:

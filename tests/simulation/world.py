@@ -52,7 +52,7 @@ FATAL = {
 """Faults that have to end a build by name, if they happen before it is finished."""
 
 STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
-MAX_STEPS = 6000
+MAX_STEPS = 12000
 CALM = 2500
 """Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
 

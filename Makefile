@@ -1,0 +1,44 @@
+# `make` lists the targets. Whatever needs the environment sets it up first, once per change of the lock.
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+export AIRFLOW_HOME := $(CURDIR)/.airflow
+# `airflow standalone` starts itself through PATH.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help setup test lint demo airflow bench docker-check lock
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: $(READY)  ## .venv with everything that is locked, Java if there is none
+
+$(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt environment/jars.lock environment/jars.py \
+          setup.cfg setup.py
+	environment/setup.sh
+	touch $@
+
+test: lint  ## everything CI runs
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+demo: $(READY)  ## a table backfill from start to end, in a temporary directory
+	$(BIN)/python -m demo
+
+airflow: $(READY)  ## Airflow on this machine, with the example DAGs
+	environment/airflow.sh
+
+bench: $(READY)  ## side by side with what one would do instead
+	$(BIN)/python -m bench
+
+docker-check: $(READY)  ## the container files, without a container engine
+	$(BIN)/python -m pytest tests/test_docker.py
+
+lock: $(READY)  ## resolve environment/lock.txt again
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header \
+	  --extra dev --constraint environment/pins.txt --output-file environment/lock.txt setup.py

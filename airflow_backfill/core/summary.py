@@ -1,0 +1,85 @@
+"""A build's committed state as people read it: the one summary of page, command line, XCom and progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.position import AtFile, InEpoch
+from airflow_backfill.core.state import BuildState
+
+
+def summarize(state: BuildState) -> dict[str, Any]:
+    """Plain JSON. Numbers are of committed work only."""
+    plan, newest, totals = state.plan, state.newest, state.totals
+    pending = newest.record.pending if newest is not None else None
+    return {
+        "build": plan.build,
+        "name": plan.spec.name,
+        "source": plan.spec.source,
+        "target": plan.spec.target,
+        "strategy": plan.spec.strategy,
+        "phase": state.phase.value,
+        "snapshot_epoch": plan.source.epoch,
+        "epoch": state.applied,
+        "handoff": state.handoff,
+        "percent": _percent(state),
+        "files": {"done": _files_done(state), "of": plan.splits.files},
+        "lanes": state.layout.lanes,
+        "rows": {
+            "consuming_snapshot": totals.snapshot_rows,
+            "consuming_log_store": totals.log_rows,
+            "consuming_upstream": totals.upstream_rows,
+        },
+        "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
+        "pending": None if pending is None else {"epochs": pending.epochs, "rows": pending.rows, "head": pending.head},
+        "part": _part(state),
+        "bound": state.bound.value if state.bound is not None else None,
+        "control": {
+            "number": state.control.number,
+            "paused": state.control.paused,
+            "rate": state.control.rate,
+            "held": state.control.held,
+            "cancelled": state.control.cancelled,
+        },
+        "certificate": None if state.certificate is None else _certificate(state),
+        "attempt": newest.record.attempt if newest is not None else None,
+        "target_version": newest.version if newest is not None else plan.target_version,
+        "at": newest.at if newest is not None else None,
+    }
+
+
+def _certificate(state: BuildState) -> dict[str, Any]:
+    certificate = state.certificate
+    assert certificate is not None
+    return {
+        "epoch": certificate.epoch,
+        "target_version": certificate.target_version,
+        "rows": certificate.rows,
+        "digest": certificate.digest,
+        "buckets": certificate.buckets,
+        "at": certificate.at,
+    }
+
+
+def _files_done(state: BuildState) -> int:
+    sizes = (state.plan.splits.size(split) for split in range(len(state.positions)))
+    done = zip(state.positions, sizes, strict=True)
+    return sum(position.files if isinstance(position, AtFile) else size for position, size in done)
+
+
+def _percent(state: BuildState) -> float:
+    """Of the snapshot's files while they are read, then of the pending epochs when the snapshot was sealed."""
+    if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
+        return 100.0
+    if state.phase is Phase.SNAPSHOT:
+        files = state.plan.splits.files
+        return round(100 * _files_done(state) / files, 1) if files else 0.0
+    if state.bound is None or state.bound.start == 0:
+        return 100.0
+    return round(100 * (1 - min(state.bound.value, state.bound.start) / state.bound.start), 1)
+
+
+def _part(state: BuildState) -> dict[str, int] | None:
+    begun = state.positions[0]
+    return {"epoch": begun.epoch, "done": begun.done, "of": begun.of} if isinstance(begun, InEpoch) else None

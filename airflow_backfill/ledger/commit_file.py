@@ -1,0 +1,127 @@
+"""A commit file becomes a ``Commit``: one pass, one line in memory at a time, nothing kept per file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_backfill.core.commit import Commit, FileTotals, Protocol, TableMetadata
+from airflow_backfill.ledger import actions
+from airflow_backfill.ledger.actions import Malformed
+
+_COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*([0-9]{1,18})\s*[,}]')
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
+    """The commit that the file's bytes say; ``Malformed`` if they are cut off or no commit, naming the line.
+
+    A file cut exactly between two lines cannot be told from a whole one.
+    """
+    reading = _Reading()
+    number = 0
+    for number, line in enumerate(actions.lines(chunks), start=1):
+        try:
+            reading.take(actions.decode(line))
+        except Malformed as error:
+            raise Malformed(f"line {number}: {error}") from error
+    if not number:
+        raise Malformed("the file is empty")
+    return reading.commit(version)
+
+
+@dataclass(slots=True)
+class _Tally:
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+    deleted_rows: int = 0
+
+    def count(self, action: dict[str, Any]) -> None:
+        self.files += 1
+        self.bytes += actions.integer(action.get("size") or 0)
+        rows = _row_count(action.get("stats"))
+        self.rows = None if rows is None or self.rows is None else self.rows + rows
+        vector = action.get("deletionVector")
+        if vector is not None:
+            self.deleted_rows += actions.integer(actions.mapping(vector).get("cardinality"))
+
+    def total(self) -> FileTotals:
+        return FileTotals(self.files, self.bytes, self.rows, self.deleted_rows)
+
+
+@dataclass(slots=True)
+class _Reading:
+    added: _Tally = field(default_factory=_Tally)
+    removed: _Tally = field(default_factory=_Tally)
+    changed: _Tally = field(default_factory=_Tally)
+    data_change: bool = False
+    rewrites: bool = False
+    txns: dict[str, int] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
+    metadata: TableMetadata | None = None
+    protocol: Protocol | None = None
+
+    def take(self, line: dict[str, Any]) -> None:
+        for name, value in line.items():
+            if value is None:
+                continue
+            if name in ("add", "remove"):
+                action = actions.mapping(value)
+                (self.added if name == "add" else self.removed).count(action)
+                # Only a plain "false" is a promise that no row changes.
+                if action.get("dataChange") is False:
+                    self.rewrites = True
+                else:
+                    self.data_change = True
+            elif name == "cdc":
+                # These carry dataChange=false by definition, and are there because rows changed.
+                self.changed.count(actions.mapping(value))
+                self.data_change = True
+            elif name == "txn":
+                action = actions.mapping(value)
+                self.txns[actions.text(action.get("appId"))] = actions.integer(action.get("version"))
+            elif name == "commitInfo":
+                self.info = actions.mapping(value)
+            elif name == "metaData":
+                self.metadata = actions.metadata(value)
+            elif name == "protocol":
+                self.protocol = actions.protocol(value)
+
+    def commit(self, version: int) -> Commit:
+        user_metadata = self.info.get("userMetadata")
+        timestamp = self.info.get("inCommitTimestamp") or self.info.get("timestamp")
+        return Commit(
+            version=version,
+            timestamp=timestamp if type(timestamp) is int else 0,
+            operation=str(self.info.get("operation") or ""),
+            added=self.added.total(),
+            removed=self.removed.total(),
+            changed=self.changed.total(),
+            data_change=self.data_change,
+            rewrites=self.rewrites,
+            txns=self.txns,
+            user_metadata=user_metadata if isinstance(user_metadata, str) else None,
+            metadata=self.metadata,
+            protocol=self.protocol,
+            metrics=_numbers(self.info.get("operationMetrics")),
+        )
+
+
+def _row_count(stats: object) -> int | None:
+    """``numRecords`` of a file's statistics, which are JSON within JSON and most of a commit's bytes."""
+    if not isinstance(stats, str):
+        return None
+    if match := _COUNT_FIRST.match(stats):
+        return int(match[1])
+    count = actions.decode(stats).get("numRecords")
+    return None if count is None else actions.integer(count)
+
+
+def _numbers(metrics: object) -> dict[str, int]:
+    """The whole numbers among the metrics, which Spark writes as strings."""
+    if not isinstance(metrics, dict):
+        return {}
+    return {name: int(value) for name, value in metrics.items() if _NUMBER.fullmatch(str(value))}

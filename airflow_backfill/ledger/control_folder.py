@@ -1,0 +1,92 @@
+"""The folder beside a target: attempts and their outcomes, commands, and copies of plans.
+
+Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress is
+nowhere else than there, and numbers go on above the highest one that the log knows. It lies beside the target, not
+in it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.control import Command
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
+from airflow_backfill.ledger.store import NotFound, Store, open_store
+
+SUFFIX = ".backfill"
+OUTCOME = "outcome"
+
+
+class ControlFolder:
+    """``attempts/``, ``commands/`` and ``plans/`` of one target."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._attempts = Journal(store, "attempts")
+        self._commands = Journal(store, "commands")
+
+    @staticmethod
+    def beside(target: str, spark: Any = None) -> ControlFolder:
+        """The control folder of the target at this location."""
+        return ControlFolder(open_store(location_beside(target), spark=spark))
+
+    def draw_attempt(self, document: Mapping[str, Any], floor: int = 0) -> Attempt:
+        """A new attempt, with a higher generation than any drawn before and than ``floor``."""
+        name = uuid.uuid4().hex
+        generation = self._attempts.append({**document, "attempt": name}, floor)
+        return Attempt(generation, name)
+
+    def attempts(self) -> list[tuple[int, dict[str, Any]]]:
+        """What was drawn, oldest first."""
+        return self._attempts.after(0)
+
+    def store_outcome(self, attempt: Attempt, outcome: Mapping[str, Any]) -> None:
+        """How an attempt ended. Written once; the attempt's name tells it from one of a lost folder."""
+        self._attempts.put_beside(attempt.generation, OUTCOME, {**outcome, "attempt": attempt.name})
+
+    def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
+        """How the attempt ended, or None if it left nothing behind."""
+        found = self._attempts.read_beside(attempt.generation, OUTCOME)
+        return found if found is not None and found.get("attempt") == attempt.name else None
+
+    def order(self, build: str, command: Command, floor: int = 0) -> int:
+        """Append a command; the number under which a barrier will acknowledge it."""
+        return self._commands.append({"build": build, **command.to_json()}, floor)
+
+    def commands(self, build: str) -> Sequence[tuple[int, Command]]:
+        """All commands of a build, in order."""
+        found = []
+        for number, document in self._commands.after(0):
+            if document.pop("build", None) == build:
+                found.append((number, Command.from_json(document)))
+        return found
+
+    def store_plan(self, plan: Plan) -> None:
+        """Copy the plan record, so that reading a build's state never has to look for the plan in the log."""
+        self._store.create(_plan_name(plan.build), plan.encode().encode())
+
+    def plan(self, build: str) -> Plan | None:
+        """The copy of a build's plan; None if there is none."""
+        try:
+            data = self._store.read(_plan_name(build), MAX_DOCUMENT_BYTES + 1)
+        except NotFound:
+            return None
+        try:
+            return Plan.from_json(json.loads(data))
+        except ValueError:
+            raise RecordInvalid(f"{self._store.url}: {_plan_name(build)} is damaged", build=build) from None
+
+
+def location_beside(target: str) -> str:
+    """Where the control folder of a target is."""
+    return target.rstrip("/") + SUFFIX
+
+
+def _plan_name(build: str) -> str:
+    return f"plans/{build}.json"

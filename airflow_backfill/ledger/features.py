@@ -1,0 +1,65 @@
+"""Which Delta tables this package can follow by reading commit files."""
+
+from __future__ import annotations
+
+from airflow_backfill.core.commit import Protocol
+from airflow_backfill.core.errors import UnsupportedTable
+
+READER_VERSION = 3
+WRITER_VERSION = 7
+
+# Each of these changes types, data files, checkpoints or what writers must keep; none of them where commits
+# are or what their actions mean. Left out on purpose: features that put commits elsewhere (catalogManaged,
+# coordinatedCommits), send readers or writers to another table (redirect...), or may take the list of files
+# out of the commit (adaptiveMetadata).
+KNOWN = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "geospatial",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "icebergCompatV3",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "materializePartitionColumns",
+        "rowTracking",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+
+
+def check_readable(protocol: Protocol) -> None:
+    """Pass if everything in the protocol is known; else raise ``UnsupportedTable`` naming what is not.
+
+    Writer features count too: coordinated commits are one, and hide the newest commits from a plain listing.
+    """
+    if protocol.reader_version > READER_VERSION or protocol.writer_version > WRITER_VERSION:
+        raise UnsupportedTable(
+            f"the table needs reader version {protocol.reader_version} and writer version "
+            f"{protocol.writer_version}; known are {READER_VERSION} and {WRITER_VERSION}",
+            reader_version=protocol.reader_version,
+            writer_version=protocol.writer_version,
+        )
+    unknown = sorted((protocol.reader_features | protocol.writer_features) - KNOWN)
+    if unknown:
+        raise UnsupportedTable(
+            f"the table uses {', '.join(unknown)}, which is not supported", features=unknown
+        )

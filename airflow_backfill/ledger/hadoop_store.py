@@ -1,0 +1,145 @@
+"""A store on a Spark driver, for every scheme that Hadoop and Delta are configured for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO
+
+from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+
+_MISSING = "java.io.FileNotFoundException"
+_EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
+
+
+class HadoopStore:
+    """Files under a Hadoop path. Holds UTF-8 text only: what Delta's commit store can write.
+
+    Files are written by the same Delta ``LogStore`` that commits to this location, so ``create`` keeps what
+    that one keeps: put-if-absent where commits have it, and only within one driver where they do not.
+    """
+
+    def __init__(self, spark: Any, location: Location) -> None:
+        jvm = spark._jvm
+        self._location = location
+        self._jvm = jvm
+        self._conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self._root = jvm.org.apache.hadoop.fs.Path(location.url)
+        with self._trouble(""):
+            self._files = self._root.getFileSystem(self._conf)
+        delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
+        self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    def list(self, folder: str, after: str = "") -> Sequence[str]:
+        path = self._path(folder) if folder else self._root
+        try:
+            with self._trouble(folder):
+                found = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
+                # One string for all of them: a call for each would cost a second per thousand names.
+                lines = self._jvm.scala.Predef.genericWrapArray(found).mkString("\n")
+        except NotFound:
+            return ()
+        names = (line.rpartition("/")[2] for line in lines.split("\n"))
+        return sorted(name for name in names if name > after and not name.startswith(HIDDEN))
+
+    def read(self, name: str, limit: int) -> bytes:
+        with self.open(name) as file, self._trouble(name):
+            return file.read(limit)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with self.open(name) as file, self._trouble(name):
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    def open(self, name: str) -> BinaryIO:
+        with self._trouble(name):
+            path = self._path(name)
+            return BufferedReader(
+                _HadoopFile(self._files.open(path), self._files.getFileStatus(path).getLen()), CHUNK_BYTES
+            )
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self._write(name, data, replace=False)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._write(name, data, replace=True)
+
+    def delete(self, name: str) -> None:
+        with self._trouble(name):
+            self._files.delete(self._path(name), False)
+
+    def _write(self, name: str, data: bytes, *, replace: bool) -> bool:
+        path = self._path(name)
+        lines = self._jvm.java.util.ArrayList()
+        for line in data.decode().removesuffix("\n").split("\n"):
+            lines.add(line)
+        actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines.iterator())
+        with self._trouble(name):
+            self._files.mkdirs(path.getParent())
+            try:
+                self._commits.write(path, actions, replace, self._conf)
+            except Exception as error:
+                if _java_class(error) in _EXISTS:
+                    return False
+                raise
+        return True
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, checked(name))
+
+    @contextmanager
+    def _trouble(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            kind = _java_class(error)
+            if kind is None:
+                raise
+            if kind == _MISSING:
+                raise NotFound(self.url, name) from error
+            raise SourceUnavailable(f"{self.url}/{name}: {kind}", file=name) from error
+
+
+class _HadoopFile(RawIOBase):
+    """A Hadoop input stream as a Python file."""
+
+    def __init__(self, stream: Any, size: int) -> None:
+        self._stream = stream
+        self._size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.readNBytes(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        start = (0, self.tell(), self._size)[whence]
+        self._stream.seek(start + offset)
+        return start + offset
+
+    def tell(self) -> int:
+        return int(self._stream.getPos())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def _java_class(error: BaseException) -> str | None:
+    """The class of the Java exception behind a py4j error, or None: py4j itself is never imported."""
+    java = getattr(error, "java_exception", None)
+    return None if java is None else str(java.getClass().getName())

@@ -1,0 +1,95 @@
+"""Numbered JSON documents in a folder, appended by many processes at once and never changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.ledger import actions
+from airflow_backfill.ledger.actions import Malformed
+from airflow_backfill.ledger.store import NotFound, Store
+
+MAX_DOCUMENT_BYTES = 1 << 20
+_LAST_NUMBER = 10**9 - 1
+_NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.json")
+
+
+class Journal:
+    """Documents ``000000001.json``, ``000000002.json`` ... in one folder of a store.
+
+    The store's put-if-absent gives each number to one writer. A document may have companions, written later:
+    ``000000007.outcome.json``. What else is in the folder, or cut off, is ``RecordInvalid``, naming the file.
+    """
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+
+    def append(self, document: Mapping[str, Any], floor: int = 0) -> int:
+        """Store the document under the next number, without a gap, and return the number.
+
+        ``floor`` is the greatest number known from elsewhere: a journal that was deleted goes on above it.
+        If the store's answer is lost, the document may be there twice.
+        """
+        data = _encoded(document)
+        number = max(floor, *self._numbers(0), 0) + 1
+        while not self._store.create(self._path(number), data):
+            number += 1
+        return number
+
+    def after(self, number: int) -> list[tuple[int, dict[str, Any]]]:
+        """The documents with greater numbers, in their order."""
+        return [(found, self._document(self._path(found))) for found in self._numbers(number)]
+
+    def put_beside(self, number: int, suffix: str, document: Mapping[str, Any]) -> None:
+        """Store a companion of a document, replacing the one of that suffix."""
+        self._store.put(self._path(number, suffix), _encoded(document))
+
+    def read_beside(self, number: int, suffix: str) -> dict[str, Any] | None:
+        """The companion of that suffix, or None."""
+        try:
+            return self._document(self._path(number, suffix))
+        except NotFound:
+            return None
+
+    def _numbers(self, after: int) -> list[int]:
+        numbers = []
+        for name in self._store.list(self._folder, after=f"{after:09}"):
+            match = _NAME.fullmatch(name)
+            if match is None:
+                raise RecordInvalid(
+                    f"{self._store.url}: {self._folder}/{name} does not belong there", file=name
+                )
+            if not match["companion"] and int(match["number"]) > after:
+                numbers.append(int(match["number"]))
+        return numbers
+
+    def _document(self, path: str) -> dict[str, Any]:
+        data = self._store.read(path, MAX_DOCUMENT_BYTES + 1)
+        try:
+            if len(data) > MAX_DOCUMENT_BYTES:
+                raise Malformed(f"longer than {MAX_DOCUMENT_BYTES} bytes")
+            return actions.decode(data)
+        except Malformed as error:
+            raise RecordInvalid(f"{self._store.url}: {path}: {error}", file=path) from error
+
+    def _path(self, number: int, suffix: str = "") -> str:
+        name = f"{number:09}.{suffix}.json" if suffix else f"{number:09}.json"
+        if _NAME.fullmatch(name) is None or not 0 < number <= _LAST_NUMBER:
+            raise RecordInvalid(
+                f"{self._store.url}: {self._folder}/{name} cannot be a journal's file", file=name
+            )
+        return f"{self._folder}/{name}"
+
+
+def _encoded(document: Mapping[str, Any]) -> bytes:
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    data = text.encode()
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise RecordInvalid(
+            f"a document of {len(data)} bytes is longer than {MAX_DOCUMENT_BYTES}", bytes=len(data)
+        )
+    return data

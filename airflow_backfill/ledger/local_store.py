@@ -1,0 +1,116 @@
+"""A store in a folder of this machine, with the standard library only."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from airflow_backfill.core.errors import SourceUnavailable, UnsafeCommitStore
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+class LocalStore:
+    """Files in a folder, which is made when the first one is written.
+
+    A file is written beside its place under a hidden name, flushed, and linked or moved there: a name never
+    shows half a file, and what a killed process leaves behind is hidden.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.normpath(root)
+
+    @property
+    def url(self) -> str:
+        return self._root
+
+    def list(self, folder: str, after: str = "") -> Sequence[str]:
+        try:
+            with self._trouble(folder), os.scandir(self._path(folder) if folder else self._root) as entries:
+                return sorted(
+                    entry.name
+                    for entry in entries
+                    if entry.name > after and not entry.name.startswith(HIDDEN) and entry.is_file()
+                )
+        except NotFound:
+            return ()
+
+    def read(self, name: str, limit: int) -> bytes:
+        with self._trouble(name), open(self._path(name), "rb") as file:
+            return file.read(limit)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with self._trouble(name), open(self._path(name), "rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    def open(self, name: str) -> BinaryIO:
+        with self._trouble(name):
+            return open(self._path(name), "rb")
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._path(name)
+        if os.path.lexists(path):
+            return False
+        with self._trouble(name), _written_beside(path, data) as temporary:
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                raise UnsafeCommitStore(
+                    f"the file system of {self.url} has no hard links: two writers could both create {name}"
+                ) from error
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        with self._trouble(name), _written_beside(path, data) as temporary:
+            os.replace(temporary, path)
+
+    def delete(self, name: str) -> None:
+        try:
+            with self._trouble(name):
+                os.unlink(self._path(name))
+        except NotFound:
+            pass
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._root, checked(name))
+
+    @contextmanager
+    def _trouble(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound(self.url, name) from error
+        except OSError as error:
+            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}", file=name) from error
+
+
+@contextmanager
+def _written_beside(path: str, data: bytes) -> Iterator[str]:
+    """A hidden file with the data, safely on disk, for the block to link or move to ``path``."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

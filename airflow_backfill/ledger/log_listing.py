@@ -1,0 +1,57 @@
+"""What the names in a ``_delta_log`` folder say is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+LOG = "_delta_log"
+_NAME = re.compile(
+    r"(?P<version>[0-9]{20})\."
+    r"(?:(?P<kind>json|crc)"
+    r"|checkpoint(?P<single>(?:\.[0-9a-f-]{36})?\.parquet|\.[0-9a-f-]{36}\.json)"
+    r"|checkpoint\.[0-9]{10}\.(?P<parts>[0-9]{10})\.parquet)"
+)
+
+
+def commit_name(version: int) -> str:
+    """The file of a commit, within the log's folder."""
+    return f"{version:020}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """The versions with a commit, a checksum and a whole checkpoint. Other names do not matter here."""
+
+    commits: frozenset[int]
+    checksums: frozenset[int]
+    checkpoints: Mapping[int, tuple[str, ...]]
+    """Names of the files of one checkpoint per version; those with a part missing are left out."""
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> LogListing:
+        """Sort the names by what they are."""
+        versions: dict[str, set[int]] = {"json": set(), "crc": set()}
+        whole: dict[int, tuple[str, ...]] = {}
+        parts: dict[tuple[int, int], list[str]] = {}
+        for name in names:
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            version = int(match["version"])
+            if match["kind"]:
+                versions[match["kind"]].add(version)
+            elif match["parts"]:
+                parts.setdefault((version, int(match["parts"])), []).append(name)
+            else:
+                whole[version] = (name,)
+        for (version, count), names_of_parts in parts.items():
+            if len(names_of_parts) == count:
+                whole.setdefault(version, tuple(names_of_parts))
+        return cls(frozenset(versions["json"]), frozenset(versions["crc"]), whole)
+
+    @property
+    def head(self) -> int | None:
+        """The newest version, which may be left as a checkpoint only; None if there is nothing."""
+        return max((*self.commits, *self.checkpoints), default=None)

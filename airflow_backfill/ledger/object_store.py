@@ -1,0 +1,154 @@
+"""A store in a bucket, through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import import_module
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO
+
+from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
+from airflow_backfill.ledger.location import Location, first_line
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+
+_SCHEMES = {
+    "s3": ("s3", "aws_"),
+    "s3a": ("s3", "aws_"),
+    "gs": ("gs", "google_"),
+    "abfs": ("abfs", "azure_"),
+    "abfss": ("abfss", "azure_"),
+}
+"""Hadoop's scheme: obstore's scheme, and what the names of its settings begin with."""
+
+
+class ObjectStore:
+    """Objects under one prefix of a bucket; ``create`` asks the service to put only if absent.
+
+    Some services that only resemble S3 ignore that condition: whoever plans with one has to try it first.
+    """
+
+    def __init__(self, location: Location, options: Mapping[str, str]) -> None:
+        self._location = location
+        if location.scheme not in _SCHEMES or not location.authority:
+            raise InvalidSpec(f"{self.url} cannot be read without Spark")
+        scheme, prefix = _SCHEMES[location.scheme]
+        foreign = sorted(key for key in options if not key.startswith(prefix))
+        if foreign:
+            raise InvalidSpec(f"{self.url} takes options that begin with {prefix}, not {', '.join(foreign)}")
+        try:
+            self._obstore: Any = import_module("obstore")
+            errors: Any = import_module("obstore.exceptions")
+        except ModuleNotFoundError as error:
+            raise InvalidSpec(f"reading {self.url} needs the package obstore") from error
+        self._errors = errors
+        plain = any(value.startswith("http://") for value in options.values())
+        try:
+            self._bucket = import_module("obstore.store").from_url(
+                f"{scheme}://{location.authority}{location.path}",
+                config=dict(options),
+                client_options={"allow_http": True} if plain else None,
+                retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+            )
+        except errors.BaseError as error:
+            raise InvalidSpec(f"{self.url}: {first_line(error)}") from None
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    def list(self, folder: str, after: str = "") -> Sequence[str]:
+        start = f"{checked(folder)}/" if folder else ""
+        names = []
+        with self._trouble(folder):
+            pages = self._obstore.list(
+                self._bucket,
+                prefix=folder or None,
+                offset=f"{start}{after}" if after else None,
+                chunk_size=1000,
+            )
+            for page in pages:
+                # The service lists what is in folders below, too.
+                names += [name for entry in page if "/" not in (name := entry["path"][len(start) :])]
+        # Not every service lists in order.
+        return sorted(name for name in names if not name.startswith(HIDDEN))
+
+    def read(self, name: str, limit: int) -> bytes:
+        data = bytearray()
+        for chunk in self.chunks(name):
+            data += chunk
+            if len(data) >= limit:
+                break
+        return bytes(data[:limit])
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with self._trouble(name), self._there(name):
+            for chunk in self._obstore.get(self._bucket, checked(name)).stream(CHUNK_BYTES):
+                yield bytes(chunk)
+
+    def open(self, name: str) -> BinaryIO:
+        with self._trouble(name), self._there(name):
+            return BufferedReader(
+                _Object(self._obstore.open_reader(self._bucket, checked(name))), CHUNK_BYTES
+            )
+
+    def create(self, name: str, data: bytes) -> bool:
+        with self._trouble(name):
+            try:
+                self._obstore.put(self._bucket, checked(name), data, mode="create", use_multipart=False)
+            except self._errors.AlreadyExistsError:
+                return False
+            except (self._errors.NotSupportedError, NotImplementedError) as error:
+                raise UnsafeCommitStore(f"{self.url} cannot put only if absent") from error
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        with self._trouble(name):
+            self._obstore.put(self._bucket, checked(name), data, use_multipart=False)
+
+    def delete(self, name: str) -> None:
+        try:
+            with self._trouble(name), self._there(name):
+                self._obstore.delete(self._bucket, checked(name))
+        except NotFound:
+            pass
+
+    @contextmanager
+    def _there(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFound(self.url, name) from None
+
+    @contextmanager
+    def _trouble(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (self._errors.BaseError, OSError) as error:
+            # Not chained: the long form of these errors quotes the request, which may be signed.
+            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}", file=name) from None
+
+
+class _Object(RawIOBase):
+    """obstore's reader with the methods that Python's buffered files call."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = bytes(self._reader.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())

@@ -1,0 +1,111 @@
+"""A build's committed state, read without a JVM: for gates, sensors, triggers, links, and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.control import Command
+from airflow_backfill.core.errors import HistoryLost, NotPlanned
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.planning import plan_in
+from airflow_backfill.core.reading import load
+from airflow_backfill.core.source import Epoch, SourceView, epoch_of, lost
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.features import check_readable
+from airflow_backfill.ledger.store import open_store
+
+_Result = TypeVar("_Result")
+
+
+class BuildReader:
+    """Reads one target. Remembers nothing but the plan, which never changes."""
+
+    def __init__(self, target: str, spark: Any = None) -> None:
+        self.target = target
+        self.log = DeltaLog(open_store(target, spark=spark))
+        self.control = ControlFolder.beside(target, spark)
+        self._plans: dict[str, Plan] = {}
+
+    def state(self, build: str | None = None) -> BuildState:
+        """The committed state of the target's build; NotPlanned if it has none. Raises TargetDiverged, too."""
+        protocol, metadata = self.log.protocol_and_metadata()
+        check_readable(protocol)
+        if OWNER not in metadata.configuration:
+            raise NotPlanned(f"{self.target} was not made by a table backfill")
+        return drive(load(build), self.answer)
+
+    def answer(self, effect: fx.Effect) -> Any:
+        """The answer to an effect that only reads the target."""
+        match effect:
+            case fx.Head():
+                return self.log.head()
+            case fx.ReadCommit(version):
+                return self.log.read(version)
+            case fx.ReadPlan(build):
+                return self.plan(build)
+            case _:
+                raise TypeError(f"reading a build needs no {effect}")
+
+    def plan(self, build: str) -> Plan | None:
+        """The build's plan: the copy beside the target, else the record in the log."""
+        if build not in self._plans:
+            found = self.control.plan(build) or self._plan_in_log(build)
+            if found is None:
+                return None
+            self._plans[build] = found
+        return self._plans[build]
+
+    def _plan_in_log(self, build: str) -> Plan | None:
+        try:
+            return next((p for c in self.log.newest_first() if (p := plan_in(c, build)) is not None), None)
+        except HistoryLost:
+            return None
+
+    def commands(self, build: str) -> Sequence[tuple[int, Command]]:
+        return self.control.commands(build)
+
+
+class SourceWatcher:
+    """Watches a source's log: each commit is read once, and nothing of its data."""
+
+    def __init__(self, plan: Plan, spark: Any = None) -> None:
+        self._plan = plan
+        self._log = DeltaLog(open_store(plan.spec.source, spark=spark))
+        self._epochs: list[Epoch] = []
+
+    def view(self, after: int) -> SourceView:
+        """The source now, with every commit later than ``after``."""
+        _, metadata = self._log.protocol_and_metadata()
+        head = self._log.head()
+        epochs = [e for e in self._epochs if e.number > after]
+        seen = epochs[-1].number if epochs else after
+        if metadata.table_id == self._plan.source.table_id:
+            there = set(self._log.versions(seen))
+            new = range(seen + 1, head + 1)
+            epochs += [epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new]
+        self._epochs = epochs
+        return SourceView(metadata.table_id, head, after, tuple(epochs))
+
+
+def drive(generator: Generator[fx.Effect, Any, _Result], answer: Any) -> _Result:
+    """Run a generator of effects to its end; errors of an answer are raised inside it."""
+    try:
+        effect = next(generator)
+        while True:
+            try:
+                reply = answer(effect)
+            except Exception as error:
+                effect = generator.throw(error)
+            else:
+                effect = generator.send(reply)
+    except StopIteration as stop:
+        result: _Result = stop.value
+        return result
+
+
+OWNER = "airflow_backfill.name"
+"""The table property that says which build a target belongs to."""

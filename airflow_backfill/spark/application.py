@@ -1,0 +1,174 @@
+"""What every Spark application of a build does around its task: arguments, session, lock, outcome.
+
+The outcome is written once, whatever happens, and is all that the caller goes by: an exit status says nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.task import (
+    CancelTask,
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    Task,
+    UpstreamTask,
+    VerifyTask,
+)
+from airflow_backfill.ledger.control_folder import ControlFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_BYTES = 2 << 30
+ROUND_ROWS = 20_000_000
+PATIENCE = 10
+"""Rounds in a row that may leave more pending than the bound allows."""
+
+
+def parser(application: str) -> argparse.ArgumentParser:
+    """The command line of an application. It is public: any launcher may call it."""
+    arguments = argparse.ArgumentParser(prog=application)
+    arguments.add_argument("--target", required=True, help="location of the target table")
+    arguments.add_argument("--generation", type=int, help="number of the attempt; drawn here if not given")
+    arguments.add_argument("--attempt", help="name of the attempt; belongs to --generation")
+    if application == "plan":
+        arguments.add_argument("--spec", required=True, help="the spec as JSON")
+        arguments.add_argument("--on-existing", default="resume", choices=["resume", "fail", "restart"])
+    else:
+        arguments.add_argument("--build", help="the build's id; the target's newest one if not given")
+    if application in ("plan", "snapshot"):
+        arguments.add_argument("--lanes", type=int, default=1)
+    if application == "snapshot":
+        arguments.add_argument("--lane", type=int, default=0)
+    if application in ("snapshot", "consume_log", "catch_up", "upstream"):
+        arguments.add_argument("--round-bytes", type=int, default=ROUND_BYTES)
+        arguments.add_argument("--round-rows", type=int, default=ROUND_ROWS)
+    if application in ("consume_log", "catch_up"):
+        arguments.add_argument("--max-lag-epochs", type=int)
+        arguments.add_argument("--max-lag-seconds", type=float)
+        arguments.add_argument("--patience", type=int, default=PATIENCE)
+    if application == "finish":
+        arguments.add_argument("--unverified", action="store_true")
+    if application == "upstream":
+        arguments.add_argument("--max-runtime", type=float, help="seconds to follow; one pass if not given")
+    if application == "cancel":
+        arguments.add_argument("--drop", action="store_true", help="remove what the plan made")
+    return arguments
+
+
+def main(application: str, argv: Sequence[str] | None = None) -> int:
+    """Run one application; 0 if it reached its goal. The outcome is beside the target either way."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    options = parser(application).parse_args(argv)
+    spark = _session(application)
+    control = ControlFolder.beside(options.target, spark)
+    me = _attempt(application, options, control)
+    outcome = attempted(lambda: _work(application, options, spark, me))
+    control.store_outcome(me, outcome)
+    logging.info("outcome: %s", json.dumps(outcome)[:4000])
+    return 0 if outcome["code"] == "OK" else 1
+
+
+def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``work`` returned or raised, as the outcome says it."""
+    try:
+        return {"code": "OK", "result": work()}
+    except BackfillError as error:
+        return error.to_json()
+    except Exception as error:
+        traceback.print_exc()
+        failure = ApplicationFailed(f"{type(error).__name__}: {str(error)[:2000]}")
+        return failure.to_json()
+
+
+def _session(application: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    from airflow_backfill.spark.session import session_confs
+
+    builder = SparkSession.builder.appName(f"table-backfill {application}")
+    for name, value in session_confs(cores=os.cpu_count() or 1).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _attempt(application: str, options: argparse.Namespace, control: ControlFolder) -> Attempt:
+    if options.generation is not None and options.attempt:
+        return Attempt(options.generation, options.attempt)
+    return control.draw_attempt({"task": application})
+
+
+def _work(application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt) -> dict[str, Any]:
+    from airflow_backfill.spark.lock import hold_lock
+    from airflow_backfill.spark.planner import OnExisting, Planner, drop_target
+    from airflow_backfill.spark.shell import Shell
+
+    if application == "plan":
+        spec = BackfillSpec.parse(json.loads(options.spec))
+        hold_lock(spark, spec.target)
+        state, report = Planner(spark, spec, options.lanes, me).plan(OnExisting(options.on_existing))
+        return {**summarize(state), "report": report}
+    hold_lock(spark, options.target)
+    shell = Shell(spark, options.target)
+    state = shell.run(run(_task(application, options, shell), me, options.build))
+    result = summarize(state)
+    if application == "cancel" and options.drop:
+        drop_target(spark, state.plan)
+        result["dropped"] = list(state.plan.made)
+    return result
+
+
+def _task(application: str, options: argparse.Namespace, shell: Any) -> Task:
+    match application:
+        case "snapshot":
+            return SnapshotTask(options.lane, options.lanes, _size(options))
+        case "consume_log":
+            return ConsumeLogTask(_size(options), _max_lag(options), options.patience)
+        case "catch_up":
+            return CatchUpTask(_size(options), _max_lag(options), options.patience)
+        case "verify":
+            return VerifyTask()
+        case "finish":
+            return FinishTask(verified=not options.unverified)
+        case "upstream":
+            return _upstream(options, shell)
+        case "cancel":
+            return CancelTask()
+    raise ValueError(f"no such application: {application}")
+
+
+def _upstream(options: argparse.Namespace, shell: Any) -> Task:
+    if options.max_runtime is not None:
+        return UpstreamTask(_size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
+    state: BuildState = shell.reader.state(options.build)
+    from airflow_backfill.ledger.reader import SourceWatcher
+
+    return UpstreamTask(_size(options), upto=SourceWatcher(state.plan, shell.spark).view(state.reached).head)
+
+
+def _size(options: argparse.Namespace) -> RoundSize:
+    return RoundSize(options.round_bytes, options.round_rows)
+
+
+def _max_lag(options: argparse.Namespace) -> MaxLag:
+    seconds = options.max_lag_seconds
+    return MaxLag(epochs=options.max_lag_epochs, age=None if seconds is None else int(seconds * 1000))

@@ -1,0 +1,130 @@
+"""The changes of a range of epochs, read the cheapest right way, and the proof that they are all of them.
+
+Rows have the source's columns, ``_change_type`` (insert, update_preimage, update_postimage, delete) and
+``_commit_version``. What must have been read follows from the files that the commits name; nobody may apply the rows
+before ``prove`` has compared the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.route import Footprint, Leg, Route, choose
+from airflow_backfill.spark.delta_log import DeltaVersion
+from airflow_backfill.spark.epoch_files import EpochFiles, read_epochs
+from airflow_backfill.spark.expected import Expected, expected_of_feed, expected_of_files, prove
+from airflow_backfill.spark.net_files import net_files
+from airflow_backfill.spark.route_difference import read_difference
+from airflow_backfill.spark.transform import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGE_TYPE = "_change_type"
+EPOCH = "_commit_version"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a range of epochs, not read yet, and what reading them must give."""
+
+    frame: DataFrame
+    legs: Sequence[Leg]
+    """How they are read, and why."""
+    moved: bool
+    """Some rows that go and come again may be unchanged: their files were rewritten."""
+    adds_only: bool
+    """Every commit does nothing to rows but add files of them."""
+    expected: Sequence[Expected]
+    distrusting: Callable[[frozenset[int]], Changes]
+    """The same changes, with the files of these epochs read instead of their change data."""
+
+    def prove(self, read: Mapping[tuple[int, str], int]) -> frozenset[int]:
+        """Raise ChangesIncomplete unless ``read``, counts by epoch and type, is all; returns epochs to distrust."""
+        return prove(self.expected, read)
+
+
+def read_changes(
+    spark: SparkSession,
+    source: str,
+    epochs: EpochRange,
+    columns: Sequence[str],
+    key: Sequence[str],
+    *,
+    feed: bool = True,
+) -> Changes:
+    """The changes of ``epochs`` (at least one) of the table at ``source``, as ``columns``.
+
+    With ``feed`` off the table needs no change data feed. Raises HistoryLost if a commit is gone.
+    """
+    files = read_epochs(spark, source, epochs)
+    return read_legs(spark, source, files, choose(footprints(files, feed=feed)), columns, key, feed=feed)
+
+
+def read_legs(
+    spark: SparkSession,
+    source: str,
+    epochs: Sequence[EpochFiles],
+    legs: Sequence[Leg],
+    columns: Sequence[str],
+    key: Sequence[str],
+    *,
+    feed: bool = True,
+    distrusted: frozenset[int] = frozenset(),
+) -> Changes:
+    """The changes of ``epochs`` as ``legs`` say they are to be read."""
+    version = DeltaVersion(spark, source, epochs[-1].epoch)
+    first = epochs[0].epoch
+    frames, expected, moved = [], [], False
+    for leg in legs:
+        here = epochs[leg.epochs.start - first : leg.epochs.stop - first]
+        if leg.route is Route.FEED:
+            names = [*(quoted(c) for c in columns), CHANGE_TYPE, EPOCH]
+            frames.append(version.feed(leg.epochs, from_files=not feed).select(*names))
+            expected += [expected_of_feed(one, change_data=feed) for one in here]
+        else:
+            net = net_files(here)
+            frames.append(read_difference(version, leg.epochs.last, net, columns, key))
+            expected.append(expected_of_files(leg.epochs.last, net))
+            moved = moved or bool(net.added and net.removed)
+
+    def distrusting(lacking: frozenset[int]) -> Changes:
+        out = distrusted | lacking
+        others = choose(footprints(epochs, feed=feed, distrusted=out))
+        return read_legs(spark, source, epochs, others, columns, key, feed=feed, distrusted=out)
+
+    return Changes(
+        frame=reduce(DataFrame.union, frames),
+        legs=tuple(legs),
+        moved=moved,
+        adds_only=not any(f.data_change for one in epochs for f in (*one.removed, *one.changes)),
+        expected=tuple(expected),
+        distrusting=distrusting,
+    )
+
+
+def footprints(
+    epochs: Sequence[EpochFiles], *, feed: bool = True, distrusted: frozenset[int] = frozenset()
+) -> list[Footprint]:
+    """What each epoch offers to read."""
+    return [_footprint(one, one.epoch in distrusted, feed) for one in epochs]
+
+
+def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
+    touched = [f for f in (*files.added, *files.removed) if f.data_change]
+    paths = {f.path: f.size for f in touched}
+    return Footprint(
+        epoch=files.epoch,
+        changes=[f.size for f in files.changes] if feed else (),
+        files=paths,
+        masked=len(paths) < len(touched),
+        rewrites=files.rewrites,
+        reshapes=files.reshapes,
+        distrusted=distrusted,
+    )

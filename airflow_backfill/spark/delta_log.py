@@ -1,0 +1,94 @@
+"""The only module that calls Delta's internals.
+
+Delta's public reader offers a version, or a range of versions; it does not offer "these files at that version" or
+"the changes that these actions make". Both exist inside Delta and honour deletion vectors, column mapping and
+partition values. Each is one function here, so that an upgrade of Delta is tried in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.epoch import EpochRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class DeltaVersion:
+    """One version of one Delta table, with its schema, protocol and properties: what files are read with."""
+
+    def __init__(self, spark: SparkSession, path: str, version: int) -> None:
+        self._spark = spark
+        self._jvm = spark.sparkContext._jvm
+        self._none = self._jvm.scala.Option.empty()
+        self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+        self._snapshot = self._log.getSnapshotAt(version, self._none, self._none, False)
+        self.path = path
+        self.version = version
+
+    def files(self) -> Any:
+        """Every data file as a row of the log's own shape (a Java Dataset; statistics are strings of JSON)."""
+        return self._snapshot.allFiles()
+
+    def collect_files(self, dataset: Any) -> Any:
+        """The rows of ``files()``, however filtered and sorted, as a Java list of Delta's file actions."""
+        encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
+        return getattr(dataset, "as")(encoder).collectAsList()
+
+    def read(self, files: Any) -> DataFrame:
+        """The live rows of exactly these files (a Java list of file actions), at exactly this version."""
+        frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
+        return DataFrame(frame, self._spark)
+
+    def feed(self, epochs: EpochRange, *, from_files: bool = False) -> DataFrame:
+        """The change feed of these epochs as this version's schema sees it, never a part of it.
+
+        The public reader passes over a commit file that is missing; here it is an error. With ``from_files`` the
+        changes are made from added and removed files only, also where the table has no change feed.
+        """
+        commits = self._log.getChanges(epochs.start, epochs.last, self._none, True)
+        return self._changes(epochs.start, epochs.last, commits, from_files)
+
+    def changes_of(self, epoch: int, added: Sequence[str], removed: Sequence[str]) -> DataFrame:
+        """The changes that these file actions (lines of a log) make together, as rows of ``epoch``."""
+        actions = self._jvm.java.util.ArrayList()
+        for kind, lines in (("add", added), ("remove", removed)):
+            if lines:
+                actions.addAll(self._parse(kind, lines))
+        boxed = self._jvm.java.util.stream.LongStream.of(epoch).boxed().toList()
+        commits = self._jvm.java.util.List.of(self._sequence(actions))
+        return self._changes(epoch, epoch, self._scala(boxed).iterator().zip(self._scala(commits)), True)
+
+    def _changes(self, first: int, last: int, commits: Any, from_files: bool) -> DataFrame:
+        reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader
+        here = self._jvm.scala.Option.apply(self._snapshot)
+        session = self._spark._jsparkSession
+        info = reader.changesToDF(
+            self._snapshot, first, last, commits, session, self._none, False, from_files, here
+        )
+        return DataFrame(info.fileChangeDf(), self._spark)
+
+    def _parse(self, kind: str, lines: Sequence[str]) -> Any:
+        """Lines of a log as Delta's own objects, in one job of the JVM: a call for each of 10,000 takes seconds."""
+        delta = self._jvm.org.apache.spark.sql.delta
+        shape = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))[kind].dataType
+        texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()
+        strings = self._jvm.org.apache.spark.sql.Encoders.STRING()
+        text = DataFrame(self._spark._jsparkSession.createDataset(texts, strings).toDF(), self._spark)
+        rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
+        encoders = getattr(delta.implicits, "package$").__getattr__("MODULE$")
+        encoder = encoders.addFileEncoder() if kind == "add" else encoders.removeFileEncoder()
+        return getattr(rows._jdf, "as")(encoder).collectAsList()
+
+    def _scala(self, values: Any) -> Any:
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(values)
+
+    def _sequence(self, values: Any) -> Any:
+        return self._scala(values).toSeq()

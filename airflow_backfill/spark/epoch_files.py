@@ -1,0 +1,124 @@
+"""What the commits of a range of epochs did to files: the ground truth for what their changes must be.
+
+A change feed that comes up short gives no error, so what is expected is taken from here: which files each commit
+added, removed or wrote as change data, and how many rows live in them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.errors import HistoryLost
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NOTHING_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+@dataclass(frozen=True, slots=True)
+class FileAction:
+    """One file that a commit added, removed or wrote as change data."""
+
+    path: str
+    size: int
+    rows: int | None
+    """Rows that are alive in it; None if the log does not say."""
+    vector: str | None
+    """Identity of the deletion vector the file has here."""
+    data_change: bool
+    line: str
+    """The action as the log has it, without statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFiles:
+    """The file actions of one commit."""
+
+    epoch: int
+    added: tuple[FileAction, ...]
+    removed: tuple[FileAction, ...]
+    changes: tuple[FileAction, ...]
+    no_op: bool
+    """A MERGE that says of itself that it changed no row, although it rewrote files."""
+    reshapes: bool
+    """The commit carries a metaData action: schema, partitioning or properties may differ from here on."""
+
+    @property
+    def data_change(self) -> bool:
+        """Whether any row may differ after this commit."""
+        return any(f.data_change for f in (*self.added, *self.removed, *self.changes))
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether files were replaced without changing rows (OPTIMIZE, REORG)."""
+        return any(not f.data_change for f in (*self.added, *self.removed))
+
+
+def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[EpochFiles]:
+    """The commits of ``epochs``, every one of them: HistoryLost names the first that is gone."""
+    jvm: Any = spark.sparkContext._jvm
+    log = jvm.org.apache.hadoop.fs.Path(table, "_delta_log")
+    store = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    found = []
+    for epoch in range(epochs.start, epochs.stop):
+        try:
+            stream = store.open(jvm.org.apache.hadoop.fs.Path(log, f"{epoch:020}.json"))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() != "FileNotFoundException":
+                raise
+            raise HistoryLost(f"the commit of epoch {epoch} is no longer in the log", epoch=epoch) from None
+        try:
+            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        found.append(_epoch_files(epoch, text))
+    return found
+
+
+def _epoch_files(epoch: int, text: str) -> EpochFiles:
+    files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
+    no_op = reshapes = False
+    for kind, action in _actions(epoch, text):
+        if kind in files:
+            files[kind].append(_file(action, data_change=kind == "cdc" or action.get("dataChange", True)))
+        elif kind == "commitInfo":
+            metrics = action.get("operationMetrics") or {}
+            no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _NOTHING_CHANGED)
+        elif kind == "metaData":
+            reshapes = True
+    added, removed, changes = (tuple(files[kind]) for kind in ("add", "remove", "cdc"))
+    return EpochFiles(epoch, added, removed, changes, no_op, reshapes)
+
+
+def _actions(epoch: int, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not text.strip():
+        raise HistoryLost(f"the commit of epoch {epoch} is empty", epoch=epoch)
+    for line in text.split("\n"):
+        if line.strip():
+            try:
+                ((kind, action),) = json.loads(line).items()
+            except (ValueError, AttributeError) as error:
+                raise HistoryLost(f"the commit of epoch {epoch} cannot be read: {error}", epoch=epoch) from None
+            yield kind, action
+
+
+def _file(action: dict[str, Any], *, data_change: bool) -> FileAction:
+    statistics = json.loads(action.pop("stats", None) or "{}")
+    records = statistics.get("numRecords")
+    vector = action.get("deletionVector")
+    hidden = vector["cardinality"] if vector else 0
+    return FileAction(
+        path=action["path"],
+        size=action.get("size") or 0,
+        rows=None if records is None else records - hidden,
+        vector=f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else None,
+        data_change=data_change,
+        line=json.dumps(action),
+    )

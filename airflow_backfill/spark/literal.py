@@ -1,0 +1,56 @@
+"""Values as SQL literals of exactly their column's type.
+
+Delta prunes files by comparing a column with a literal. A literal of another type would be cast, or cast the column,
+and prune nothing; a timestamp that went through a local time zone could prune what must be read.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampType,
+)
+
+_SUFFIX: dict[type[DataType], str] = {ByteType: "Y", ShortType: "S", IntegerType: "", LongType: "L"}
+_EPOCH = datetime(1970, 1, 1)
+_LONGEST = 200
+
+
+def ordinal(column: Column, kind: DataType) -> Column:
+    """What ``literal`` takes for a value of the column: in the same order, and exact in Python too."""
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(column)
+    if isinstance(kind, DateType):
+        return F.unix_date(column)
+    if isinstance(kind, (StringType, DecimalType, ByteType, ShortType, IntegerType, LongType)):
+        return column
+    return F.lit(None).cast("int")
+
+
+def literal(value: Any, kind: DataType) -> str | None:
+    """The value as SQL, or None if it has no form that is both exact and short."""
+    try:
+        if isinstance(kind, TimestampType):
+            return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z'"
+        if isinstance(kind, DateType):
+            return f"DATE'{(date(1970, 1, 1) + timedelta(days=value)).isoformat()}'"
+    except OverflowError:
+        return None
+    if isinstance(kind, StringType):
+        plain = value.isprintable() and "'" not in value and "\\" not in value
+        return f"'{value}'" if plain and len(value) <= _LONGEST else None
+    if isinstance(kind, DecimalType):
+        return f"CAST({value:f} AS {kind.simpleString()})"
+    return f"{value}{_SUFFIX[type(kind)]}"

@@ -1,0 +1,63 @@
+"""One writer at a time for a target on ``file:``, where two JVMs can both win the same version.
+
+The lock is held by the JVM, not by Python: after a kill of Python its JVM can still write for seconds, and must
+still hold it. The file lies in the control folder, outside of what VACUUM removes, and is never deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.errors import TargetBusy, UnsafeCommitStore
+from airflow_backfill.ledger.control_folder import location_beside
+from airflow_backfill.ledger.location import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 600.0
+"""Seconds for which a second writer waits."""
+
+_PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
+_held: list[Any] = []
+
+
+def commit_guarantee(spark: SparkSession, target: str) -> str:
+    """What keeps two writers of the target apart; UnsafeCommitStore if nothing does."""
+    scheme = Location.parse(target).scheme
+    if scheme == "file":
+        return "a lock that one writer at a time holds"
+    if scheme in _PUT_IF_ABSENT:
+        return "the store creates a commit only if it is absent"
+    store = spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)
+    if store:
+        return f"the log store {store}"
+    raise UnsafeCommitStore(
+        f"the default log store for {scheme}: is safe for a single driver only; set spark.delta.logStore.{scheme}.impl "
+        "to one that is safe for several",
+        scheme=scheme,
+    )
+
+
+def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> None:
+    """Hold the target's lock until this JVM ends; TargetBusy after ``patience`` seconds. Only ``file:`` has one."""
+    location = Location.parse(target)
+    if not location.local:
+        return
+    path = Path(location_beside(location.path)) / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    jvm: Any = spark.sparkContext._jvm
+    channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
+    deadline = time.monotonic() + patience
+    while (lock := channel.tryLock()) is None:
+        if time.monotonic() >= deadline:
+            channel.close()
+            raise TargetBusy(f"another writer has held {path} for {patience:.0f} s", path=str(path))
+        log.info("waiting for another writer of %s", target)
+        time.sleep(1)
+    _held.append(lock)

@@ -1,0 +1,178 @@
+"""Planning a build: check, make the target, settle the one plan; or find the build that is already there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.control import obey
+from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetExists
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
+from airflow_backfill.core.planning import check_same, settle
+from airflow_backfill.core.reading import load
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import CancelTask, ResumeTask
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.reader import OWNER
+from airflow_backfill.spark.lock import commit_guarantee
+from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
+from airflow_backfill.spark.session import SessionSettings
+from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.snapshot_files import DataFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+SPLITS = 64
+_ODD = set(" ,;{}()\n\t=")
+
+
+class OnExisting(str, Enum):
+    """What to do about a build that the target already holds."""
+
+    RESUME = "resume"
+    FAIL = "fail"
+    RESTART = "restart"
+
+
+class Planner:
+    """Plans the build that ``spec`` asks for, in one Spark session."""
+
+    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt) -> None:
+        self._spark, self._spec, self._lanes, self._me = spark, spec, lanes, me
+        self._shell = Shell(spark, spec.target)
+
+    def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
+        """The build's state, and what the plan says about the work ahead."""
+        guarantee = commit_guarantee(self._spark, self._spec.target)
+        existing = self._existing()
+        if existing is not None and on_existing is OnExisting.FAIL:
+            raise TargetExists(f"{self._spec.target} holds build {existing.plan.build}", build=existing.plan.build)
+        if existing is not None and on_existing is OnExisting.RESTART:
+            self._shell.run(run(CancelTask(), self._me))
+            drop_target(self._spark, existing.plan)
+            existing = None
+        if existing is not None:
+            check_same(existing.plan.spec, self._spec)
+            return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
+        found = inspect_source(self._spark, self._spec)
+        self._make_target(found)
+        plan = self._shell.run(settle(self._draft(found), _now()))
+        state = self._shell.run(load(plan.build))
+        return state, {"existing": False, "commit_guarantee": guarantee, **self._report(plan, found.files.files)}
+
+    def _existing(self) -> BuildState | None:
+        if inspect_target(self._spark, self._spec) is None:
+            return None
+        try:
+            return self._shell.run(load())
+        except NotPlanned:
+            return None
+
+    def _revived(self, state: BuildState) -> BuildState:
+        """The build, with a cancel lifted: planning it again is how people say that it should go on."""
+        commands = self._shell.reader.commands(state.plan.build)
+        if state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled:
+            number = max((n for n, _ in commands), default=0)
+            return self._shell.run(run(ResumeTask(number), self._me))
+        return state
+
+    def _make_target(self, found: Preflight) -> None:
+        """Create the target, unless it is there. Of several planners at once, the first one's table stays."""
+        schema = nullable(found.transform.schema)
+        properties = {
+            OWNER: self._spec.name,
+            "delta.enableDeletionVectors": "true",
+            # Without statistics on the key no MERGE could skip a file of the target.
+            "delta.dataSkippingStatsColumns": ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key),
+        }
+        if any(set(field.name) & _ODD for field in schema.fields):
+            properties["delta.columnMapping.mode"] = "name"
+        table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
+        for name, value in properties.items():
+            table = table.property(name, value)
+        table.execute()
+
+    def _draft(self, found: Preflight) -> Plan:
+        head = self._shell.reader.log.head()
+        _, metadata = self._shell.reader.log.protocol_and_metadata()
+        files = found.files.files
+        rows = [f.rows for f in files]
+        return Plan(
+            build=build_id(metadata.table_id, self._spec.name),
+            spec=self._spec,
+            target_id=metadata.table_id,
+            target_schema_json=metadata.schema_json,
+            target_version=self._empty_through(head),
+            source=SourceFacts(
+                found.metadata.table_id, found.epoch, found.metadata.schema_json, found.metadata.partition_columns
+            ),
+            splits=SplitPlan(
+                borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
+                bytes=sum(f.size for f in files),
+                rows=None if any(r is None for r in rows) else sum(r or 0 for r in rows),
+                digest=SplitPlan.digest_of((f.path, f.size) for f in files),
+            ),
+            lanes=self._lanes,
+            settings=SessionSettings.read(self._spark).to_json(),
+            made=(self._spec.target,),
+        )
+
+    def _empty_through(self, head: int) -> int:
+        """The newest version before which no commit of the target changed rows."""
+        for version in range(head + 1):
+            commit = self._shell.reader.log.read(version)
+            if commit.data_change or commit.txns:
+                if version == 0:
+                    raise TargetExists(f"{self._spec.target} was made with rows in it", target=self._spec.target)
+                return version - 1
+        return head
+
+    def _report(self, plan: Plan, files: list[DataFile]) -> dict[str, Any]:
+        largest = max(files, key=lambda f: f.size, default=None)
+        alone = Location.parse(plan.spec.target).local and plan.lanes > 1
+        return {
+            "strategy": plan.spec.strategy,
+            "snapshot_epoch": plan.source.epoch,
+            "files": plan.splits.files,
+            "bytes": plan.splits.bytes,
+            "rows": plan.splits.rows,
+            "splits": len(plan.splits),
+            "largest_file": None if largest is None else {"path": largest.path, "bytes": largest.size},
+            "note": "lanes take turns: the target's store lets one writer in at a time" if alone else None,
+        }
+
+
+def nullable(schema: StructType) -> StructType:
+    """The schema with every column nullable: the source may loosen what it requires, the target need not follow."""
+    document = json.loads(schema.json())
+    for field in document["fields"]:
+        field["nullable"] = True
+        field["metadata"] = {}
+    return StructType.fromJson(document)
+
+
+def drop_target(spark: SparkSession, plan: Plan) -> None:
+    """Remove what the plan made. RecordInvalid if the table in that place is not the one that was planned."""
+    if plan.made != (plan.spec.target,):
+        raise RecordInvalid(f"the plan made {plan.made}, not the target", made=list(plan.made))
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(plan.spec.target)
+    path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    log.info("dropped %s", plan.spec.target)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,134 @@
+"""What has to be right before a build may begin: each check raises its coded error, and none writes anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.commit import TableMetadata
+from airflow_backfill.core.errors import (
+    DuplicateKey,
+    FeedOff,
+    KeyInvalid,
+    KeyNull,
+    SourceNotDelta,
+    TargetExists,
+    UnsafeOption,
+)
+from airflow_backfill.core.source import FEED
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.features import check_readable
+from airflow_backfill.ledger.reader import OWNER
+from airflow_backfill.ledger.store import open_store
+from airflow_backfill.spark.session import assert_safe
+from airflow_backfill.spark.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.transform import Transform, parse, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TXN_RETENTION = "delta.setTransactionRetentionDuration"
+SAMPLE = 5
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A source that passed, at the epoch that will be pinned."""
+
+    spec: BackfillSpec
+    epoch: int
+    metadata: TableMetadata
+    transform: Transform
+    target_key: tuple[str, ...]
+    files: SnapshotFiles
+
+
+def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
+    """Check everything about the source and the expressions, at its newest committed version."""
+    assert_safe(spark)
+    log = DeltaLog(open_store(spec.source, spark=spark))
+    epoch = log.head()
+    protocol, metadata = log.protocol_and_metadata()
+    check_readable(protocol)
+    if metadata.configuration.get(FEED, "false").lower() != "true":
+        raise FeedOff(
+            f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
+            f"({FEED} = true). It helps from the version of that commit on",
+            source=spec.source,
+            version=epoch,
+        )
+    schema = StructType.fromJson(json.loads(metadata.schema_json))
+    if not schema.fields:
+        raise KeyInvalid("the source has no columns")
+    transform = parse(spark, schema, spec.select, spec.where)
+    key = transform.target_key(spec.key)
+    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.source, epoch))
+    check_keys(found, spark.read.format("delta").option("versionAsOf", epoch).load(spec.source))
+    return found
+
+
+def check_keys(found: Preflight, rows: DataFrame) -> None:
+    """KeyNull or DuplicateKey, with count and sample, unless the key identifies every row of the source.
+
+    Rows outside the filter count, too: an update can bring them in.
+    """
+    keys = [F.col(quoted(column)) for column in found.spec.key]
+    nameless = F.lit(False)
+    for key in keys:
+        nameless = nameless | key.isNull()
+    nulls = rows.where(nameless).select(*keys)
+    count = nulls.count()
+    if count:
+        sample = [_shown(row) for row in nulls.limit(SAMPLE).collect()]
+        raise KeyNull(f"{count} rows have no key, for example {sample[0]}", count=count, sample=sample)
+    # Hashes first: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are looked at.
+    repeated = rows.groupBy(F.xxhash64(*keys).alias("h")).count().where("count > 1").select("h")
+    if repeated.isEmpty():
+        return
+    suspects = rows.select(*keys).join(F.broadcast(repeated.limit(10_000)), F.xxhash64(*keys) == F.col("h"))
+    twins = suspects.groupBy(*keys).count().where("count > 1")
+    count = twins.count()
+    if count:
+        sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]
+        raise DuplicateKey(f"{count} keys have several rows, for example {sample[0]}", count=count, sample=sample)
+
+
+def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
+    """The target's metadata if it is this build's own, None if there is nothing yet; TargetExists otherwise."""
+    log = DeltaLog(open_store(spec.target, spark=spark))
+    try:
+        protocol, metadata = log.protocol_and_metadata()
+    except SourceNotDelta:
+        _check_empty(spark, spec.target)
+        return None
+    owner = metadata.configuration.get(OWNER)
+    if owner != spec.name:
+        whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
+        raise TargetExists(f"{spec.target} exists and {whose}; it is left alone", target=spec.target, owner=owner)
+    check_readable(protocol)
+    if TXN_RETENTION in metadata.configuration:
+        raise UnsafeOption(
+            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice",
+            option=TXN_RETENTION,
+        )
+    return metadata
+
+
+def _check_empty(spark: SparkSession, target: str) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(target)
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(path):
+        return
+    if files.getFileStatus(path).isFile() or len(files.listStatus(path)):
+        raise TargetExists(f"{target} exists and is no Delta table; it is left alone", target=target)
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return {name: None if value is None else str(value) for name, value in row.asDict().items() if name != "count"}

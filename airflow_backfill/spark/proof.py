@@ -1,0 +1,1 @@
+def prove_equal(*a): raise NotImplementedError

@@ -1,0 +1,51 @@
+"""The changes between two ends, from the files that differ: each is read once, however many epochs touched it.
+
+Rows of new files come, rows of files that are gone go, and of files that stay only the rows that became hidden (or
+visible) are read. All carry one epoch, the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.delta_log import DeltaVersion
+from airflow_backfill.spark.expected import DELETE, INSERT, PRE_IMAGE
+from airflow_backfill.spark.net_files import NetFiles
+from airflow_backfill.spark.transform import quoted
+
+
+def read_difference(
+    version: DeltaVersion, epoch: int, net: NetFiles, columns: Sequence[str], key: Sequence[str]
+) -> DataFrame:
+    """Changes with ``_change_type``; only key columns are read of rows that go, the others are null.
+
+    Where files are gone and others new, rows may just have moved. Then those that go are whole, as pre-images, so
+    that the net change can tell an unchanged row from a changed one.
+    """
+    rewritten = bool(net.removed and net.added)
+    parts = []
+    if net.added:
+        parts.append(version.changes_of(epoch, [f.line for f in net.added], []))
+    if net.removed:
+        gone = version.changes_of(epoch, [], [f.line for f in net.removed])
+        parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if rewritten else _keys_only(gone, columns, key))
+    if net.masked:
+        both = version.changes_of(epoch, [new.line for _, new in net.masked], [old.line for old, _ in net.masked])
+        parts.append(_keys_only(both.where(F.col("_change_type") == DELETE), columns, key))
+        parts.append(both.where(F.col("_change_type") == INSERT))
+    if not parts:
+        parts.append(version.changes_of(epoch, [], []))
+    chosen = [*(quoted(c) for c in columns), "_change_type", "_commit_version"]
+    return reduce(DataFrame.unionByName, (part.select(*chosen) for part in parts))
+
+
+def _keys_only(rows: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
+    kept = {k.lower() for k in key}
+    values = [
+        F.col(quoted(c)) if c.lower() in kept else F.lit(None).cast(rows.schema[c].dataType).alias(c) for c in columns
+    ]
+    return rows.select(*values, "_change_type", "_commit_version")

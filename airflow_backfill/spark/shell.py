@@ -1,0 +1,180 @@
+"""Answers an attempt's effects with a real target and source: the only place where decisions meet Spark.
+
+It decides nothing. What a commit carries was decided by the core; what happened to it, the core reads back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost
+from airflow_backfill.core.plan import Plan, SplitPlan, app_id
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from airflow_backfill.spark import apply
+from airflow_backfill.spark.changes import read_changes
+from airflow_backfill.spark.faults import crash_point
+from airflow_backfill.spark.failure import classify, history_lost
+from airflow_backfill.spark.net_change import Buckets, net_changes
+from airflow_backfill.spark.proof import prove_equal
+from airflow_backfill.spark.session import SessionSettings, assert_safe
+from airflow_backfill.spark.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.transform import Transform, parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+
+class Shell:
+    """Runs generators of effects against the target at ``target``, in one Spark session."""
+
+    def __init__(self, spark: SparkSession, target: str) -> None:
+        self.spark = spark
+        self.target = target
+        self.reader = BuildReader(target, spark)
+
+    def run(self, generator: Generator[fx.Effect, Any, _Result]) -> _Result:
+        """Drive an attempt to its end."""
+        return drive(generator, self.answer)
+
+    def answer(self, effect: fx.Effect) -> Any:
+        match effect:
+            case fx.Head() | fx.ReadCommit():
+                return self.reader.answer(effect)
+            case fx.ReadPlan(build):
+                return self._plan_read(self.reader.plan(build))
+            case fx.WritePlan(plan):
+                return self._write_plan(plan)
+            case fx.StorePlan(plan):
+                return self.reader.control.store_plan(plan)
+            case fx.Look(files):
+                return fx.Looked(_now(), self.reader.commands(self.plan.build), self._sizes if files else ())
+            case fx.Watch(after):
+                return self._watcher.view(after)
+            case fx.Write():
+                return self._write(effect)
+            case fx.Prove(epoch, version):
+                crash_point("before_verify")
+                return prove_equal(self.spark, self.plan, self._transform, epoch, version, _now())
+            case fx.Pause(until, why):
+                log.info("waiting: %s", why)
+                time.sleep(max(0.0, until - _now()) / 1000)
+
+    # --- what is fixed once the plan is known ---
+
+    plan: Plan
+
+    def _plan_read(self, plan: Plan | None) -> Plan | None:
+        if plan is not None:
+            self.plan = plan
+            SessionSettings.from_json(plan.settings).set(self.spark)
+            assert_safe(self.spark)
+        return plan
+
+    @cached_property
+    def _watcher(self) -> SourceWatcher:
+        return SourceWatcher(self.plan, self.spark)
+
+    @cached_property
+    def _transform(self) -> Transform:
+        from pyspark.sql.types import StructType
+
+        spec = self.plan.spec
+        return parse(self.spark, StructType.fromJson(_json(self.plan.source.schema_json)), spec.select, spec.where)
+
+    @cached_property
+    def _snapshot(self) -> SnapshotFiles:
+        return SnapshotFiles(self.spark, self.plan.spec.source, self.plan.source.epoch)
+
+    @cached_property
+    def _sizes(self) -> tuple[fx.FileSize, ...]:
+        """The pinned files; HistoryLost unless they are the very ones that were planned."""
+        files = self._snapshot.files
+        if SplitPlan.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
+            raise HistoryLost(
+                f"version {self.plan.source.epoch} of the source no longer has the files that were planned",
+                epoch=self.plan.source.epoch,
+            )
+        return tuple(fx.FileSize(f.size, f.rows) for f in files)
+
+    # --- writing ---
+
+    def _write_plan(self, plan: Plan) -> fx.Written:
+        return self._attempted(
+            lambda: apply.empty(
+                self.spark, self.target, apply.Txn(app_id(plan.build), 1), plan.encode(), self._target_schema(plan)
+            )
+        )
+
+    def _write(self, write: fx.Write) -> fx.Written:
+        record = write.record
+        txn, text = apply.Txn(record.app_id, record.seq), record.encode()
+        log.info("%s: seq %d of %s, phase %s", record.event.value, record.seq, record.app_id, record.phase.value)
+        return self._attempted(lambda: self._commit(write.work, txn, text))
+
+    def _commit(self, work: fx.Work, txn: apply.Txn, text: str) -> None:
+        match work:
+            case fx.Nothing():
+                apply.empty(self.spark, self.target, txn, text, self._transform.schema)
+            case fx.AppendFiles(runs):
+                rows = self._snapshot.read(*(range(start, stop) for start, stop in runs))
+                apply.append(self._transform.apply(rows), self.target, txn, text)
+            case fx.ApplyEpochs():
+                self._apply_epochs(work, txn, text)
+
+    def _apply_epochs(self, work: fx.ApplyEpochs, txn: apply.Txn, text: str) -> None:
+        spec, transform = self.plan.spec, self._transform
+        columns = transform.source_schema.fieldNames()
+        key = transform.target_key(spec.key)
+        changes = read_changes(self.spark, spec.source, work.epochs, columns, spec.key)
+        for leg in changes.legs:
+            log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
+        buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
+        with net_changes(changes, transform, key, buckets) as net:
+            crash_point("before_apply")
+            if net.upserts + net.deletes == 0:
+                apply.empty(self.spark, self.target, txn, text, transform.schema)
+            elif net.only_inserts:
+                apply.append(net.frame.drop("_backfill_op"), self.target, txn, text)
+            else:
+                apply.merge(net, self.target, key, txn, text)
+
+    def _attempted(self, commit: Any) -> fx.Written:
+        """What the client was told about a commit."""
+        crash_point("before_commit")
+        try:
+            commit()
+        except BackfillError as error:
+            return fx.Written(error=error)
+        except Exception as error:
+            conflict = classify(error)
+            if conflict is not None:
+                log.warning("the commit lost to another one: %s", conflict.value)
+                return fx.Written(conflict=conflict.value)
+            log.exception("the commit failed")
+            return fx.Written(error=history_lost(error) or ApplicationFailed(str(error)[:2000]))
+        crash_point("after_commit")
+        return fx.Written()
+
+    def _target_schema(self, plan: Plan) -> Any:
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(_json(plan.target_schema_json))
+
+
+def _json(text: str) -> Any:
+    import json
+
+    return json.loads(text)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,63 @@
+"""The data files of one pinned version, in one order for ever, and the rows of some of them.
+
+A round of the snapshot reads its own files only. A filter on the file's path is not pruned by Delta and would read
+the whole table in every round, so the files are handed to Delta itself (see ``delta_log``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from airflow_backfill.spark.delta_log import DeltaVersion
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a version. ``rows`` are those that are alive; None if the file carries no count."""
+
+    path: str
+    size: int
+    rows: int | None
+
+
+class SnapshotFiles:
+    """The files of ``path`` at ``version``, sorted by path: the same list in every attempt, addressed by index."""
+
+    def __init__(self, spark: SparkSession, path: str, version: int) -> None:
+        self._spark = spark
+        self._table = DeltaVersion(spark, path, version)
+
+    @cached_property
+    def files(self) -> list[DataFile]:
+        """What each file holds."""
+        slim = self._sorted.selectExpr(
+            "path",
+            "size",
+            "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)",
+        )
+        return [DataFile(path, size, rows) for path, size, rows in slim.collect()]
+
+    def read(self, *ranges: range) -> DataFrame:
+        """The rows of the files with these indices: exactly those files, at exactly this version."""
+        chosen = self._spark.sparkContext._jvm.java.util.ArrayList()
+        for indices in ranges:
+            chosen.addAll(self._handles.subList(indices.start, indices.stop))
+        return self._table.read(chosen)
+
+    @cached_property
+    def _handles(self) -> Any:
+        """Delta's own objects, kept in the JVM. Without statistics: they are most of the memory, and are not read."""
+        bare = self._sorted.selectExpr(*(c if c != "stats" else "cast(null as string) as stats" for c in self._sorted.columns))
+        return self._table.collect_files(bare._jdf)
+
+    @cached_property
+    def _sorted(self) -> DataFrame:
+        return DataFrame(self._table.files().toDF(), self._spark).orderBy("path")

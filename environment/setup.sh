@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Guarantees a working .venv: the locked packages, this project (editable), the locked jars, a Java runtime.
+# Repeatable. Needs Python 3.11; asks apt for Java and venv only where they are missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# A name on PATH is not enough: version managers leave stubs there that do not run.
+find_python() {
+  local candidate
+  for candidate in "${PYTHON:-python3.11}" python3 python; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  say 'Python 3.11 is needed: the lock is made for it' >&2
+  return 1
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -- "$@"; fi
+}
+
+# Spark 4 runs on Java 17 and newer. Distributions carry 17 or, the newest ones, 21.
+install_java() {
+  as_root apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null 2>&1 ||
+    as_root apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless >/dev/null
+}
+
+system_packages() {
+  local python=$1 java=java
+  [ -z "${JAVA_HOME:-}" ] || java=$JAVA_HOME/bin/java
+  local has_java=true has_venv=true
+  command -v "$java" >/dev/null || has_java=false
+  "$python" -c 'import ensurepip' 2>/dev/null || has_venv=false
+  if $has_java && $has_venv; then return; fi
+  say 'installing system packages'
+  as_root apt-get update -qq
+  $has_java || install_java
+  $has_venv || as_root apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+}
+
+python=$(find_python)
+system_packages "$python"
+if ! .venv/bin/python -c '' 2>/dev/null; then
+  say 'creating .venv'
+  "$python" -m venv --clear .venv
+fi
+say 'installing the locked packages'
+# uv takes a quarter of pip's time for the rest.
+environment/install_uv.sh .venv
+uv=(.venv/bin/uv pip)
+"${uv[@]}" sync --quiet --python .venv --compile-bytecode \
+  --require-hashes --build-constraints environment/lock.txt environment/lock.txt
+"${uv[@]}" install --quiet --python .venv --no-deps --no-build-isolation --editable .
+say 'fetching the locked jars'
+.venv/bin/python environment/jars.py
+say 'done'

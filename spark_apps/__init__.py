@@ -1,0 +1,1 @@
+"""Entry points of the Spark applications; installed as ``airflow_backfill.spark_apps``."""

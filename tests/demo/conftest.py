@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from demo import load as loading
+from demo import tpch
+from tests.spark import conftest as shared
+
+spark = shared.spark
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory) -> Path:
+    """TPC-H at scale 0.001: 1,500 orders, about 6,000 lineitems."""
+    directory = tmp_path_factory.mktemp("tpch") / "raw"
+    tpch.make(directory, 0.001)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def loaded(spark, raw, tmp_path_factory) -> Path:
+    """The Delta tables as ``demo.load`` makes them; read only."""
+    tables = tmp_path_factory.mktemp("loaded")
+    loading.load(spark, raw, tables)
+    return tables
+
+
+@pytest.fixture
+def tables(loaded, tmp_path) -> Path:
+    """The tables, to be written."""
+    return Path(shutil.copytree(loaded, tmp_path / "tables"))

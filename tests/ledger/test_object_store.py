@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.journal import Journal
+from airflow_backfill.ledger.object_store import ObjectStore
+from airflow_backfill.ledger.store import Store, open_store
+from tests.ledger.contract import CHECKS
+
+SECRET = "wJalrXUtnSECRET"
+
+
+@pytest.fixture(scope="module")
+def options() -> Iterator[dict[str, str]]:
+    """Settings for an S3 service on this machine, with one bucket."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    urlopen(Request(f"{endpoint}/bucket", method="PUT")).close()
+    yield {
+        "aws_endpoint": endpoint,
+        "aws_access_key_id": "AKIAEXAMPLE",
+        "aws_secret_access_key": SECRET,
+        "aws_region": "us-east-1",
+    }
+    server.stop()
+
+
+@pytest.fixture
+def store(options: dict[str, str], request: pytest.FixtureRequest) -> Store:
+    return open_store(f"s3a://bucket/some/{request.node.name}", options=options)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_contract_of_a_store(check: Callable[[Store], None], store: Store) -> None:
+    assert isinstance(store, ObjectStore)
+    check(store)
+
+
+def test_of_many_creations_at_once_one_wins(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(5):
+            name = f"f/{number}"
+            results = list(pool.map(lambda i, name=name: store.create(name, b"%d" % i), range(8)))
+            assert results.count(True) == 1
+            assert store.read(name, 10) == b"%d" % results.index(True)
+
+
+def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
+    names = [f"{number:05}" for number in range(1100)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: store.put(f"f/{name}", b""), names))
+    assert store.list("f") == names
+    assert store.list("f", after="00049") == names[50:]
+
+
+def test_a_log_and_a_journal_in_a_bucket(store: Store) -> None:
+    first = b'{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+    store.put(
+        "_delta_log/00000000000000000000.json", first + b'{"metaData":{"id":"t","schemaString":"{}"}}\n'
+    )
+    store.put("_delta_log/00000000000000000001.json", b'{"txn":{"appId":"a","version":5}}')
+    store.put("_delta_log/_staged_commits/00000000000000000002.x.json", b"{}")
+    log = DeltaLog(store)
+    assert log.head() == 1
+    assert log.read(1).txns == {"a": 5}
+    assert log.protocol_and_metadata()[1].table_id == "t"
+    journal = Journal(store, "_control")
+    with ThreadPoolExecutor(4) as pool:
+        numbers = list(pool.map(lambda i: journal.append({"i": i}), range(12)))
+    assert sorted(numbers) == list(range(1, 13))
+    assert {document["i"] for _, document in journal.after(0)} == set(range(12))
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [
+        ("hdfs://name/t", {}),
+        ("s3:///t", {}),
+        ("s3://bucket/t", {"aws_nonsense": "1"}),
+        ("s3://bucket/t", {"allow_http": "true"}),
+        ("gs://bucket/t", {"aws_region": "x"}),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(url: str, extra: dict[str, str]) -> None:
+    with pytest.raises(InvalidSpec):
+        open_store(url, options=extra)
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/t", "abfss://container@account.dfs.core.windows.net/t"])
+def test_other_clouds_can_be_opened(url: str) -> None:
+    assert open_store(url).url == url
+
+
+@pytest.mark.parametrize(
+    "change", [{"aws_endpoint": "http://127.0.0.1:1"}, {"bucket": "missing"}], ids=["no service", "no bucket"]
+)
+def test_trouble_is_coded_and_keeps_secrets(change: dict[str, Any], options: dict[str, str]) -> None:
+    bucket = change.pop("bucket", "bucket")
+    store = open_store(f"s3://{bucket}/t", options=options | change)
+    for call in (lambda: store.put("x", b"x"), lambda: store.list("f")):
+        with pytest.raises(SourceUnavailable) as raised:
+            call()
+        assert raised.value.retry
+        assert "\n" not in str(raised.value)
+        assert SECRET not in f"{raised.value} {raised.value.data} {raised.value.__cause__}"

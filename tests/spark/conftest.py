@@ -1,0 +1,67 @@
+"""One Spark session for all tests of this folder, and tables with a history to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.spark.session import session_confs
+from tests.spark.history import Source, create, live_through
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars"))
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    assert any("delta-spark" in jar for jar in jars), f"no Delta jars in {folder}; set TABLE_BACKFILL_JARS"
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    confs = session_confs(cores=2) | {
+        "spark.jars": ",".join(jars),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        # Tests are many small queries: compiling them well costs more than running them.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    for name, value in confs.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+PLAIN = ("id", "part", "name", "n")
+ODD = ("the id", "part,of;it", "na`me.x", "n=(1)")
+
+
+@pytest.fixture(scope="session")
+def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Source]:
+    """A table that has lived through everything, made once: with deletion vectors, without, or oddly named."""
+    made: dict[str, Source] = {}
+
+    def table(kind: str) -> Source:
+        if kind not in made:
+            columns = ODD if kind == "odd names" else PLAIN
+            source = made[kind] = Source(spark, str(tmp_path_factory.mktemp("history") / "table"), columns)
+            create(source, vectors=kind != "no vectors", partitioned=kind == "odd names")
+            live_through(source)
+        return made[kind]
+
+    return table
+
+
+@pytest.fixture
+def source(spark: SparkSession, tmp_path: Path) -> Source:
+    """A table of its own for a test, at version 0."""
+    made = Source(spark, str(tmp_path / "source"), PLAIN)
+    create(made)
+    return made

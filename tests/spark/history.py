@@ -1,0 +1,116 @@
+"""Source tables with a history that holds every kind of commit, and what must come of reading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.net_change import OP, UPSERT
+from airflow_backfill.spark.transform import quoted
+
+ROWS = 240
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table whose rows are ``id``, ``part``, ``name``, ``n``, whatever these columns are called in it."""
+
+    spark: SparkSession
+    path: str
+    columns: tuple[str, str, str, str]
+
+    @property
+    def key(self) -> str:
+        return self.columns[0]
+
+    @property
+    def head(self) -> int:
+        return DeltaTable.forPath(self.spark, self.path).history(1).first()["version"]
+
+    def at(self, version: int) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self.path)
+
+    def rows(self, start: int, stop: int, name: str = "made") -> DataFrame:
+        """New rows with these ids."""
+        values = ("id", "cast(id % 3 as int)", f"concat('{name}', id)", "cast(if(id % 5 = 0, null, id) as int)")
+        named = [F.expr(v).alias(c) for v, c in zip(values, self.columns, strict=True)]
+        return self.spark.range(start, stop, 1, 4).select(*named)
+
+    def sql(self, statement: str) -> None:
+        """Run SQL with $table, $id, $part, $name and $n filled in."""
+        names = {"table": f"delta.`{self.path}`"} | dict(
+            zip(("id", "part", "name", "n"), map(quoted, self.columns), strict=True)
+        )
+        for word, name in names.items():
+            statement = statement.replace(f"${word}", name)
+        self.spark.sql(statement)
+
+    def append(self, start: int, stop: int, name: str = "made") -> None:
+        self.rows(start, stop, name).write.format("delta").mode("append").save(self.path)
+
+    def merge(self, rows: DataFrame, deleted: str = "false") -> None:
+        """MERGE as people write it: matched rows are updated (or deleted), others inserted."""
+        k = quoted(self.key)
+        (
+            DeltaTable.forPath(self.spark, self.path)
+            .alias("t")
+            .merge(rows.alias("s"), f"t.{k} = s.{k}")
+            .whenMatchedDelete(deleted)
+            .whenMatchedUpdateAll()
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+
+    def merge_nothing(self) -> None:
+        """A MERGE that matches rows and changes none of them."""
+        k = quoted(self.key)
+        table = DeltaTable.forPath(self.spark, self.path).alias("t")
+        table.merge(self.rows(0, 20).alias("s"), f"t.{k} = s.{k}").whenMatchedDelete("s.{k} < 0".format(k=k)).execute()
+
+
+def create(source: Source, *, vectors: bool = True, partitioned: bool = False, feed: bool = True) -> None:
+    """An empty-log start: version 0 holds ROWS rows in four files (or more, if partitioned)."""
+    writer = source.rows(0, ROWS).write.format("delta")
+    if partitioned:
+        writer = writer.partitionBy(source.columns[1])
+    if source.columns != ("id", "part", "name", "n"):
+        writer = writer.option("delta.columnMapping.mode", "name")
+    writer = writer.option("delta.enableDeletionVectors", str(vectors).lower())
+    writer.option("delta.enableChangeDataFeed", str(feed).lower()).save(source.path)
+
+
+def live_through(source: Source) -> None:
+    """One commit of each kind, in an order in which they meet."""
+    source.append(1000, 1020)
+    source.sql("UPDATE $table SET $name = 'updated', $n = 1 WHERE $id % 10 = 1")
+    source.sql("DELETE FROM $table WHERE $id % 10 = 2")
+    source.sql("DELETE FROM $table WHERE $id % 10 = 3")
+    source.merge(source.rows(230, 250, "merged"), f"s.{quoted(source.key)} % 4 = 0")
+    source.merge_nothing()
+    source.sql("OPTIMIZE $table")
+    source.sql("DELETE FROM $table WHERE $id % 10 = 4")
+    source.sql("UPDATE $table SET $id = $id + 5000 WHERE $id % 10 = 5")
+    source.append(2, 3, "again")
+    before = source.head
+    source.sql("DELETE FROM $table WHERE $part = 1")
+    source.sql(f"RESTORE TABLE $table TO VERSION AS OF {before}")
+    source.rows(100, 300, "over").write.format("delta").mode("overwrite").save(source.path)
+    source.sql("DELETE FROM $table")
+    source.append(0, 50, "anew")
+
+
+def applied(before: DataFrame, net: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """What a target that holds ``before`` must hold after ``net``: keys replaced, deleted or added."""
+    keys = [quoted(k) for k in key]
+    kept = before.join(net.select(*keys), list(key), "left_anti").select(*map(quoted, before.columns))
+    return kept.union(net.where(F.col(OP) == UPSERT).select(*map(quoted, before.columns)))
+
+
+def difference(one: DataFrame, other: DataFrame) -> list[Row]:
+    """Rows that are not equally often in both, with how much more often in the first. In one job."""
+    both = one.withColumn("_more", F.lit(1)).union(other.withColumn("_more", F.lit(-1)))
+    summed = both.groupBy(*map(quoted, one.columns)).agg(F.sum("_more").alias("_more"))
+    return summed.where("_more <> 0").collect()

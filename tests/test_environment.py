@@ -1,0 +1,144 @@
+"""What is installed is what is locked, and the package that is built holds every module."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from importlib.metadata import distribution, entry_points, requires, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from environment.jars import JarError, check, fetch, install, read_lock
+
+ROOT = Path(__file__).parents[1]
+LOCK = ROOT / "environment" / "lock.txt"
+JARS = Path(sys.prefix, "jars")
+
+
+def locked() -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", LOCK.read_text(), re.MULTILINE))
+
+
+def test_every_locked_package_is_installed_at_its_version():
+    assert {name: version(name) for name in locked()} == locked()
+
+
+def test_every_locked_package_has_a_hash_and_comes_from_the_default_registry():
+    blocks = re.split(r"^(?=[a-z0-9])", LOCK.read_text(), flags=re.MULTILINE)
+    assert [block for block in blocks if block.strip() and "--hash=sha256:" not in block] == []
+    assert re.findall(r"://|--find-links|--index|--extra-index", LOCK.read_text()) == []
+
+
+def test_chosen_versions_are_the_locked_ones():
+    pins = (ROOT / "environment" / "pins.txt").read_text()
+    chosen = dict(re.findall(r"^([a-z0-9-]+)==(.+)$", pins, re.MULTILINE))
+    assert chosen.items() <= locked().items()
+    assert chosen["pyspark"] == chosen["pyspark-client"], "both install the same folder"
+
+
+def test_declared_requirements_admit_the_locked_versions():
+    for requirement in map(Requirement, requires("airflow-backfill") or []):
+        if requirement.name != "airflow-backfill":
+            assert requirement.specifier.contains(version(requirement.name)), requirement
+
+
+@pytest.mark.parametrize("group", ["apache_airflow_provider", "console_scripts"])
+def test_entry_points_resolve(group):
+    ours = [
+        point for point in entry_points(group=group) if point.dist and point.dist.name == "airflow-backfill"
+    ]
+    assert ours != []
+    for point in ours:
+        assert callable(point.load())
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", ".*", "build", "*.egg-info"))
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
+    subprocess.run([*build, "--wheel-dir", str(tmp_path)], cwd=source, check=True)
+    (wheel,) = tmp_path.glob("airflow_backfill-*.whl")
+    built = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = {str(file.relative_to(ROOT)) for file in (ROOT / "airflow_backfill").rglob("*.py")}
+    apps = {f"airflow_backfill/{file.relative_to(ROOT)}" for file in (ROOT / "spark_apps").rglob("*.py")}
+    assert built == package | apps
+    assert distribution("airflow-backfill").version in wheel.name
+
+
+def test_the_jars_are_the_locked_ones():
+    check(JARS, read_lock())
+    assert {file.name for file in JARS.iterdir()} == {jar.file for jar in read_lock()}
+
+
+def test_right_jars_are_left_alone_without_java():
+    before = {file: file.stat().st_mtime_ns for file in JARS.iterdir()}
+    script = [sys.executable, str(ROOT / "environment" / "jars.py")]
+    subprocess.run(script, env={"PATH": "", "JAVA_HOME": "/nowhere"}, check=True)
+    assert {file: file.stat().st_mtime_ns for file in JARS.iterdir()} == before
+
+
+def test_a_changed_byte_is_refused(tmp_path):
+    for jar in read_lock():
+        shutil.copy(JARS / jar.file, tmp_path)
+    victim = tmp_path / read_lock()[0].file
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(JarError, match=rf"{victim.name} has sha256 [0-9a-f]{{64}}, but"):
+        check(tmp_path, read_lock())
+
+
+def test_a_missing_jar_is_named(tmp_path):
+    with pytest.raises(JarError, match=re.escape(read_lock()[0].coordinates)):
+        check(tmp_path, read_lock())
+
+
+@pytest.fixture
+def refusing_proxy():
+    """A proxy on loopback that hangs up; yields its port and the first lines it was sent."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:  # the server was closed: the test is over
+                    return
+                with client:
+                    asked.append(client.recv(4096).split(b"\r\n")[0])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1], asked
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_ivy_uses_the_proxy_of_the_environment_and_failure_is_loud(monkeypatch, tmp_path, refusing_proxy):
+    port, asked = refusing_proxy
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+    with pytest.raises(JarError, match="did not give the jars"):
+        fetch(read_lock(), tmp_path)
+    assert asked and all(line.startswith(b"CONNECT ") for line in asked)
+
+
+def test_a_failed_install_keeps_what_was_there(monkeypatch, tmp_path, refusing_proxy):
+    port, _ = refusing_proxy
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+    kept = tmp_path / "jars" / "kept.jar"
+    kept.parent.mkdir()
+    kept.write_bytes(b"kept")
+    with pytest.raises(JarError):
+        install(kept.parent, read_lock())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
+    assert kept.read_bytes() == b"kept"
