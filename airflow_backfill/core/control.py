@@ -45,10 +45,11 @@ class Command:
     @staticmethod
     def from_json(value: Any) -> Command:
         match value:
-            case {"verb": str(verb), "rate": (int() | None) as rate, "drop": bool(drop)}:
+            case {"verb": str(verb), "rate": (int() | None) as rate, "drop": bool(drop), **more}:
                 try:
-                    return Command(Verb(verb), rate, drop)
-                except ValueError:
+                    if not more and not isinstance(rate, bool):
+                        return Command(Verb(verb), rate, drop)
+                except (ValueError, InvalidSpec):
                     pass
         raise RecordInvalid(f"not a command: {value!r}", value=repr(value)[:200])
 
@@ -79,7 +80,7 @@ class Control:
             raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         for name, part in value.items():
             wanted = int if name in ("number", "rate") else bool
-            if type(part) is not wanted:
+            if type(part) is not wanted or part < 0:
                 raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         return Control(**value)
 

@@ -38,7 +38,8 @@ class Bound:
     def from_json(value: Any) -> Bound:
         match value:
             case [int(start), int(bound), int(stalled)] if min(start, bound, stalled) >= 0 and bound <= start:
-                return Bound(start, bound, stalled)
+                if bool not in map(type, value):
+                    return Bound(start, bound, stalled)
         raise RecordInvalid(f"not a bound: {value!r}", value=repr(value)[:200])
 
 

@@ -91,6 +91,8 @@ def from_json(value: Any) -> Position:
     match value:
         case bool():
             pass
+        case list() if bool in map(type, value):
+            pass
         case int() if value >= 0:
             return AtFile(value)
         case [int(epoch)] if epoch >= 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.effect import Effect, Head, ReadCommit, ReadPlan
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.plan import app_id as plan_app_id
 from airflow_backfill.core.record import Record, barrier_record
@@ -24,15 +24,18 @@ _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE 
 
 
 def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
-    """The state of the target's build (of ``build``, if one is named); NotPlanned if there is none."""
+    """The state of the target's build (of ``build``, if one is named); NotPlanned if there never was one.
+
+    HistoryLost if the log no longer reaches back to a barrier or to the table's beginning.
+    """
     head: int = yield Head()
     walked: list[Commit] = []
     newest: Barrier | None = None
     version = head
     while newest is None:
-        commit = yield from _read(version)
-        if commit is None:
+        if version < 0:
             raise NotPlanned("no barrier of a table backfill is in the target's log")
+        commit: Commit = yield ReadCommit(version)
         record = barrier_record(commit)
         if record is not None:
             newest = Barrier.of(commit, record)
@@ -85,16 +88,6 @@ def _diverged(commit: Commit, what: str) -> TargetDiverged:
         version=commit.version,
         operation=commit.operation,
     )
-
-
-def _read(version: int) -> Generator[Effect, Any, Commit | None]:
-    if version < 0:
-        return None
-    try:
-        commit: Commit = yield ReadCommit(version)
-    except HistoryLost:
-        return None
-    return commit
 
 
 def _planned_build(commit: Commit) -> str | None:

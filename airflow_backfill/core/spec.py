@@ -99,7 +99,7 @@ def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any
 
 def masked(text: str) -> str:
     """``text`` with the user information of every URI in it hidden."""
-    return re.sub(r"(://)[^/@\s]*@", r"\1***@", text)
+    return re.sub(r"(://)\S*@", r"\1***@", text)
 
 
 def _invalid(field: str, value: Any, fix: str) -> InvalidSpec:

@@ -20,6 +20,7 @@ from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
 from airflow_backfill.ledger.store import NotFound, Store, open_store
 
 SUFFIX = ".backfill"
+STARTED = "started"
 OUTCOME = "outcome"
 
 
@@ -32,9 +33,9 @@ class ControlFolder:
         self._commands = Journal(store, "commands")
 
     @staticmethod
-    def beside(target: str, spark: Any = None) -> ControlFolder:
-        """The control folder of the target at this location."""
-        return ControlFolder(open_store(location_beside(target), spark=spark))
+    def beside(target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ControlFolder:
+        """The control folder of the target at this location; ``options`` as for ``open_store``."""
+        return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
 
     def draw_attempt(self, document: Mapping[str, Any], floor: int = 0) -> Attempt:
         """A new attempt, with a higher generation than any drawn before and than ``floor``."""
@@ -46,13 +47,24 @@ class ControlFolder:
         """What was drawn, oldest first."""
         return self._attempts.after(0)
 
+    def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
+        """Say that the attempt's application runs, and where it can be seen."""
+        self._attempts.put_beside(attempt.generation, STARTED, {**facts, "attempt": attempt.name})
+
+    def announced(self, attempt: Attempt) -> dict[str, Any] | None:
+        """What the attempt's application said when it started; None before."""
+        return self._beside(attempt, STARTED)
+
     def store_outcome(self, attempt: Attempt, outcome: Mapping[str, Any]) -> None:
         """How an attempt ended. Written once; the attempt's name tells it from one of a lost folder."""
         self._attempts.put_beside(attempt.generation, OUTCOME, {**outcome, "attempt": attempt.name})
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
         """How the attempt ended, or None if it left nothing behind."""
-        found = self._attempts.read_beside(attempt.generation, OUTCOME)
+        return self._beside(attempt, OUTCOME)
+
+    def _beside(self, attempt: Attempt, suffix: str) -> dict[str, Any] | None:
+        found = self._attempts.read_beside(attempt.generation, suffix)
         return found if found is not None and found.get("attempt") == attempt.name else None
 
     def order(self, build: str, command: Command, floor: int = 0) -> int:

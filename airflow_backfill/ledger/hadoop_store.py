@@ -16,7 +16,7 @@ _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.Fil
 
 
 class HadoopStore:
-    """Files under a Hadoop path. Holds UTF-8 text only: what Delta's commit store can write.
+    """Files under a Hadoop path. Holds UTF-8 text that ends with a line: what Delta writes.
 
     Files are written by the same Delta ``LogStore`` that commits to this location, so ``create`` keeps what
     that one keeps: put-if-absent where commits have it, and only within one driver where they do not.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow_backfill.core import effect as fx
@@ -13,6 +13,7 @@ from airflow_backfill.core.planning import plan_in
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.source import Epoch, SourceView, epoch_of, lost
 from airflow_backfill.core.state import BuildState
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
@@ -24,10 +25,10 @@ _Result = TypeVar("_Result")
 class BuildReader:
     """Reads one target. Remembers nothing but the plan, which never changes."""
 
-    def __init__(self, target: str, spark: Any = None) -> None:
+    def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
-        self.log = DeltaLog(open_store(target, spark=spark))
-        self.control = ControlFolder.beside(target, spark)
+        self.log = DeltaLog(open_store(target, spark=spark, options=options))
+        self.control = ControlFolder.beside(target, spark, options)
         self._plans: dict[str, Plan] = {}
 
     def state(self, build: str | None = None) -> BuildState:
@@ -72,9 +73,9 @@ class BuildReader:
 class SourceWatcher:
     """Watches a source's log: each commit is read once, and nothing of its data."""
 
-    def __init__(self, plan: Plan, spark: Any = None) -> None:
+    def __init__(self, plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self._plan = plan
-        self._log = DeltaLog(open_store(plan.spec.source, spark=spark))
+        self._log = DeltaLog(open_store(plan.spec.source, spark=spark, options=options))
         self._epochs: list[Epoch] = []
 
     def view(self, after: int) -> SourceView:
@@ -105,7 +106,3 @@ def drive(generator: Generator[fx.Effect, Any, _Result], answer: Any) -> _Result
     except StopIteration as stop:
         result: _Result = stop.value
         return result
-
-
-OWNER = "airflow_backfill.name"
-"""The table property that says which build a target belongs to."""

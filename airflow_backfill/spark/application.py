@@ -82,6 +82,8 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     spark = _session(application)
     control = ControlFolder.beside(options.target, spark)
     me = _attempt(application, options, control)
+    context = spark.sparkContext
+    control.announce(me, {"application": context.applicationId, "ui": context.uiWebUrl})
     outcome = attempted(lambda: _work(application, options, spark, me))
     control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])

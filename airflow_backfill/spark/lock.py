@@ -24,7 +24,8 @@ PATIENCE = 600.0
 """Seconds for which a second writer waits."""
 
 _PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
-_held: list[Any] = []
+_held: dict[str, Any] = {}
+"""The locks that this process's JVM holds, by path: Java refuses to take one twice."""
 
 
 def commit_guarantee(spark: SparkSession, target: str) -> str:
@@ -50,6 +51,8 @@ def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> N
     if not location.local:
         return
     path = Path(location_beside(location.path)) / "lock"
+    if str(path) in _held:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     jvm: Any = spark.sparkContext._jvm
     channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
@@ -60,4 +63,4 @@ def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> N
             raise TargetBusy(f"another writer has held {path} for {patience:.0f} s", path=str(path))
         log.info("waiting for another writer of %s", target)
         time.sleep(1)
-    _held.append(lock)
+    _held[str(path)] = lock

@@ -21,8 +21,9 @@ from airflow_backfill.core.reading import load
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, ResumeTask
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.reader import OWNER
+from airflow_backfill.spark.failure import classify
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
 from airflow_backfill.spark.session import SessionSettings
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPLITS = 64
+CREATE_TRIES = 8
+HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _ODD = set(" ,;{}()\n\t=")
 
 
@@ -102,7 +105,17 @@ class Planner:
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
         for name, value in properties.items():
             table = table.property(name, value)
-        table.execute()
+        for tries in range(CREATE_TRIES):
+            try:
+                table.execute()
+                return
+            except Exception as error:
+                # Another planner is making the table at this very moment: Delta refuses a place that is half made.
+                if inspect_target(self._spark, self._spec) is not None:
+                    return
+                if tries + 1 == CREATE_TRIES or classify(error) is None and HALF_MADE not in str(error):
+                    raise
+                time.sleep(0.2 * (tries + 1))
 
     def _draft(self, found: Preflight) -> Plan:
         head = self._shell.reader.log.head()

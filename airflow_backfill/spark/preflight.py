@@ -11,20 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.commit import TableMetadata
-from airflow_backfill.core.errors import (
-    DuplicateKey,
-    FeedOff,
-    KeyInvalid,
-    KeyNull,
-    SourceNotDelta,
-    TargetExists,
-    UnsafeOption,
-)
-from airflow_backfill.core.source import FEED
+from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
 from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.features import check_readable
-from airflow_backfill.ledger.reader import OWNER
 from airflow_backfill.ledger.store import open_store
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
@@ -33,7 +23,6 @@ from airflow_backfill.spark.transform import Transform, parse, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TXN_RETENTION = "delta.setTransactionRetentionDuration"
 SAMPLE = 5
 
 
@@ -52,17 +41,7 @@ class Preflight:
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     """Check everything about the source and the expressions, at its newest committed version."""
     assert_safe(spark)
-    log = DeltaLog(open_store(spec.source, spark=spark))
-    epoch = log.head()
-    protocol, metadata = log.protocol_and_metadata()
-    check_readable(protocol)
-    if metadata.configuration.get(FEED, "false").lower() != "true":
-        raise FeedOff(
-            f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
-            f"({FEED} = true). It helps from the version of that commit on",
-            source=spec.source,
-            version=epoch,
-        )
+    epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
     schema = StructType.fromJson(json.loads(metadata.schema_json))
     if not schema.fields:
         raise KeyInvalid("the source has no columns")
@@ -101,22 +80,9 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
 
 def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
     """The target's metadata if it is this build's own, None if there is nothing yet; TargetExists otherwise."""
-    log = DeltaLog(open_store(spec.target, spark=spark))
-    try:
-        protocol, metadata = log.protocol_and_metadata()
-    except SourceNotDelta:
+    metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
+    if metadata is None:
         _check_empty(spark, spec.target)
-        return None
-    owner = metadata.configuration.get(OWNER)
-    if owner != spec.name:
-        whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
-        raise TargetExists(f"{spec.target} exists and {whose}; it is left alone", target=spec.target, owner=owner)
-    check_readable(protocol)
-    if TXN_RETENTION in metadata.configuration:
-        raise UnsafeOption(
-            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice",
-            option=TXN_RETENTION,
-        )
     return metadata
 
 
@@ -126,7 +92,9 @@ def _check_empty(spark: SparkSession, target: str) -> None:
     files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(path):
         return
-    if files.getFileStatus(path).isFile() or len(files.listStatus(path)):
+    inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
+    # A log without a commit is a table that another planner is making.
+    if inside not in ([], ["_delta_log"]) or files.getFileStatus(path).isFile():
         raise TargetExists(f"{target} exists and is no Delta table; it is left alone", target=target)
 
 

@@ -24,10 +24,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     confs = session_confs(cores=2) | {
         "spark.jars": ",".join(jars),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         # Tests are many small queries: compiling them well costs more than running them.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
@@ -40,7 +42,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 PLAIN = ("id", "part", "name", "n")
-ODD = ("the id", "part,of;it", "na`me.x", "n=(1)")
+# No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.
+ODD = ("the id", "part,of;it", "na.me", "n=(1)")
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +64,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
 
 @pytest.fixture
 def source(spark: SparkSession, tmp_path: Path) -> Source:
-    """A table of its own for a test, at version 0."""
+    """A table of its own for a test, with rows since version 1."""
     made = Source(spark, str(tmp_path / "source"), PLAIN)
     create(made)
     return made

@@ -33,11 +33,11 @@ class Source:
     def at(self, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(self.path)
 
-    def rows(self, start: int, stop: int, name: str = "made") -> DataFrame:
+    def rows(self, start: int, stop: int, name: str = "made", files: int = 1) -> DataFrame:
         """New rows with these ids."""
         values = ("id", "cast(id % 3 as int)", f"concat('{name}', id)", "cast(if(id % 5 = 0, null, id) as int)")
         named = [F.expr(v).alias(c) for v, c in zip(values, self.columns, strict=True)]
-        return self.spark.range(start, stop, 1, 4).select(*named)
+        return self.spark.range(start, stop, 1, files).select(*named)
 
     def sql(self, statement: str) -> None:
         """Run SQL with $table, $id, $part, $name and $n filled in."""
@@ -72,14 +72,15 @@ class Source:
 
 
 def create(source: Source, *, vectors: bool = True, partitioned: bool = False, feed: bool = True) -> None:
-    """An empty-log start: version 0 holds ROWS rows in four files (or more, if partitioned)."""
-    writer = source.rows(0, ROWS).write.format("delta")
+    """A new table with ROWS rows in four files (or more, if partitioned)."""
+    rows = source.rows(0, ROWS, files=4)
+    table = DeltaTable.create(source.spark).location(source.path).addColumns(rows.schema)
     if partitioned:
-        writer = writer.partitionBy(source.columns[1])
-    if source.columns != ("id", "part", "name", "n"):
-        writer = writer.option("delta.columnMapping.mode", "name")
-    writer = writer.option("delta.enableDeletionVectors", str(vectors).lower())
-    writer.option("delta.enableChangeDataFeed", str(feed).lower()).save(source.path)
+        table = table.partitionedBy(source.columns[1])
+    table.property("delta.enableDeletionVectors", str(vectors).lower()).property(
+        "delta.enableChangeDataFeed", str(feed).lower()
+    ).property("delta.columnMapping.mode", "name" if source.columns[0] != "id" else "none").execute()
+    rows.write.format("delta").mode("append").save(source.path)
 
 
 def live_through(source: Source) -> None:

@@ -1,0 +1,48 @@
+"""What the logs alone tell about whether a build may begin: no JVM, and nothing is written."""
+
+from __future__ import annotations
+
+from airflow_backfill.core.commit import TableMetadata
+from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists, UnsafeOption
+from airflow_backfill.core.source import FEED
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.features import check_readable
+
+OWNER = "airflow_backfill.name"
+"""The table property that says which build a target belongs to."""
+TXN_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]:
+    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable or FeedOff otherwise."""
+    epoch = log.head()
+    protocol, metadata = log.protocol_and_metadata()
+    check_readable(protocol)
+    if metadata.configuration.get(FEED, "false").lower() != "true":
+        raise FeedOff(
+            f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
+            f"({FEED} = true). It helps from the version of that commit on",
+            source=spec.source,
+            version=epoch,
+        )
+    return epoch, metadata
+
+
+def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
+    """The target's metadata if it is this build's own, None if no table is there; otherwise a coded error."""
+    try:
+        protocol, metadata = log.protocol_and_metadata()
+    except SourceNotDelta:
+        return None
+    owner = metadata.configuration.get(OWNER)
+    if owner != spec.name:
+        whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
+        raise TargetExists(f"{spec.target} exists and {whose}; it is left alone", target=spec.target, owner=owner)
+    check_readable(protocol)
+    if TXN_RETENTION in metadata.configuration:
+        raise UnsafeOption(
+            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice",
+            option=TXN_RETENTION,
+        )
+    return metadata

@@ -1,0 +1,15 @@
+"""A link to the Spark application that a task runs."""
+
+from __future__ import annotations
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.types import TaskInstanceKey
+
+
+class SparkUiLink(BaseOperatorLink):
+    """Spark's own page, at the address that the application announced; empty until it did."""
+
+    name = "Spark UI"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return getattr(operator, "spark_ui", "")

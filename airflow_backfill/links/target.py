@@ -1,0 +1,37 @@
+"""A link to the table that a task builds."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.types import TaskInstanceKey
+
+from airflow_backfill.ledger.location import Location
+
+_CONSOLES = {
+    "s3": "https://s3.console.aws.amazon.com/s3/buckets/{bucket}?prefix={path}/",
+    "s3a": "https://s3.console.aws.amazon.com/s3/buckets/{bucket}?prefix={path}/",
+    "gs": "https://console.cloud.google.com/storage/browser/{bucket}/{path}",
+}
+
+
+class TargetLink(BaseOperatorLink):
+    """The target's folder: in the console of its store if it has one, else its location."""
+
+    name = "Target"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return page_of(getattr(operator, "target", ""))
+
+
+def page_of(target: str) -> str:
+    """Where a browser finds the table at this location."""
+    if not target:
+        return ""
+    location = Location.parse(target)
+    if location.scheme in _CONSOLES:
+        return _CONSOLES[location.scheme].format(
+            bucket=quote(location.authority), path=quote(location.path.strip("/"))
+        )
+    return f"file://{quote(location.path)}" if location.local else location.url

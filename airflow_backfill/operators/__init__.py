@@ -1,0 +1,1 @@
+"""The phases of a table backfill as Airflow operators."""

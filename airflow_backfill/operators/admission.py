@@ -1,0 +1,43 @@
+"""What a Delta log alone can tell about the tables that a spec names, before any Spark starts."""
+
+from __future__ import annotations
+
+from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists, UnsafeOption
+from airflow_backfill.core.source import FEED
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.features import check_readable
+from airflow_backfill.ledger.reader import OWNER
+
+TXN_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+def admit_source(log: DeltaLog, spec: BackfillSpec) -> None:
+    """SourceNotDelta, UnsupportedTable or FeedOff, unless the source can be followed."""
+    protocol, metadata = log.protocol_and_metadata()
+    check_readable(protocol)
+    if metadata.configuration.get(FEED, "false").lower() != "true":
+        raise FeedOff(
+            f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
+            f"({FEED} = true). It helps from the version of that commit on",
+            source=spec.source,
+        )
+
+
+def admit_target(log: DeltaLog, spec: BackfillSpec) -> bool:
+    """Whether there is a table already; TargetExists, UnsupportedTable or UnsafeOption, unless it is this build's."""
+    try:
+        protocol, metadata = log.protocol_and_metadata()
+    except SourceNotDelta:
+        return False
+    owner = metadata.configuration.get(OWNER)
+    if owner != spec.name:
+        whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
+        raise TargetExists(f"{spec.target} exists and {whose}; it is left alone", target=spec.target, owner=owner)
+    check_readable(protocol)
+    if TXN_RETENTION in metadata.configuration:
+        raise UnsafeOption(
+            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice",
+            option=TXN_RETENTION,
+        )
+    return True

@@ -1,0 +1,24 @@
+"""The last phase before the hand-off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import CatchUpTask
+from airflow_backfill.operators.log_rounds import LogRoundsOperator
+
+
+class CatchUpOperator(LogRoundsOperator):
+    """Applies the last epochs, pins the hand-off epoch, and stops the target exactly there.
+
+    A retry, and a clear, meet the same hand-off epoch.
+    """
+
+    phase = "catch_up"
+
+    def task(self) -> CatchUpTask:
+        return CatchUpTask(self.size, self.lag, self.patience)
+
+    def result(self, state: BuildState) -> dict[str, Any]:
+        return {"target": self.target, "build": state.plan.build, "epoch": state.handoff}

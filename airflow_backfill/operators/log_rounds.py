@@ -1,0 +1,38 @@
+"""What the phases that apply the log up to a bound have in common."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.operators.rounds import RoundsOperator
+from airflow_backfill.sensors.conditions import max_lag_of
+from airflow_backfill.spark.application import PATIENCE
+
+
+class LogRoundsOperator(RoundsOperator):
+    """
+    A phase that applies the log until little enough of it is pending.
+
+    :param max_lag: how much may be pending: a number of epochs, or the age of the oldest one.
+    :param patience: rounds in a row that may leave more pending than before, until the build is said not to converge.
+    """
+
+    def __init__(self, *, max_lag: int | timedelta = 10, patience: int = PATIENCE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_lag = max_lag
+        self.patience = patience
+
+    @property
+    def lag(self) -> MaxLag:
+        return max_lag_of(self.max_lag)
+
+    def arguments(self) -> list[str]:
+        lag = self.lag
+        bound = (
+            ["--max-lag-epochs", str(lag.epochs)]
+            if lag.age is None
+            else ["--max-lag-seconds", str(lag.age / 1000)]
+        )
+        return [*bound, "--patience", str(self.patience), *super().arguments()]

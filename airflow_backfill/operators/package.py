@@ -1,0 +1,58 @@
+"""What a Spark application of this package needs where it runs: its entry point, and the package as one zip."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import tempfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import airflow_backfill
+
+TRAVELS = ("core", "ledger", "spark")
+_PACKAGE = Path(airflow_backfill.__file__).parent
+
+
+def entry_points() -> str:
+    """The folder of the entry points on this machine: in the installed package, or beside it in a checkout."""
+    installed = _PACKAGE / "spark_apps"
+    return str(installed if installed.is_dir() else _PACKAGE.parent / "spark_apps")
+
+
+@cache
+def package_zip() -> str:
+    """The path of a zip with the package, for ``--py-files``. Its name is made from what is in it."""
+    data = _zipped()
+    name = f"airflow_backfill-{airflow_backfill.__version__}-{hashlib.sha256(data).hexdigest()[:12]}.zip"
+    path = _own_folder() / name
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(data)
+        os.replace(file.name, path)
+    return str(path)
+
+
+def _zipped() -> bytes:
+    files = [_PACKAGE / "__init__.py"]
+    files += sorted(file for folder in TRAVELS for file in (_PACKAGE / folder).rglob("*.py"))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            # A fixed date: the same package gives the same bytes.
+            entry = zipfile.ZipInfo(str(file.relative_to(_PACKAGE.parent)), (1980, 1, 1, 0, 0, 0))
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _own_folder() -> Path:
+    """A folder for temporary files in which nobody else can write."""
+    folder = Path(tempfile.gettempdir()) / f"airflow-backfill-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+        return folder
+    return Path(tempfile.mkdtemp(prefix="airflow-backfill-"))

@@ -1,0 +1,146 @@
+"""The first task of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.control import obey
+from airflow_backfill.core.document import encode
+from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.planning import check_same
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.task import Task
+from airflow_backfill.operators.admission import admit_source, admit_target
+from airflow_backfill.operators.phase import BackfillPhaseOperator, highest_generation
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+ON_EXISTING = ("resume", "fail", "restart")
+REPORT = "report"
+"""The key in ``task_state_store`` of what the planner says about the work ahead."""
+
+
+class PlanOperator(BackfillPhaseOperator):
+    """
+    Checks everything that can be checked, makes the target, and pins the version of the source to start from.
+
+    What is wrong with the request, or visible in the tables' logs, is refused in the worker: no Spark starts, and
+    nothing is written. A build that is there already goes on; a finished one is left as it is.
+
+    :param name: name of the build; with the target it is its identity. (templated)
+    :param source: absolute path or URI of the Delta table to read. (templated)
+    :param target: absolute path or URI of the Delta table to make. (templated)
+    :param key: columns of the source that identify a row. (templated)
+    :param select: SQL expressions, one per column of the target; every column if not given. (templated)
+    :param where: SQL condition that rows of the source have to meet. (templated)
+    :param strategy: how snapshot and log are put together. (templated)
+    :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
+    :param lanes: into how many parts the snapshot's files are dealt.
+    :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
+    """
+
+    phase = "plan"
+    template_fields: Sequence[str] = (
+        *BackfillPhaseOperator.template_fields,
+        *("build_name", "source", "key", "select", "where", "strategy", "new_columns"),
+    )
+
+    def __init__(
+        self,
+        *,
+        build_name: str,
+        source: str,
+        key: Sequence[str],
+        select: Sequence[str] | None = None,
+        where: str | None = None,
+        strategy: str | None = None,
+        new_columns: str | None = None,
+        lanes: int = 1,
+        on_existing: str = "resume",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.build_name = build_name
+        self.source = source
+        self.key = key
+        self.select = select
+        self.where = where
+        self.strategy = strategy
+        self.new_columns = new_columns
+        self.lanes = lanes
+        self.on_existing = on_existing
+
+    @property
+    def spec(self) -> BackfillSpec:
+        """The rendered request, checked as far as no table has to be looked at."""
+        options = {
+            "name": self.build_name,
+            "source": self.source,
+            "target": self.target,
+            "key": self.key,
+            "select": self.select,
+            "where": self.where,
+            "strategy": self.strategy,
+            "new_columns": self.new_columns,
+        }
+        return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
+
+    def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
+        spec = self.spec
+        if self.on_existing not in ON_EXISTING:
+            raise InvalidSpec(f"on_existing: must be one of {', '.join(ON_EXISTING)}", field="on_existing")
+        existing = self._existing(spec)
+        if ran and existing is not None:
+            return self.result(existing)
+        if existing is not None and self.on_existing == "fail":
+            raise TargetExists(f"{spec.target} holds build {existing.plan.build}", build=existing.plan.build)
+        if existing is not None and self.on_existing == "resume":
+            check_same(existing.plan.spec, spec)
+            if not self._cancelled(existing):
+                return self.result(existing)
+        else:
+            admit_source(self.ledger.log(spec.source), spec)
+        outcome = self.run_application(context, floor=highest_generation(existing) if existing is not None else 0)
+        self.log.info("%s", encode(outcome["report"]))
+        context["task_state_store"].set(REPORT, outcome["report"])
+        return self.result(self.committed())
+
+    def arguments(self) -> list[str]:
+        spec = encode(self.spec.to_json())
+        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes)]
+
+    def task(self) -> Task:
+        raise NotImplementedError("planning is what makes a build; no task of a build does it")
+
+    def result(self, state: BuildState) -> dict[str, Any]:
+        plan = state.plan
+        return {
+            "target": plan.spec.target,
+            "build": plan.build,
+            "name": plan.spec.name,
+            "source": plan.spec.source,
+            "strategy": plan.spec.strategy,
+            "epoch": plan.source.epoch,
+            "files": plan.splits.files,
+            "splits": len(plan.splits),
+            "bytes": plan.splits.bytes,
+            "rows": plan.splits.rows,
+            "certificate": summarize(state)["certificate"],
+        }
+
+    def _existing(self, spec: BackfillSpec) -> BuildState | None:
+        if not admit_target(self.ledger.log(spec.target), spec):
+            return None
+        try:
+            return self.committed()
+        except NotPlanned:
+            return None
+
+    def _cancelled(self, state: BuildState) -> bool:
+        commands = self.ledger.reader(self.target).commands(state.plan.build)
+        return state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled

@@ -1,0 +1,78 @@
+"""Committed progress of a build, written to ``task_state_store`` from one thread while a task runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any
+
+from airflow.sdk.types import Logger
+
+from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.hooks.ledger import LedgerHook
+
+PROGRESS = "progress"
+"""The key in ``task_state_store``."""
+INTERVAL = 10.0
+"""Seconds between two looks."""
+
+
+def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, Any]:
+    """The summary of a build, and how far behind its source it is. Times are milliseconds since 1970."""
+    pending = source.pending(state.reached)
+    return {
+        **summarize(state),
+        "lag": {
+            "head": source.head,
+            "epochs": len(pending),
+            "rows": sum(epoch.rows for epoch in pending),
+            "age": max(0, now - pending[0].at) if pending else 0,
+        },
+        "seen": now,
+    }
+
+
+class Reporter:
+    """Looks at a build every few seconds until its block ends, and stores what is new.
+
+    Progress is for people: when it cannot be read or stored, the work goes on, and the log says so.
+    """
+
+    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, seen: Callable[[], None]) -> None:
+        self._hook, self._target, self._store, self._log, self._seen = hook, target, store, log, seen
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
+
+    def __enter__(self) -> Reporter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        reader = self._hook.reader(self._target)
+        watcher = None
+        told = None
+        while not self._stop.wait(INTERVAL):
+            try:
+                self._seen()
+                state = reader.state()
+                watcher = watcher or self._hook.watcher(state.plan)
+                progress = progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000)
+                self._store.set(PROGRESS, progress)
+            except (NotPlanned, SourceNotDelta):
+                continue
+            except Exception:
+                self._log.warning("progress could not be reported", exc_info=True)
+                continue
+            line = f"{progress['phase']} {progress['percent']} %, {progress['lag']['epochs']} epochs behind"
+            if line != told:
+                self._log.info(line)
+                told = line

@@ -1,0 +1,30 @@
+"""What the phases that move rows have in common: the size of a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.operators.phase import BackfillPhaseOperator
+from airflow_backfill.spark.application import ROUND_BYTES, ROUND_ROWS
+
+
+class RoundsOperator(BackfillPhaseOperator):
+    """
+    A phase that works in rounds, each of which is one commit of the target.
+
+    :param round_bytes: bytes of the source that a round takes up at most, but for one file or epoch.
+    :param round_rows: rows of the source that a round takes up at most, but for one file or epoch.
+    """
+
+    def __init__(self, *, round_bytes: int = ROUND_BYTES, round_rows: int = ROUND_ROWS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.round_bytes = round_bytes
+        self.round_rows = round_rows
+
+    @property
+    def size(self) -> RoundSize:
+        return RoundSize(self.round_bytes, self.round_rows)
+
+    def arguments(self) -> list[str]:
+        return ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]

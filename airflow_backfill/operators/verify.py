@@ -1,0 +1,29 @@
+"""The proof that the target is equal to its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.task import VerifyTask
+from airflow_backfill.operators.phase import BackfillPhaseOperator
+
+
+class VerifyOperator(BackfillPhaseOperator):
+    """Compares every row of the target with the transformed source at the hand-off epoch, and commits a certificate.
+
+    Fails for good if they differ, naming keys.
+    """
+
+    phase = "verify"
+
+    def task(self) -> VerifyTask:
+        return VerifyTask()
+
+    def arguments(self) -> list[str]:
+        return []
+
+    def result(self, state: BuildState) -> dict[str, Any]:
+        certificate = summarize(state)["certificate"]
+        return {"target": self.target, "build": state.plan.build, "certificate": certificate}

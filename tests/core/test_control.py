@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_backfill.core.control import Command, Control, Verb, obey
+from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+
+RATES = st.none() | st.integers(0, 10**9)
+COMMANDS = st.one_of(
+    st.sampled_from([Command(v) for v in Verb]),
+    st.builds(Command, st.just(Verb.THROTTLE), RATES),
+    st.builds(Command, st.just(Verb.CANCEL), drop=st.booleans()),
+)
+LISTS = st.lists(COMMANDS, max_size=12).map(lambda commands: list(enumerate(commands, start=1)))
+
+
+@given(COMMANDS)
+def test_a_command_survives_its_json(command: Command) -> None:
+    assert Command.from_json(json.loads(json.dumps(command.to_json()))) == command
+
+
+@given(LISTS)
+def test_a_control_state_survives_its_json(commands: list[tuple[int, Command]]) -> None:
+    control = obey(Control(), commands)
+    assert Control.from_json(json.loads(json.dumps(control.to_json()))) == control
+
+
+@given(LISTS)
+def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int, Command]]) -> None:
+    control = obey(Control(), commands)
+
+    def last(*verbs: Verb) -> Command | None:
+        return next((c for _, c in reversed(commands) if c.verb in verbs), None)
+
+    pause, throttle = last(Verb.PAUSE, Verb.RESUME), last(Verb.THROTTLE)
+    hold, cancel = last(Verb.HOLD, Verb.RELEASE), last(Verb.CANCEL)
+    assert control.number == len(commands)
+    assert control.paused == (pause is not None and pause.verb is Verb.PAUSE)
+    assert control.held == (hold is not None and hold.verb is Verb.HOLD)
+    assert control.rate == (throttle.rate if throttle is not None else None)
+    assert control.cancelled == (cancel is not None)
+    assert control.drop == (cancel is not None and cancel.drop)
+
+
+@given(LISTS, st.data())
+def test_commands_have_the_same_effect_at_once_or_in_pieces(commands: list[tuple[int, Command]], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(commands)))
+    known = obey(Control(), commands[:cut])
+    assert obey(known, commands[cut:]) == obey(known, commands) == obey(Control(), commands)
+    assert obey(obey(known, commands), commands) == obey(Control(), commands)
+
+
+def test_what_a_barrier_has_acknowledged_is_not_obeyed_again() -> None:
+    acknowledged = Control(number=2, paused=False)
+    assert obey(acknowledged, [(1, Command(Verb.PAUSE)), (2, Command(Verb.HOLD))]) == acknowledged
+
+
+def test_pause_and_a_rate_of_0_both_stop_and_are_two_switches() -> None:
+    both = obey(Control(), [(1, Command(Verb.PAUSE)), (2, Command(Verb.THROTTLE, 0))])
+    assert both.stopped
+    assert obey(both, [(3, Command(Verb.RESUME))]).stopped
+    assert obey(both, [(3, Command(Verb.THROTTLE, 5))]).stopped
+    assert not obey(both, [(3, Command(Verb.RESUME)), (4, Command(Verb.THROTTLE, 5))]).stopped
+    assert not obey(Control(), [(1, Command(Verb.THROTTLE, 1))]).stopped
+    assert not Control().stopped
+
+
+def test_no_command_but_resuming_the_build_lifts_a_cancel() -> None:
+    cancelled = obey(Control(), [(1, Command(Verb.CANCEL))])
+    for number, verb in enumerate(Verb, start=2):
+        cancelled = obey(cancelled, [(number, Command(verb))])
+        assert cancelled.cancelled
+
+
+@pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.THROTTLE])
+def test_a_rate_belongs_to_throttle(verb: Verb) -> None:
+    with pytest.raises(InvalidSpec, match="rate"):
+        Command(verb, rate=1)
+
+
+def test_a_rate_is_not_negative() -> None:
+    with pytest.raises(InvalidSpec, match="-1"):
+        Command(Verb.THROTTLE, rate=-1)
+
+
+@pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.CANCEL])
+def test_dropping_belongs_to_cancel(verb: Verb) -> None:
+    with pytest.raises(InvalidSpec, match="drop"):
+        Command(verb, drop=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], "pause", {}, {"verb": "pause"}, {"verb": "stop", "rate": None, "drop": False}]
+    + [{"verb": "pause", "rate": None, "drop": 0}, {"verb": "throttle", "rate": "5", "drop": False}]
+    + [{"verb": "throttle", "rate": True, "drop": False}, {"verb": "throttle", "rate": 1.5, "drop": False}]
+    + [{"verb": "throttle", "rate": -1, "drop": False}, {"verb": "pause", "rate": 3, "drop": False}]
+    + [{"verb": "pause", "rate": None, "drop": False, "more": 1}],
+    ids=repr,
+)
+def test_what_is_no_command_is_refused(value: object) -> None:
+    with pytest.raises(RecordInvalid, match="not a command"):
+        Command.from_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], 1, {"more": 1}, {"number": True}, {"number": "1"}, {"number": -1}, {"paused": 1}, {"rate": -1}]
+    + [{"rate": True}, {"rate": 1.0}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
+    ids=repr,
+)
+def test_what_is_no_control_state_is_refused(value: object) -> None:
+    with pytest.raises(RecordInvalid, match="not a control state"):
+        Control.from_json(value)

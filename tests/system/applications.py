@@ -1,0 +1,83 @@
+"""Runs the Spark applications as a launcher would: a spark-submit process, judged by the outcome it leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.ledger.control_folder import ControlFolder
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 300
+
+
+def jars() -> str:
+    folder = Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars"))
+    found = sorted(str(jar) for jar in folder.glob("*.jar"))
+    assert found, f"no jars in {folder}"
+    return ",".join(found)
+
+
+@dataclass
+class Applications:
+    """Submits applications for one target."""
+
+    target: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+    def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
+        """The outcome of one attempt; None if it left none, as a killed one does."""
+        control = ControlFolder.beside(self.target)
+        me = control.draw_attempt({"task": application})
+        self.submit(application, me, *arguments, crash=crash)
+        return control.outcome(me)
+
+    def result(self, application: str, *arguments: str) -> dict[str, Any]:
+        """What a successful attempt returned."""
+        outcome = self.run(application, *arguments)
+        assert outcome is not None and outcome["code"] == "OK", f"{application}: {outcome}\n{self.log[-1][-3000:]}"
+        result: dict[str, Any] = outcome["result"]
+        return result
+
+    def submit(self, application: str, me: Attempt, *arguments: str, crash: str | None = None) -> None:
+        with self.process(application, me, *arguments, crash=crash) as process:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        self.log.append(output)
+
+    def process(
+        self, application: str, me: Attempt, *arguments: str, crash: str | None = None
+    ) -> subprocess.Popen[str]:
+        confs = {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.log.level": "ERROR",
+            "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            **self.conf,
+        }
+        settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
+        named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
+        command = [
+            str(Path(sys.executable).parent / "spark-submit"),
+            *("--master", "local[2]", "--driver-memory", "1g", "--jars", jars()),
+            *settings,
+            str(ROOT / "spark_apps" / f"{application}.py"),
+            *named,
+            *arguments,
+        ]
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+        environment.pop("SPARK_HOME", None)
+        if crash is not None:
+            environment["TABLE_BACKFILL_CRASH"] = crash
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )

@@ -1,0 +1,114 @@
+"""A whole build while the source keeps changing, killed in every phase: the retry goes on, and the end is equal."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.record import barrier_record
+from airflow_backfill.ledger.reader import BuildReader
+from tests.system.applications import Applications
+from tests.system.workload import KEY, SELECT, WHERE, Workload
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LAG = ("--max-lag-epochs", "30")
+
+
+@pytest.fixture(scope="module")
+def workload(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    return Workload(spark, tmp_path_factory.mktemp("workload"))
+
+
+def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Path) -> None:
+    target, events = str(tmp_path / "target"), tmp_path / "events"
+    events.mkdir()
+    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+    apps = Applications(target, conf)
+    spec = {
+        "name": "orders",
+        "source": workload.source,
+        "target": target,
+        "key": KEY,
+        "select": SELECT,
+        "where": WHERE,
+    }
+    plan = ("--spec", json.dumps(spec))
+    small = ("--round-rows", "2000")
+    with workload.writer():
+        assert apps.run("plan", *plan, crash="before_commit:1:group") is None
+        planned = apps.result("plan", *plan)
+        assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
+        killed = BuildReader(target).state()
+        snapshot = apps.result("snapshot", *small)
+        assert apps.run("consume_log", *LAG, crash="before_apply:1:group") is None
+        consumed = apps.result("consume_log", *LAG)
+        assert apps.run("catch_up", *LAG, crash="before_commit:2:python") is None
+        caught_up = apps.result("catch_up", *LAG)
+        assert apps.run("verify", crash="before_verify:1:group") is None
+        verified = apps.result("verify")
+        assert apps.run("finish", crash="after_commit:1:group") is None
+        finished = apps.result("finish")
+        assert apps.run("upstream", crash="before_commit:2:group") is None
+        followed = apps.result("upstream")
+
+    assert planned["snapshot_epoch"] == snapshot["snapshot_epoch"]
+    assert snapshot["files"]["done"] == snapshot["files"]["of"] > 2
+    assert consumed["phase"] == "consume_log"
+    assert caught_up["epoch"] == caught_up["handoff"] == verified["certificate"]["epoch"]
+    assert finished["phase"] == "finished"
+    assert followed["phase"] == "upstream" and followed["epoch"] > finished["epoch"]
+    workload.check(target, finished["epoch"], finished["target_version"])
+    workload.check(target, followed["epoch"], followed["target_version"])
+    _each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
+    done_before_kill = killed.totals.snapshot_files
+    assert 0 < done_before_kill < snapshot["files"]["of"]
+    _no_file_read_again(events, target, done_before_kill)
+
+
+def _each_epoch_once(target: str, pinned: int, last: int) -> None:
+    applied: Counter[int] = Counter()
+    for commit in BuildReader(target).log.newest_first():
+        record = barrier_record(commit)
+        if record is not None and record.epochs is not None and commit.version:
+            applied.update(range(record.epochs.start, record.epochs.stop))
+    assert set(applied) == set(range(pinned + 1, last + 1))
+    assert set(applied.values()) == {1}
+
+
+def _no_file_read_again(events: Path, target: str, done: int) -> None:
+    """Spark's own input metrics: the retry of the snapshot read the rows of the files that were left, no more."""
+    plan = BuildReader(target).state().plan
+    logs = sorted(events.iterdir(), key=lambda path: path.stat().st_mtime)
+    snapshots = [path for path in logs if "table-backfill snapshot" in _name(path)]
+    assert len(snapshots) == 2
+    read = [_records_read(path) for path in snapshots]
+    assert plan.splits.rows is not None
+    assert read[1] < plan.splits.rows, "the retry read the whole snapshot"
+    left = plan.splits.files - done
+    assert read[1] <= plan.splits.rows * (left + 1) / plan.splits.files
+
+
+def _name(path: Path) -> str:
+    for event in _events(path):
+        if event["Event"] == "SparkListenerApplicationStart":
+            return str(event["App Name"])
+    return ""
+
+
+def _records_read(path: Path) -> int:
+    """Rows read from data files; the log's own checkpoints and JSON are read by Delta's jobs."""
+    return sum(
+        event["Task Metrics"]["Input Metrics"]["Records Read"]
+        for event in _events(path)
+        if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics")
+    )
+
+
+def _events(path: Path) -> list[dict]:
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("events_*"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]

@@ -1,0 +1,83 @@
+"""A small TPC-H source that a writer keeps changing, and the two oracles of what its target must hold."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from demo import fold, journal, load, tpch
+from tests.system.applications import ROOT
+
+SCALE = 0.01
+KEY = ["o_orderkey"]
+SELECT = ["o_orderkey", "upper(o_orderstatus) AS status", "o_totalprice * 2 AS double_price", "o_comment"]
+WHERE = "o_totalprice > 30000"
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The same transform in plain Python."""
+    if row["o_totalprice"] <= 30000:
+        return None
+    return {
+        "o_orderkey": row["o_orderkey"],
+        "status": row["o_orderstatus"].upper(),
+        "double_price": row["o_totalprice"] * 2,
+        "o_comment": row["o_comment"],
+    }
+
+
+class Workload:
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.raw, self.tables, self.journal = folder / "raw", folder / "tables", folder / "journal.jsonl"
+        tpch.make(self.raw, SCALE)
+        load.load_table(spark, self.raw, self.tables, tpch.TABLES["orders"])
+
+    @property
+    def source(self) -> str:
+        return str(self.tables / "orders")
+
+    @contextmanager
+    def writer(self, rate: float = 2.0) -> Iterator[None]:
+        """The writer at work, from before the first statement until after the last."""
+        command = [sys.executable, "-m", "demo.writer", str(self.raw), str(self.tables), str(self.journal)]
+        command += ["--table", "orders", "--rate", str(rate), "--optimize-after", "10"]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            try:
+                yield
+            finally:
+                process.send_signal(signal.SIGTERM)
+                output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, output
+
+    def recomputed(self, epoch: int) -> DataFrame:
+        """Oracle 1: the transform over the source as of the epoch, by Spark alone."""
+        rows = self.spark.read.format("delta").option("versionAsOf", epoch).load(self.source)
+        return rows.where(WHERE).selectExpr(*SELECT)
+
+    def folded(self, epoch: int) -> Iterator[dict[str, Any]]:
+        """Oracle 2: the first rows and the writer's own journal, in plain Python."""
+        entries = list(journal.resolved(journal.read(self.journal), self.tables))
+        initial = tpch.rows(self.raw, tpch.TABLES["orders"])
+        return fold.fold(initial, entries, "orders", KEY, epoch)
+
+    def check(self, target: str, epoch: int, version: int) -> None:
+        """The target's version is what both oracles say for the epoch."""
+        rows = self.spark.read.format("delta").option("versionAsOf", version).load(target)
+        recomputed = self.recomputed(epoch)
+        assert rows.exceptAll(recomputed).isEmpty(), "rows that should not be there"
+        assert recomputed.exceptAll(rows).isEmpty(), "rows that are missing"
+        actual = (row.asDict() for row in rows.collect())
+        difference = fold.compare(self.folded(epoch), actual, KEY, plain)
+        assert difference.equal, str(difference)
