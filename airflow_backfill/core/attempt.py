@@ -2,9 +2,9 @@
 
 The rules, each of which the simulation breaks on purpose to see that it is needed:
 
-* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt is
-  created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher generation
-  than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
+* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt
+  is created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher
+  generation than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
 * What the client was told about a commit proves nothing. After every write the log is read back: the round
   counts if the log holds this seq with this attempt's name, and state is always taken from what was found.
 * A round that did not land is planned again from the new state, with a bound, then TargetContended.
@@ -94,7 +94,9 @@ def _owns(state: BuildState, task: Task, me: Attempt) -> bool:
 
 
 def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
-    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then claim."""
+    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then
+    claim.
+    """
     first = state.lanes[0]
     decided = first.record.next_lanes if first is not None else None
     coming = decided or state.layout.lanes
@@ -193,9 +195,7 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
 
 
 def _pending(state: BuildState, seen: Observed) -> Pending:
-    return Pending(
-        seen.source.head, len(seen.source.epochs), sum(e.rows for e in seen.source.epochs), seen.now
-    )
+    return Pending(seen.source.head, len(seen.source.epochs), sum(e.rows for e in seen.source.epochs), seen.now)
 
 
 def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
@@ -218,7 +218,9 @@ def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step
 
 
 def _due(state: BuildState, lane: int, seen: Observed) -> int:
-    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in force."""
+    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
+    force.
+    """
     last = state.lanes[lane]
     return last.record.due if last is not None and last.record.control.rate == seen.control.rate else 0
 

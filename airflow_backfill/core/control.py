@@ -1,9 +1,9 @@
 """Commands of the people who operate a build, and what they add up to.
 
 Commands are numbered documents beside the target. They take effect at the next barrier, whose record
-acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot, and
-are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of 0 lets
-one chunk through in every interval).
+acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot,
+and are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of
+0 lets one chunk through in every interval).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an attempt asks of the world: the only ways in which core touches anything.
 
-An attempt is a generator that yields effects and is sent their answers. Spark's shell answers them with a real
-target; the simulation with a model, in which every yield is a place to crash.
+An attempt is a generator that yields effects and is sent their answers. Spark's shell answers them with a
+real target; the simulation with a model, in which every yield is a place to crash.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The coded errors of a table backfill.
 
 One class per code. An error carries its data, so that a message, a JSON outcome and an Airflow decision are
-made from the same facts. ``retry`` says whether trying the same thing again can help; the Airflow side maps it
-to "fail" or "retry" in one place.
+made from the same facts. ``retry`` says whether trying the same thing again can help; the Airflow side maps
+it to "fail" or "retry" in one place.
 """
 
 from __future__ import annotations

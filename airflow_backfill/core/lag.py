@@ -1,9 +1,9 @@
 """The bound on pending epochs, and when to say that the log is not converging.
 
 The bound starts at what is pending when the snapshot is sealed and only ever shrinks, by at least one a round
-(seeds 000 and 003, ``next_checkpoint_barrier``). The seeds end because they stop polling upstream; writers here
-cannot be stopped, so a round that leaves more pending than the bound allows is counted, and too many of them in
-a row are an error with numbers. The bound stands in the record: a retry does not enlarge it.
+(seeds 000 and 003, ``next_checkpoint_barrier``). The seeds end because they stop polling upstream; writers
+here cannot be stopped, so a round that leaves more pending than the bound allows is counted, and too many of
+them in a row are an error with numbers. The bound stands in the record: a retry does not enlarge it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,7 @@ def check_converging(bound: Bound, pending: int, patience: int, rate_limited: bo
     """Raise NotConverging when ``patience`` rounds in a row did not contract the pending epochs."""
     if bound.stalled < patience:
         return
-    cause = (
-        "the throttle holds the log back"
-        if rate_limited
-        else "the source is committed to faster than applied"
-    )
+    cause = "the throttle holds the log back" if rate_limited else "the source is committed to faster than applied"
     raise NotConverging(
         f"{bound.stalled} rounds in a row did not contract: {pending} epochs pending, allowed {bound.value}, "
         f"{bound.start} when the snapshot was sealed; {cause}",

@@ -69,9 +69,7 @@ def _part(state: BuildState, epoch: Epoch, done: int, of: int, bound: Bound | No
     return _move(state, epochs, ApplyEpochs(epochs, done, of), reached, -(-epoch.rows // of), bound)
 
 
-def _move(
-    state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int, bound: Bound | None
-) -> Move:
+def _move(state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int, bound: Bound | None) -> Move:
     count = len(epochs) if isinstance(reached, Consumed) else 0
     live = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     return Move(

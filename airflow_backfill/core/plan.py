@@ -1,8 +1,8 @@
 """The plan: everything that is decided once and holds for the whole build.
 
-It lives in the record of seq 1 of ``<build>/plan`` in the target's log, so exactly one of any number of racing
-planners wins, and the others adopt it. Every later record names its fingerprint. Retries read the pinned epoch
-from here and never resolve "latest" again (seed 000).
+It lives in the record of seq 1 of ``<build>/plan`` in the target's log, so exactly one of any number of
+racing planners wins, and the others adopt it. Every later record names its fingerprint. Retries read the
+pinned epoch from here and never resolve "latest" again (seed 000).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from airflow_backfill.core.document import encode, fingerprint
@@ -34,8 +35,8 @@ class SourceFacts:
 class SplitPlan:
     """The pinned snapshot's data files, sorted by path, cut into splits.
 
-    Split i is the files ``borders[i] <= n < borders[i + 1]``; a snapshot without files is one empty split. ``digest`` is the fingerprint of paths and sizes:
-    an attempt that lists the files again must get it again.
+    Split i is the files ``borders[i] <= n < borders[i + 1]``; a snapshot without files is one empty split.
+    ``digest`` is the fingerprint of paths and sizes: an attempt that lists the files again must get it again.
     """
 
     borders: tuple[int, ...]
@@ -135,9 +136,7 @@ class Plan:
                 target_id=target["id"],
                 target_schema_json=target["schema"],
                 target_version=target["version"],
-                source=SourceFacts(
-                    source["id"], source["epoch"], source["schema"], tuple(source["partitions"])
-                ),
+                source=SourceFacts(source["id"], source["epoch"], source["schema"], tuple(source["partitions"])),
                 splits=SplitPlan(tuple(splits["borders"]), splits["bytes"], splits["rows"], splits["digest"]),
                 lanes=value["lanes"],
                 settings=dict(value["settings"]),
@@ -158,7 +157,7 @@ class Plan:
             and self.lanes >= 1
             and borders[:1] == (0,)
             and all(type(b) is int for b in borders)
-            and (borders == (0, 0) or all(a < b for a, b in zip(borders, borders[1:], strict=False)))
+            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
             and len(borders) >= 2
         )
         if not sound:

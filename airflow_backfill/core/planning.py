@@ -1,7 +1,7 @@
 """How a plan comes to be the one plan of a build.
 
-Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly one
-lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
+Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly
+one lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
         raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
     plan = Plan.from_json(document)
     if plan.build != build:
-        raise RecordInvalid(
-            f"version {commit.version} holds the plan of build {plan.build}", found=plan.build
-        )
+        raise RecordInvalid(f"version {commit.version} holds the plan of build {plan.build}", found=plan.build)
     return plan
 
 

@@ -3,7 +3,8 @@
 A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow
 (seed 003, the order of ``update_progress``). ``AtFile(n)`` means that n files of the split are in the target;
 ``Consumed(e)`` that the split stands at epoch e; ``InEpoch`` that it stands at e - 1 or an earlier epoch and
-the first ``done`` of ``of`` key buckets of the epochs up to e are in the target, which is not yet a claim of e.
+the first ``done`` of ``of`` key buckets of the epochs up to e are in the target, which is not yet a claim of
+e.
 """
 
 from __future__ import annotations

@@ -71,9 +71,7 @@ def check_commit(plan: Plan, commit: Commit) -> None:
     if commit.metadata is not None:
         if commit.metadata.table_id != plan.target_id:
             raise _diverged(commit, "another table took the target's place")
-        changed = schema_change(
-            plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False
-        )
+        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False)
         if changed is not None:
             raise _diverged(commit, changed.message)
     record = barrier_record(commit)
@@ -116,9 +114,7 @@ def _just_planned(
     return replace(BuildState.planned(plan), proven=head)
 
 
-def _lanes(
-    newest: Barrier, walked: list[Commit], below: int
-) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
+def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
     """The last barrier of each lane: at or after ``newest.prev``, or where the newest record saw it."""
     record = newest.record
     last: list[Barrier | None] = [None] * record.layout.lanes

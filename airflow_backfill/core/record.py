@@ -1,8 +1,9 @@
 """The record: what a barrier says beside the rows it commits.
 
-It is complete: the last record of each lane of the newest layout, together with the plan, is the whole state of
-a build. It holds what is known before the write; the row counts of its own commit are in that commit's metrics.
-Reading is strict: what does not parse, has an unknown field or a newer format is an error, never a guess.
+It is complete: the last record of each lane of the newest layout, together with the plan, is the whole state
+of a build. It holds what is known before the write; the row counts of its own commit are in that commit's
+metrics. Reading is strict: what does not parse, has an unknown field or a newer format is an error, never a
+guess.
 """
 
 from __future__ import annotations
@@ -218,9 +219,7 @@ def _pending(head: Any, epochs: Any, rows: Any, at: Any) -> Pending:
 
 
 def _certificate(epoch: Any, version: Any, rows: Any, digest: Any, buckets: Any, at: Any) -> Certificate:
-    return Certificate(
-        _count(epoch), _count(version), _count(rows), _string(digest), _count(buckets), _count(at)
-    )
+    return Certificate(_count(epoch), _count(version), _count(rows), _string(digest), _count(buckets), _count(at))
 
 
 def _count(value: Any, least: int = 0) -> int:
@@ -259,8 +258,8 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
 def barrier_record(commit: Commit) -> Record | None:
     """The record of ``commit`` if the commit is a barrier, else None.
 
-    A barrier's commit holds both the transaction id and the record, and they name the same build, lane and seq:
-    user metadata alone also lands on other commits of a session, and proves nothing.
+    A barrier's commit holds both the transaction id and the record, and they name the same build, lane and
+    seq: user metadata alone also lands on other commits of a session, and proves nothing.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None

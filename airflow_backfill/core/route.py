@@ -1,9 +1,9 @@
 """Which way to the changes of a range of epochs reads least.
 
-A change feed keeps change data for some commits only. For a delete that left a deletion vector it reads the touched
-files, once for every epoch; the difference of two ends reads them once for all epochs. What each way reads is known
-from the sizes in the log. A difference spans neither a rewrite without data change (its rows would all seem new) nor
-a change of schema.
+A change feed keeps change data for some commits only. For a delete that left a deletion vector it reads the
+touched files, once for every epoch; the difference of two ends reads them once for all epochs. What each way
+reads is known from the sizes in the log. A difference spans neither a rewrite without data change (its rows
+would all seem new) nor a change of schema.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def choose(footprints: Sequence[Footprint]) -> list[Leg]:
             if legs and legs[-1].route is leg.route is Route.FEED:
                 before = legs.pop()
                 leg = Leg(
-                    EpochRange(before.epochs.start, leg.epochs.stop), Route.FEED, before.cost + leg.cost, leg.reason
+                    EpochRange(before.epochs.start, leg.epochs.stop),
+                    Route.FEED,
+                    before.cost + leg.cost,
+                    leg.reason,
                 )
             legs.append(leg)
     return legs

@@ -26,7 +26,9 @@ class RoundSize:
     rows: int
 
     def limited(self, rate: int | None) -> RoundSize:
-        """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five seconds."""
+        """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five
+        seconds.
+        """
         return self if not rate else RoundSize(self.bytes, min(self.rows, 5 * rate))
 
     def __post_init__(self) -> None:

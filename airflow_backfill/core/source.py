@@ -1,8 +1,8 @@
 """What is seen of the source's log, and what in it stops a build.
 
-Epochs are watched, not read: a commit becomes a few numbers. A commit that changes the table in a way the plan
-does not allow carries its error along; the error is raised when work would reach that epoch, because an earlier
-epoch is still right. A source that was replaced stops everything at once.
+Epochs are watched, not read: a commit becomes a few numbers. A commit that changes the table in a way the
+plan does not allow carries its error along; the error is raised when work would reach that epoch, because an
+earlier epoch is still right. A source that was replaced stops everything at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Epoch:
     number: int
     at: int
     rows: int
-    """Changed rows, estimated from the log's counts (an upper bound where a count is missing: 0 is never a guess)."""
+    """Changed rows, estimated from the log's counts (an upper bound where a count is missing: 0 is never a
+    guess).
+    """
     bytes: int
     """What has to be read for its changes."""
     stop: BackfillError | None = None
@@ -34,7 +36,8 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The source as observed at one time. ``epochs`` are all versions after ``after`` through ``head``, in order.
+    """The source as observed at one time. ``epochs`` are all versions after ``after`` through ``head``, in
+    order.
 
     A version whose commit is gone is among them, with the error that says so.
     """
@@ -108,9 +111,7 @@ def _changed_rows(commit: Commit) -> int:
 
 def _stop(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
     if metadata.table_id != plan.source.table_id:
-        return SourceReplaced(
-            f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id
-        )
+        return SourceReplaced(f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id)
     if metadata.configuration.get(FEED, "false").lower() != "true":
         return FeedOff(f"epoch {version} switches the change data feed off", epoch=version)
     if metadata.partition_columns != plan.source.partition_columns:
@@ -121,7 +122,8 @@ def _stop(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | 
 
 
 def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> SchemaChanged | None:
-    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is none.
+    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is
+    none.
 
     Names, types, nullability, order and physical names matter; comments, defaults and the high-water marks of
     identity columns do not.
@@ -129,9 +131,7 @@ def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> 
     old, new = _columns(before), _columns(after)
     for name, shape in old.items():
         if name not in new:
-            return SchemaChanged(
-                f"epoch {version} drops or renames column {name!r}", epoch=version, column=name
-            )
+            return SchemaChanged(f"epoch {version} drops or renames column {name!r}", epoch=version, column=name)
         if new[name] != shape:
             return SchemaChanged(
                 f"epoch {version} changes column {name!r}",

@@ -29,9 +29,10 @@ _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 class BackfillSpec:
     """One target built from one source.
 
-    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the source
-    that identify a row. ``select`` is a list of SQL expressions (None: every column of the planned schema), ``where``
-    a SQL condition. ``new_columns`` says what happens when the source gets a column: "stop", or "ignore" it.
+    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the
+    source that identify a row. ``select`` is a list of SQL expressions (None: every column of the planned
+    schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a column:
+    "stop", or "ignore" it.
     """
 
     name: str
@@ -104,9 +105,7 @@ def masked(text: str) -> str:
 
 def _invalid(field: str, value: Any, fix: str) -> InvalidSpec:
     shown = masked(repr(value))[:200]
-    return InvalidSpec(
-        f"{field}: {fix}" + (f" (got {shown})" if value is not None else ""), field=field, value=shown
-    )
+    return InvalidSpec(f"{field}: {fix}" + (f" (got {shown})" if value is not None else ""), field=field, value=shown)
 
 
 def _check_size(options: Mapping[str, Any]) -> None:
@@ -167,11 +166,7 @@ def _location(options: Mapping[str, Any], field: str) -> str:
     if any(c in value for c in "\t\n`;'\"\\"):
         raise _invalid(field, value, "a location holds no quotes, semicolons, backslashes or line breaks")
     parts = urlsplit(value) if _SCHEME.match(value) else None
-    if (
-        parts is not None
-        and "@" in parts.netloc
-        and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs")
-    ):
+    if parts is not None and "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
         raise _invalid(field, value, "credentials do not belong into a location; use a connection")
     if parts is not None and (parts.query or parts.fragment):
         raise _invalid(field, value, "a location has neither query nor fragment")

@@ -90,9 +90,7 @@ class BuildState:
         if not found:
             raise RecordInvalid("no barrier to resume from")
         newest = max(found, key=lambda b: b.version)
-        state = BuildState(
-            plan, newest.record.layout, barriers, newest, newest.record.base, proven, _initial(plan)
-        )
+        state = BuildState(plan, newest.record.layout, barriers, newest, newest.record.base, proven, _initial(plan))
         for barrier in found:
             _check_identity(state, barrier.record)
             if barrier.record.layout != state.layout:
@@ -107,7 +105,9 @@ class BuildState:
 
     @property
     def applied(self) -> int | None:
-        """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is sealed."""
+        """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is
+        sealed.
+        """
         return None if self.phase is Phase.SNAPSHOT else _applied(self.positions)
 
     @property
@@ -225,22 +225,16 @@ def _check_identity(state: BuildState, record: Record) -> None:
             f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
         )
     if len(record.positions) != len(state.plan.splits):
-        raise RecordInvalid(
-            f"the record has {len(record.positions)} splits, the plan {len(state.plan.splits)}"
-        )
+        raise RecordInvalid(f"the record has {len(record.positions)} splits, the plan {len(state.plan.splits)}")
 
 
 def _check_lane(state: BuildState, barrier: Barrier) -> None:
     record, last = barrier.record, state.lanes[barrier.record.lane]
     seq = last.record.seq if last is not None else 0
     if record.seq != seq + 1:
-        raise RecordInvalid(
-            f"seq {record.seq} follows seq {seq} in lane {record.lane}", version=barrier.version
-        )
+        raise RecordInvalid(f"seq {record.seq} follows seq {seq} in lane {record.lane}", version=barrier.version)
     if last is not None and last.record.closed:
-        raise RecordInvalid(
-            f"lane {record.lane} of layout {record.layout.number} is closed", version=barrier.version
-        )
+        raise RecordInvalid(f"lane {record.lane} of layout {record.layout.number} is closed", version=barrier.version)
     generation = state.generation(record.lane)
     takes_over = record.event in (Event.CLAIM, Event.CLOSE)
     same = last is not None and last.record.attempt == record.attempt and generation == record.generation
@@ -261,16 +255,10 @@ def _check_positions(state: BuildState, record: Record) -> None:
         check_successor(split, before, after)
         moved = rank(after) > rank(before)
         if moved and not _may_move(state, record, split):
-            raise PositionRegressed(
-                f"{record.event.value} cannot move split {split} from {before} to {after}"
-            )
+            raise PositionRegressed(f"{record.event.value} cannot move split {split} from {before} to {after}")
         if moved and isinstance(after, AtFile) and after.files >= state.plan.splits.size(split):
             raise PositionRegressed(f"split {split} has no file {after.files}", split=split)
-        if (
-            isinstance(before, AtFile)
-            and isinstance(after, Consumed)
-            and after.epoch != state.plan.source.epoch
-        ):
+        if isinstance(before, AtFile) and isinstance(after, Consumed) and after.epoch != state.plan.source.epoch:
             raise PositionRegressed(f"split {split} was read at the wrong epoch {after.epoch}", split=split)
 
 
@@ -294,9 +282,7 @@ def _check_promises(state: BuildState, record: Record) -> None:
         if record.certificate.epoch != record.handoff:
             raise RecordInvalid(f"the certificate is for {record.certificate.epoch}, not {record.handoff}")
     if record.event is Event.FINISH and _applied(state.positions) != record.handoff:
-        raise RecordInvalid(
-            f"finished at {_applied(state.positions)}, not at the hand-off epoch {record.handoff}"
-        )
+        raise RecordInvalid(f"finished at {_applied(state.positions)}, not at the hand-off epoch {record.handoff}")
 
 
 def _check_epochs(state: BuildState, record: Record) -> None:
@@ -307,13 +293,13 @@ def _check_epochs(state: BuildState, record: Record) -> None:
     reached = record.positions[0]
     claimed = reached.epoch if isinstance(reached, (Consumed, InEpoch)) else None
     if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
-        raise Discontinuous(
-            f"the record claims {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}"
-        )
+        raise Discontinuous(f"the record claims {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}")
 
 
 def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
-    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
+    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and
+    003).
+    """
     if phase not in (Phase.SNAPSHOT, Phase.CANCELLED) and not _together(positions):
         raise RecordInvalid(f"in {phase.value} all splits stand at one epoch", plan=plan.fingerprint)
 

@@ -31,7 +31,7 @@ class Move:
     """Commit a barrier. What is not named stays as it is."""
 
     event: Event
-    work: Work = Nothing()
+    work: Work = field(default_factory=Nothing)
     positions: tuple[Position, ...] | None = None
     does: Totals = field(default_factory=Totals)
     """Files, bytes and epochs of this barrier."""

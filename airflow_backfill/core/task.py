@@ -1,7 +1,7 @@
 """The tasks of a build: for each, when its goal is reached, and the next step towards it.
 
-Pure decisions from committed state and one observation. The protocol around them (claims, read-back, commands,
-throttle) is in ``attempt``; a task never sees it.
+Pure decisions from committed state and one observation. The protocol around them (claims, read-back,
+commands, throttle) is in ``attempt``; a task never sees it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ class FinishTask(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTask(_SingleLane):
-    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since 1970)."""
+    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since
+    1970).
+    """
 
     size: RoundSize
     upto: int | None = None
@@ -227,7 +229,8 @@ class CancelTask(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class ResumeTask(_SingleLane):
-    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel included.
+    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
+    included.
 
     Also lifts a cancel that was commanded, but that no barrier had acknowledged.
     """
@@ -249,9 +252,7 @@ class ResumeTask(_SingleLane):
         control = replace(seen.control, cancelled=False, drop=False)
         if state.phase is not Phase.CANCELLED:
             return Move(Event.MARK, changes={"control": control})
-        return Move(
-            Event.RESUME, changes={"control": control, "bound": None, "handoff": None, "certificate": None}
-        )
+        return Move(Event.RESUME, changes={"control": control, "bound": None, "handoff": None, "certificate": None})
 
 
 def _past(state: BuildState, phase: Phase) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from airflow.sdk import BaseHook
 
 from airflow_backfill.core.plan import Plan

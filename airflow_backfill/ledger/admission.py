@@ -15,7 +15,9 @@ TXN_RETENTION = "delta.setTransactionRetentionDuration"
 
 
 def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]:
-    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable or FeedOff otherwise."""
+    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable or FeedOff
+    otherwise.
+    """
     epoch = log.head()
     protocol, metadata = log.protocol_and_metadata()
     check_readable(protocol)

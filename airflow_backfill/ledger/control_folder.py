@@ -1,8 +1,8 @@
 """The folder beside a target: attempts and their outcomes, commands, and copies of plans.
 
-Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress is
-nowhere else than there, and numbers go on above the highest one that the log knows. It lies beside the target, not
-in it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
+Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress
+is nowhere else than there, and numbers go on above the highest one that the log knows. It lies beside the
+target, not in it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
 """
 
 from __future__ import annotations

@@ -89,9 +89,7 @@ class DeltaLog:
                 return protocol, metadata
         raise RecordInvalid(f"{self._store.url}: version 0 lacks protocol or metadata", version=0)
 
-    def _summary(
-        self, listing: LogListing, version: int, unread: list[str]
-    ) -> tuple[Protocol, TableMetadata] | None:
+    def _summary(self, listing: LogListing, version: int, unread: list[str]) -> tuple[Protocol, TableMetadata] | None:
         if version in listing.checksums:
             try:
                 return read_checksum(self._store, version)

@@ -60,6 +60,4 @@ def check_readable(protocol: Protocol) -> None:
         )
     unknown = sorted((protocol.reader_features | protocol.writer_features) - KNOWN)
     if unknown:
-        raise UnsupportedTable(
-            f"the table uses {', '.join(unknown)}, which is not supported", features=unknown
-        )
+        raise UnsupportedTable(f"the table uses {', '.join(unknown)}, which is not supported", features=unknown)

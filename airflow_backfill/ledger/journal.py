@@ -60,9 +60,7 @@ class Journal:
         for name in self._store.list(self._folder, after=f"{after:09}"):
             match = _NAME.fullmatch(name)
             if match is None:
-                raise RecordInvalid(
-                    f"{self._store.url}: {self._folder}/{name} does not belong there", file=name
-                )
+                raise RecordInvalid(f"{self._store.url}: {self._folder}/{name} does not belong there", file=name)
             if not match["companion"] and int(match["number"]) > after:
                 numbers.append(int(match["number"]))
         return numbers
@@ -79,9 +77,7 @@ class Journal:
     def _path(self, number: int, suffix: str = "") -> str:
         name = f"{number:09}.{suffix}.json" if suffix else f"{number:09}.json"
         if _NAME.fullmatch(name) is None or not 0 < number <= _LAST_NUMBER:
-            raise RecordInvalid(
-                f"{self._store.url}: {self._folder}/{name} cannot be a journal's file", file=name
-            )
+            raise RecordInvalid(f"{self._store.url}: {self._folder}/{name} cannot be a journal's file", file=name)
         return f"{self._folder}/{name}"
 
 
@@ -89,7 +85,5 @@ def _encoded(document: Mapping[str, Any]) -> bytes:
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     data = text.encode()
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise RecordInvalid(
-            f"a document of {len(data)} bytes is longer than {MAX_DOCUMENT_BYTES}", bytes=len(data)
-        )
+        raise RecordInvalid(f"a document of {len(data)} bytes is longer than {MAX_DOCUMENT_BYTES}", bytes=len(data))
     return data

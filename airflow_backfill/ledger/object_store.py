@@ -89,9 +89,7 @@ class ObjectStore:
 
     def open(self, name: str) -> BinaryIO:
         with self._trouble(name), self._there(name):
-            return BufferedReader(
-                _Object(self._obstore.open_reader(self._bucket, checked(name))), CHUNK_BYTES
-            )
+            return BufferedReader(_Object(self._obstore.open_reader(self._bucket, checked(name))), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):

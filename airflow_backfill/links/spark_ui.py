@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.types import TaskInstanceKey
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
 
 
 class SparkUiLink(BaseOperatorLink):

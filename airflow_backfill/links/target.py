@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.types import TaskInstanceKey
 
 from airflow_backfill.ledger.location import Location
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
 
 _CONSOLES = {
     "s3": "https://s3.console.aws.amazon.com/s3/buckets/{bucket}?prefix={path}/",

@@ -15,7 +15,7 @@ class CatchUpOperator(LogRoundsOperator):
     A retry, and a clear, meet the same hand-off epoch.
     """
 
-    phase = "catch_up"
+    entry_point = "catch_up"
 
     def task(self) -> CatchUpTask:
         return CatchUpTask(self.size, self.lag, self.patience)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.control import obey
 from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
-from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.planning import check_same
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
-from airflow_backfill.core.task import Task
 from airflow_backfill.operators.admission import admit_source, admit_target
-from airflow_backfill.operators.phase import BackfillPhaseOperator, highest_generation
+from airflow_backfill.operators.application import ApplicationOperator
+from airflow_backfill.operators.phase import cancelled, highest_generation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,7 +23,7 @@ REPORT = "report"
 """The key in ``task_state_store`` of what the planner says about the work ahead."""
 
 
-class PlanOperator(BackfillPhaseOperator):
+class PlanOperator(ApplicationOperator):
     """
     Checks everything that can be checked, makes the target, and pins the version of the source to start from.
 
@@ -44,9 +42,9 @@ class PlanOperator(BackfillPhaseOperator):
     :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
     """
 
-    phase = "plan"
+    entry_point = "plan"
     template_fields: Sequence[str] = (
-        *BackfillPhaseOperator.template_fields,
+        *ApplicationOperator.template_fields,
         *("build_name", "source", "key", "select", "where", "strategy", "new_columns"),
     )
 
@@ -101,21 +99,18 @@ class PlanOperator(BackfillPhaseOperator):
             raise TargetExists(f"{spec.target} holds build {existing.plan.build}", build=existing.plan.build)
         if existing is not None and self.on_existing == "resume":
             check_same(existing.plan.spec, spec)
-            if not self._cancelled(existing):
+            if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
         else:
             admit_source(self.ledger.log(spec.source), spec)
         outcome = self.run_application(context, floor=highest_generation(existing) if existing is not None else 0)
         self.log.info("%s", encode(outcome["report"]))
         context["task_state_store"].set(REPORT, outcome["report"])
-        return self.result(self.committed())
+        return self.result(self._committed())
 
     def arguments(self) -> list[str]:
         spec = encode(self.spec.to_json())
         return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes)]
-
-    def task(self) -> Task:
-        raise NotImplementedError("planning is what makes a build; no task of a build does it")
 
     def result(self, state: BuildState) -> dict[str, Any]:
         plan = state.plan
@@ -137,10 +132,9 @@ class PlanOperator(BackfillPhaseOperator):
         if not admit_target(self.ledger.log(spec.target), spec):
             return None
         try:
-            return self.committed()
+            return self._committed()
         except NotPlanned:
             return None
 
-    def _cancelled(self, state: BuildState) -> bool:
-        commands = self.ledger.reader(self.target).commands(state.plan.build)
-        return state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled
+    def _committed(self) -> BuildState:
+        return self.ledger.reader(self.target).state()

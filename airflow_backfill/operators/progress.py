@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any
-
-from airflow.sdk.types import Logger
+from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.hooks.ledger import LedgerHook
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import Logger
 
 PROGRESS = "progress"
 """The key in ``task_state_store``."""
@@ -43,8 +43,8 @@ class Reporter:
     Progress is for people: when it cannot be read or stored, the work goes on, and the log says so.
     """
 
-    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, seen: Callable[[], None]) -> None:
-        self._hook, self._target, self._store, self._log, self._seen = hook, target, store, log, seen
+    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger) -> None:
+        self._hook, self._target, self._store, self._log = hook, target, store, log
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -52,7 +52,9 @@ class Reporter:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -62,7 +64,6 @@ class Reporter:
         told = None
         while not self._stop.wait(INTERVAL):
             try:
-                self._seen()
                 state = reader.state()
                 watcher = watcher or self._hook.watcher(state.plan)
                 progress = progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_backfill.core.snapshot_round import RoundSize
-from airflow_backfill.operators.phase import BackfillPhaseOperator
+from airflow_backfill.operators.phase import PhaseOperator
 from airflow_backfill.spark.application import ROUND_BYTES, ROUND_ROWS
 
 
-class RoundsOperator(BackfillPhaseOperator):
+class RoundsOperator(PhaseOperator):
     """
     A phase that works in rounds, each of which is one commit of the target.
 
@@ -27,4 +27,5 @@ class RoundsOperator(BackfillPhaseOperator):
         return RoundSize(self.round_bytes, self.round_rows)
 
     def arguments(self) -> list[str]:
-        return ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
+        size = ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
+        return [*super().arguments(), *size]

@@ -19,7 +19,7 @@ class SnapshotOperator(RoundsOperator):
     :param lanes: into how many parts the splits are dealt.
     """
 
-    phase = "snapshot"
+    entry_point = "snapshot"
     template_fields: Sequence[str] = (*RoundsOperator.template_fields, "lane")
 
     def __init__(self, *, lane: int = 0, lanes: int = 1, **kwargs: Any) -> None:

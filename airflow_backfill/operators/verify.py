@@ -7,22 +7,19 @@ from typing import Any
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.core.task import VerifyTask
-from airflow_backfill.operators.phase import BackfillPhaseOperator
+from airflow_backfill.operators.phase import PhaseOperator
 
 
-class VerifyOperator(BackfillPhaseOperator):
+class VerifyOperator(PhaseOperator):
     """Compares every row of the target with the transformed source at the hand-off epoch, and commits a certificate.
 
     Fails for good if they differ, naming keys.
     """
 
-    phase = "verify"
+    entry_point = "verify"
 
     def task(self) -> VerifyTask:
         return VerifyTask()
-
-    def arguments(self) -> list[str]:
-        return []
 
     def result(self, state: BuildState) -> dict[str, Any]:
         certificate = summarize(state)["certificate"]

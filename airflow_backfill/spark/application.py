@@ -1,6 +1,7 @@
 """What every Spark application of a build does around its task: arguments, session, lock, outcome.
 
-The outcome is written once, whatever happens, and is all that the caller goes by: an exit status says nothing.
+The outcome is written once, whatever happens, and is all that the caller goes by: an exit status says
+nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Named points at which a test can kill an application. Without the environment variable they do nothing.
 
-``TABLE_BACKFILL_CRASH=point:nth:whom`` kills at the nth passage of the point, with SIGKILL: ``python`` only (its
-JVM lives on for seconds, and may still commit), ``jvm`` only, or ``group``, both.
+``TABLE_BACKFILL_CRASH=point:nth:whom`` kills at the nth passage of the point, with SIGKILL: ``python`` only
+(its JVM lives on for seconds, and may still commit), ``jvm`` only, or ``group``, both.
 """
 
 from __future__ import annotations

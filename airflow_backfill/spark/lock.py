@@ -1,7 +1,7 @@
 """One writer at a time for a target on ``file:``, where two JVMs can both win the same version.
 
-The lock is held by the JVM, not by Python: after a kill of Python its JVM can still write for seconds, and must
-still hold it. The file lies in the control folder, outside of what VACUUM removes, and is never deleted.
+The lock is held by the JVM, not by Python: after a kill of Python its JVM can still write for seconds, and
+must still hold it. The file lies in the control folder, outside of what VACUUM removes, and is never deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def commit_guarantee(spark: SparkSession, target: str) -> str:
 
 
 def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> None:
-    """Hold the target's lock until this JVM ends; TargetBusy after ``patience`` seconds. Only ``file:`` has one."""
+    """Hold the target's lock until this JVM ends; TargetBusy after ``patience`` seconds. Only ``file:`` has
+    one.
+    """
     location = Location.parse(target)
     if not location.local:
         return

@@ -73,7 +73,11 @@ class Planner:
         self._make_target(found)
         plan = self._shell.run(settle(self._draft(found), _now()))
         state = self._shell.run(load(plan.build))
-        return state, {"existing": False, "commit_guarantee": guarantee, **self._report(plan, found.files.files)}
+        return state, {
+            "existing": False,
+            "commit_guarantee": guarantee,
+            **self._report(plan, found.files.files),
+        }
 
     def _existing(self) -> BuildState | None:
         if inspect_target(self._spark, self._spec) is None:
@@ -110,7 +114,8 @@ class Planner:
                 table.execute()
                 return
             except Exception as error:
-                # Another planner is making the table at this very moment: Delta refuses a place that is half made.
+                # Another planner is making the table at this very moment: Delta refuses a place that is half
+                # made.
                 if inspect_target(self._spark, self._spec) is not None:
                     return
                 if tries + 1 == CREATE_TRIES or classify(error) is None and HALF_MADE not in str(error):
@@ -129,7 +134,10 @@ class Planner:
             target_schema_json=metadata.schema_json,
             target_version=self._empty_through(head),
             source=SourceFacts(
-                found.metadata.table_id, found.epoch, found.metadata.schema_json, found.metadata.partition_columns
+                found.metadata.table_id,
+                found.epoch,
+                found.metadata.schema_json,
+                found.metadata.partition_columns,
             ),
             splits=SplitPlan(
                 borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
@@ -168,7 +176,9 @@ class Planner:
 
 
 def nullable(schema: StructType) -> StructType:
-    """The schema with every column nullable: the source may loosen what it requires, the target need not follow."""
+    """The schema with every column nullable: the source may loosen what it requires, the target need not
+    follow.
+    """
     document = json.loads(schema.json())
     for field in document["fields"]:
         field["nullable"] = True

@@ -66,7 +66,8 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     if count:
         sample = [_shown(row) for row in nulls.limit(SAMPLE).collect()]
         raise KeyNull(f"{count} rows have no key, for example {sample[0]}", count=count, sample=sample)
-    # Hashes first: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are looked at.
+    # Hashes first: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are
+    # looked at.
     repeated = rows.groupBy(F.xxhash64(*keys).alias("h")).count().where("count > 1").select("h")
     if repeated.isEmpty():
         return

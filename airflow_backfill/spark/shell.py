@@ -110,7 +110,11 @@ class Shell:
     def _write_plan(self, plan: Plan) -> fx.Written:
         return self._attempted(
             lambda: apply.empty(
-                self.spark, self.target, apply.Txn(app_id(plan.build), 1), plan.encode(), self._target_schema(plan)
+                self.spark,
+                self.target,
+                apply.Txn(app_id(plan.build), 1),
+                plan.encode(),
+                self._target_schema(plan),
             )
         )
 

@@ -10,7 +10,7 @@ from airflow_backfill.core.phase import TRANSITIONS, Event, Phase, after
 AHEAD = [Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM]
 
 
-@pytest.mark.parametrize(("phase", "event"), product(Phase, Event))
+@pytest.mark.parametrize(("phase", "event"), list(product(Phase, Event)))
 def test_an_event_leads_where_the_table_says_or_nowhere(phase: Phase, event: Event) -> None:
     if event in TRANSITIONS[phase]:
         assert after(phase, event) is TRANSITIONS[phase][event]

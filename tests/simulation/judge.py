@@ -1,7 +1,7 @@
 """The invariants, checked against what landed. Nothing here imports a decision of the core.
 
-Progress is read from the records' JSON with a reader of its own, and the expected rows are recomputed from the
-source's versions, so a mistake of the core cannot excuse itself.
+Progress is read from the records' JSON with a reader of its own, and the expected rows are recomputed from
+the source's versions, so a mistake of the core cannot excuse itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Judge:
     lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The last record of each transaction id."""
     progress: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an epoch."""
+    """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an
+    epoch.
+    """
     files_read: Counter[int] = field(default_factory=Counter)
     applied: int | None = None
     finished: bool = False
@@ -97,7 +99,10 @@ class Judge:
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
                 _must(takes, "an older attempt took a lane from a newer one")
             else:
-                _must(document["attempt"] == last["attempt"], "a barrier by an attempt that does not own the lane")
+                _must(
+                    document["attempt"] == last["attempt"],
+                    "a barrier by an attempt that does not own the lane",
+                )
         else:
             _must(event in ("claim", "close"), "a lane that begins without a claim")
         number, _ = document["layout"]

@@ -1,7 +1,7 @@
 """Deliberate protocol bugs: one edit of the production core each.
 
-An edit is text of a core module replaced by other text, so a mutant is exactly the product but for that bug, and
-one whose text is no longer found fails loudly. The core is loaded anew from the edited sources.
+An edit is text of a core module replaced by other text, so a mutant is exactly the product but for that bug,
+and one whose text is no longer found fails loudly. The core is loaded anew from the edited sources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """An attempt as a process: it stops at every effect, and can die or sleep there.
 
-A write has two steps, as in Delta: the transaction begins (what it read is fixed, a known id makes it a no-op),
-then it lands, conflicts, or fails. A process that dies between them leaves a JVM that may still finish.
+A write has two steps, as in Delta: the transaction begins (what it read is fixed, a known id makes it a
+no-op), then it lands, conflicts, or fails. A process that dies between them leaves a JVM that may still
+finish.
 """
 
 from __future__ import annotations

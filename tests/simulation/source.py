@@ -140,4 +140,3 @@ def _files(rows: Rows, shift: int = 0) -> tuple[tuple[int, ...], ...]:
     keys = sorted(rows)
     size = ROWS_PER_FILE + shift
     return tuple(tuple(keys[i : i + size]) for i in range(0, len(keys), size))
-

@@ -61,7 +61,14 @@ class Target:
         return max((landed.commit.txns.get(app_id, 0) for landed in self.log), default=0)
 
     def begin(
-        self, app_id: str, version: int, text: str, writer: str, appends: Bag, removes: frozenset[int], merge: bool
+        self,
+        app_id: str,
+        version: int,
+        text: str,
+        writer: str,
+        appends: Bag,
+        removes: frozenset[int],
+        merge: bool,
     ) -> Transaction:
         """As Delta does: a version that is already there makes the write a silent no-op."""
         skipped = self.last_txn(app_id) >= version
@@ -110,7 +117,15 @@ class Target:
         """Rows go back; transaction ids stay (as Delta does)."""
         self._foreign("RESTORE", self.log[version].content, data_change=True)
 
-    def _foreign(self, operation: str, content: Bag, *, data_change: bool = False, rewrites: bool = False, text: str | None = None) -> None:
+    def _foreign(
+        self,
+        operation: str,
+        content: Bag,
+        *,
+        data_change: bool = False,
+        rewrites: bool = False,
+        text: str | None = None,
+    ) -> None:
         added = FileTotals(files=1) if data_change else FileTotals()
         commit = Commit(
             self.head + 1,

@@ -261,7 +261,9 @@ class World:
         raise Violation(f"{process.task} failed without a cause: {error}")
 
     def _rivals(self, process: Process) -> bool:
-        """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other lanes."""
+        """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other
+        lanes.
+        """
         return any(
             rival.generation > process.generation
             and (rival.task == process.task or rival.task.split("/")[0] != "snapshot" or rival.lanes != process.lanes)

@@ -1,1 +1,3 @@
-"""Whole builds through the real applications, with real kills, against oracles that share no code with the product."""
+"""Whole builds through the real applications, with real kills, against oracles that share no code with the
+product.
+"""

@@ -79,5 +79,10 @@ class Applications:
         if crash is not None:
             environment["TABLE_BACKFILL_CRASH"] = crash
         return subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )

@@ -1,4 +1,6 @@
-"""A whole build while the source keeps changing, killed in every phase: the retry goes on, and the end is equal."""
+"""A whole build while the source keeps changing, killed in every phase: the retry goes on, and the end is
+equal.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def _each_epoch_once(target: str, pinned: int, last: int) -> None:
 
 
 def _no_file_read_again(events: Path, target: str, done: int) -> None:
-    """Spark's own input metrics: the retry of the snapshot read the rows of the files that were left, no more."""
+    """Spark's own input metrics: the retry of the snapshot read the rows of the files that were left, no
+    more.
+    """
     plan = BuildReader(target).state().plan
     logs = sorted(events.iterdir(), key=lambda path: path.stat().st_mtime)
     snapshots = [path for path in logs if "table-backfill snapshot" in _name(path)]

@@ -1,0 +1,213 @@
+"""Runs a Spark application of a build: one attempt per application, results from what it left behind.
+
+What the process that ran the application said is never asked. An application belongs to an attempt, which writes
+its outcome beside the target; whatever became of the process, the launcher or the worker, that is what counts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import NEVER_EXPIRE
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.errors import ApplicationFailed
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.links.spark_ui import SparkUiLink
+from airflow_backfill.links.target import TargetLink
+from airflow_backfill.operators.failure import decided, error_in
+from airflow_backfill.operators.launch import Launch, Launcher
+from airflow_backfill.operators.package import entry_points, package_zip
+from airflow_backfill.operators.progress import Reporter
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+    from pydantic import JsonValue
+
+ATTEMPT = "attempt"
+"""The key in ``task_state_store`` of the attempt whose application was started last."""
+
+
+class ApplicationOperator(SparkSubmitOperator):
+    """
+    Runs an application for a target, unless what it is for is a committed fact already.
+
+    Takes everything that ``SparkSubmitOperator`` takes. A coded error fails the task for good, unless trying again
+    can help; an application that ended without a word is tried again.
+
+    :param target: location of the target table. (templated)
+    :param submit: starts the application with another operator than spark-submit: a function that is given a
+        ``Launch`` and returns the operator.
+    :param applications: folder of the entry points as Spark's driver sees it, if that is not the worker's: for
+        images that hold this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
+    """
+
+    entry_point: ClassVar[str]
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "target", "applications")
+    operator_extra_links = (SparkUiLink(), TargetLink())
+    ui_color = "#dbeaf5"
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        submit: Launcher | None = None,
+        applications: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("name", f"table-backfill-{self.entry_point}")
+        super().__init__(**kwargs)
+        self.target = target
+        self.submit = submit
+        self.applications = applications
+        self.spark_ui = ""
+        self._launched: BaseOperator | None = None
+
+    @abstractmethod
+    def arguments(self) -> list[str]:
+        """The application's own arguments."""
+
+    @abstractmethod
+    def proceed(self, context: Context, *, ran: bool = False) -> Any:
+        """Do what is left to do; ``ran`` says that an application of this task has just ended well."""
+
+    def execute(self, context: Context) -> Any:
+        with decided(context):
+            return self.proceed(context)
+
+    def launcher_resumed(
+        self, context: Context, attempt: list[Any], method: str, kwargs: dict[str, Any], event: Any = None
+    ) -> Any:
+        """Go on after the operator of ``submit`` was deferred."""
+        me = Attempt(*attempt)
+        with decided(context):
+            launched = self._launched = self._launcher(context, me)
+            resumed = kwargs if event is None else {**kwargs, "event": event}
+            self._settle(me, lambda: launched.resume_execution(method, resumed, context))
+            return self.proceed(context, ran=True)
+
+    def on_kill(self) -> None:
+        if self._launched is not None:
+            self._launched.on_kill()
+        elif self.submit is None:
+            super().on_kill()
+
+    @property
+    def ledger(self) -> LedgerHook:
+        return LedgerHook()
+
+    def run_application(self, context: Context, floor: int = 0) -> dict[str, Any]:
+        """Run the application in an attempt of a generation above ``floor``, or rejoin one; its outcome's result."""
+        store = context["task_state_store"]
+        me = self._running(context)
+        if me is None:
+            me = self.ledger.control(self.target).draw_attempt(self._document(context), floor)
+            store.set(ATTEMPT, [me.generation, me.name], retention=NEVER_EXPIRE)
+        self.external_id_key = f"spark_job_id/{me.name}"
+        with Reporter(self.ledger, self.target, store, self.log):
+            return self._settle(me, lambda: self._start(context, me))
+
+    def _settle(self, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
+        """Run, then go by the attempt's outcome, whatever became of the process."""
+        trouble = None
+        try:
+            run()
+        except TaskDeferred as deferred:
+            again = {"method": deferred.method_name, "kwargs": deferred.kwargs or {}}
+            self.defer(
+                trigger=deferred.trigger,
+                method_name="launcher_resumed",
+                kwargs={"attempt": [me.generation, me.name], **again},
+                timeout=deferred.timeout,
+            )
+        except Exception as error:
+            trouble = error
+        outcome = self.ledger.control(self.target).outcome(me)
+        if outcome is None:
+            raise ApplicationFailed(
+                f"the application ended without an outcome: {trouble or 'no error was reported'}", attempt=me.name
+            ) from trouble
+        if outcome["code"] != "OK":
+            raise error_in(outcome) from trouble
+        return cast("dict[str, Any]", outcome["result"])
+
+    def _start(self, context: Context, me: Attempt) -> None:
+        self.application_args = self._command_line(me)
+        self.application = self.application or self._entry_point
+        self.py_files = self.py_files if self.py_files is not None else package_zip()
+        if self.submit is not None:
+            self._launched = self._launcher(context, me)
+            self._launched.execute(context)
+        else:
+            self._hook = None  # it holds the arguments of the application before this one
+            super().execute(context)
+
+    def _launcher(self, context: Context, me: Attempt) -> BaseOperator:
+        assert self.submit is not None
+        operator = self.submit(
+            Launch(
+                application=self.application or self._entry_point,
+                arguments=tuple(self._command_line(me)),
+                py_files=self.py_files if self.py_files is not None else package_zip(),
+                conf=dict(self.conf or {}),
+                name=self.name,
+                task_id=self.task_id,
+            )
+        )
+        operator.render_template_fields(context)
+        return operator
+
+    @property
+    def _entry_point(self) -> str:
+        return f"{(self.applications or entry_points()).rstrip('/')}/{self.entry_point}.py"
+
+    def _command_line(self, me: Attempt) -> list[str]:
+        place = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
+        return [*place, *self.arguments()]
+
+    def _document(self, context: Context) -> dict[str, Any]:
+        """What is remembered of an attempt beside the target."""
+        ti = context["ti"]
+        return {
+            "task": self.entry_point,
+            "dag_id": ti.dag_id,
+            "task_id": ti.task_id,
+            "run_id": ti.run_id,
+            "try_number": ti.try_number,
+            "map_index": ti.map_index,
+        }
+
+    # --- an application that outlived its worker ---
+
+    def _running(self, context: Context) -> Attempt | None:
+        """The attempt of this task whose application still runs, as the cluster says."""
+        stored = context["task_state_store"].get(ATTEMPT)
+        if self.submit is not None or not self.durable or not isinstance(stored, list):
+            return None
+        me = Attempt(*stored)
+        handle = context["task_state_store"].get(f"spark_job_id/{me.name}")
+        if handle is None or not self.is_job_active(self.get_job_status(handle, context)):
+            return None
+        self.log.info("rejoining the application of attempt %s: %s", me.name, handle)
+        return me
+
+    def execute_resumable(self, context: Context) -> None:
+        """Submit and keep the handle under the attempt's name; with a handle, only wait for its application."""
+        store = context["task_state_store"]
+        handle = store.get(self.external_id_key) if self.durable else None
+        if handle is None:
+            store.delete(self._K8S_DRIVER_STATUS_KEY)  # it may be of an application before this one
+            handle = self.submit_job(context)
+            if self.durable and handle is not None:
+                store.set(self.external_id_key, handle, retention=NEVER_EXPIRE)
+        self.poll_until_complete(handle, context)
+
+    def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:
+        if self._hook is not None and self._hook._is_yarn_cluster_mode:
+            # Only a submission sets it, and without it a kill after a reconnect does not reach the application.
+            self._hook._yarn_application_id = cast("str", external_id)
+        super().poll_until_complete(external_id, context)

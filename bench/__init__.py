@@ -1,0 +1,1 @@
+"""A table backfill beside what one would do instead, in one session, interleaved, as ratios."""

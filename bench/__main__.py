@@ -1,0 +1,155 @@
+"""Prints the table of ratios and keeps it in bench/RESULTS.md. ``SNAPSHOT_SCALE`` and ``ROUNDS`` make it
+smaller.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import platform
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.spark.session import session_confs
+from bench import contenders as c
+from bench.ratio import Race
+from bench.tables import Tables
+
+HERE = Path(__file__).parent
+LINEITEM = [
+    "l_orderkey",
+    "l_linenumber",
+    "l_partkey",
+    "l_quantity",
+    "l_extendedprice * (1 - l_discount) AS revenue",
+]
+LINEITEM += ["l_shipdate", "l_comment"]
+LINEITEM_KEY = ["l_orderkey", "l_linenumber"]
+ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS double_price", "o_comment"]
+ORDERS_KEY = ["o_orderkey"]
+EPOCHS = 64
+HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|---|---|---|"
+
+
+def session() -> SparkSession:
+    jars = os.environ.get("TABLE_BACKFILL_JARS", str(HERE.parent / ".venv" / "jars"))
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    confs = session_confs(cores=2) | {
+        "spark.jars": ",".join(glob.glob(f"{jars}/*.jar")),
+        "spark.driver.memory": "6g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
+    for name, value in confs.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rounds: int) -> Race:
+    """A snapshot in ``parts`` rounds against a bare copy of the same projection."""
+    source = tables.source("lineitem", scale)
+    rows = spark.read.format("delta").load(source).count()
+
+    def ours(number: int) -> object:
+        target = tables.fresh(f"snapshot-{number}")
+        plan = c.planned(spark, source, target, LINEITEM_KEY, LINEITEM).plan
+        size = RoundSize(-(-plan.splits.bytes // parts), 1 << 40)
+        return lambda: c.snapshot(spark, target, size)
+
+    def bare(number: int) -> object:
+        target = tables.fresh(f"copy-{number}")
+        return lambda: c.bare_copy(spark, source, 1, target, LINEITEM)
+
+    title = f"snapshot of {rows:,} rows in {parts} rounds"
+    return Race(title, {"table backfill": ours, "bare copy": bare}).run(rounds)
+
+
+def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
+    """64 small pending epochs, from a sealed snapshot, against the net MERGE, the stream, and a MERGE per
+    version.
+    """
+    source = tables.changed_copy("orders", 1.0, EPOCHS, 100)
+    first = 2
+    last = first + EPOCHS - 1
+    base = tables.fresh("base")
+    _sealed_at(spark, source, base, first - 1)
+    plain = tables.fresh("plain")
+    c.bare_copy(spark, source, first - 1, plain, ORDERS)
+    net = tables.fresh("net")
+    c.latest(c.feed(spark, source, first, last), ORDERS_KEY).write.format("delta").save(net)
+
+    def ours(number: int) -> object:
+        target = tables.copied(base, f"ours-{number}")
+        return lambda: c.consume(spark, target)
+
+    def one_merge(number: int) -> object:
+        target, rows = tables.copied(plain, f"one-{number}"), spark.read.format("delta").load(net)
+        return lambda: c.merge(spark, rows, target, ORDERS_KEY, ORDERS)
+
+    def stream(number: int) -> object:
+        target, checkpoint = tables.copied(plain, f"stream-{number}"), tables.fresh(f"checkpoint-{number}")
+        return lambda: c.stream(spark, source, first, target, checkpoint, ORDERS_KEY, ORDERS)
+
+    def each(number: int) -> object:
+        target = tables.copied(plain, f"each-{number}")
+        return lambda: c.merge_each(spark, source, first, last, target, ORDERS_KEY, ORDERS)
+
+    contenders = {
+        "table backfill": ours,
+        "one net MERGE": one_merge,
+        "feed stream": stream,
+        "MERGE per version": each,
+    }
+    return Race(f"{EPOCHS} pending epochs", contenders).run(rounds)
+
+
+def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
+    """A build whose snapshot was taken when the source stood at ``epoch``: its later commits are hidden
+    meanwhile.
+    """
+    log = Path(source) / "_delta_log"
+    hidden = Path(source).parent / "hidden"
+    hidden.mkdir(exist_ok=True)
+    later = [p for p in log.iterdir() if p.name[:20].isdigit() and int(p.name[:20]) > epoch]
+    for path in later:
+        path.rename(hidden / path.name)
+    try:
+        c.planned(spark, source, target, ORDERS_KEY, ORDERS)
+        c.snapshot(spark, target, c.WHOLE)
+        c.consume(spark, target)
+    finally:
+        for path in later:
+            (hidden / path.name).rename(path)
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def main() -> None:
+    rounds = int(os.environ.get("ROUNDS", "3"))
+    scale = float(os.environ.get("SNAPSHOT_SCALE", "5"))
+    spark = session()
+    tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
+    catch_up = catching_up(spark, tables, rounds)
+    small = snapshots(spark, tables, 0.2, 4, rounds)
+    large = snapshots(spark, tables, scale, 4, rounds)
+    lines = [
+        HEAD,
+        large.row("table backfill", "bare copy", "at most 1.15"),
+        small.row("table backfill", "bare copy", "shows what a round costs"),
+        catch_up.row("table backfill", "one net MERGE", "at most 1.3"),
+        catch_up.row("table backfill", "feed stream", "at most 1"),
+        catch_up.row("table backfill", "MERGE per version", "at most 0.1"),
+    ]
+    machine = (
+        f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of {rounds} interleaved runs"
+    )
+    text = "\n".join(["# Last measured", "", machine, "", *lines, ""])
+    (HERE / "RESULTS.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What is measured: the product's own tasks in one session, and what a competent user would write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask, Task
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.planner import OnExisting, Planner
+from airflow_backfill.spark.shell import Shell
+
+WHOLE = RoundSize(1 << 50, 1 << 40)
+
+
+def attempt(target: str) -> Attempt:
+    return ControlFolder.beside(target).draw_attempt({"task": "bench"})
+
+
+def planned(spark: SparkSession, source: str, target: str, key: Sequence[str], select: Sequence[str]) -> BuildState:
+    """A build of which only the plan is committed."""
+    options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(select)}
+    spec = BackfillSpec.parse(options)
+    state, _ = Planner(spark, spec, 1, attempt(target)).plan(OnExisting.RESUME)
+    return state
+
+
+def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
+    """One task, in this session."""
+    return Shell(spark, target).run(run(task, attempt(target)))
+
+
+def snapshot(spark: SparkSession, target: str, size: RoundSize) -> BuildState:
+    return perform(spark, target, SnapshotTask(0, 1, size))
+
+
+def consume(spark: SparkSession, target: str) -> BuildState:
+    return perform(spark, target, ConsumeLogTask(WHOLE, MaxLag(epochs=0), 10))
+
+
+def bare_copy(spark: SparkSession, source: str, epoch: int, target: str, select: Sequence[str]) -> None:
+    """The projection of one version, written by Spark with nothing else."""
+    rows = spark.read.format("delta").option("versionAsOf", epoch).load(source)
+    rows.selectExpr(*select).write.format("delta").save(target)
+
+
+def latest(changes: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last change per key, as people write it."""
+    kept = changes.where("_change_type <> 'update_preimage'")
+    newest = Window.partitionBy(*key).orderBy(
+        F.col("_commit_version").desc(), (F.col("_change_type") == "delete").asc()
+    )
+    return kept.withColumn("_n", F.row_number().over(newest)).where("_n = 1").drop("_n")
+
+
+def merge(spark: SparkSession, changes: DataFrame, target: str, key: Sequence[str], select: Sequence[str]) -> None:
+    """One MERGE of the latest changes."""
+    rows = changes.selectExpr(*select, "_change_type")
+    columns = {c: f"s.{c}" for c in rows.columns if c != "_change_type"}
+    (
+        DeltaTable.forPath(spark, target)
+        .alias("t")
+        .merge(rows.alias("s"), " AND ".join(f"t.{k} = s.{k}" for k in key))
+        .whenMatchedDelete("s._change_type = 'delete'")
+        .whenMatchedUpdate(set=columns)
+        .whenNotMatchedInsert("s._change_type <> 'delete'", columns)
+        .execute()
+    )
+
+
+def feed(spark: SparkSession, source: str, first: int, last: int) -> DataFrame:
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", first).option("endingVersion", last).load(source)
+
+
+def stream(
+    spark: SparkSession,
+    source: str,
+    first: int,
+    target: str,
+    checkpoint: str,
+    key: Sequence[str],
+    select: Sequence[str],
+) -> None:
+    """A change-feed stream as a careful user writes it: latest change per key, one MERGE per micro-batch."""
+    changes = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", first)
+    query = (
+        changes.load(source)
+        .writeStream.foreachBatch(lambda batch, _: merge(spark, latest(batch, key), target, key, select))
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def merge_each(
+    spark: SparkSession,
+    source: str,
+    first: int,
+    last: int,
+    target: str,
+    key: Sequence[str],
+    select: Sequence[str],
+) -> None:
+    """One MERGE per version."""
+    for version in range(first, last + 1):
+        merge(spark, latest(feed(spark, source, version, version), key), target, key, select)

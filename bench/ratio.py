@@ -1,0 +1,46 @@
+"""Interleaved runs of two or more contenders, and what their medians come to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+
+@dataclass
+class Race:
+    """Each contender is prepared without being timed, then run; all of them once a round."""
+
+    title: str
+    contenders: Mapping[str, Callable[[int], Callable[[], object]]]
+    """Name -> a function that prepares run n and returns what is timed."""
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def run(self, rounds: int) -> Race:
+        """A first round warms up and does not count."""
+        for number in range(rounds + 1):
+            for name, prepare in self.contenders.items():
+                timed = prepare(number)
+                begun = time.perf_counter()
+                timed()
+                took = time.perf_counter() - begun
+                if number:
+                    self.seconds.setdefault(name, []).append(took)
+                print(f"  {self.title}: {name} {took:.2f} s{'' if number else ' (warming up)'}", flush=True)
+        return self
+
+    def median(self, name: str) -> float:
+        return median(self.seconds[name])
+
+    def row(self, ours: str, other: str, bound: str) -> str:
+        """One line of the table: both medians, their ratio, and the bound that was set."""
+        runs = (
+            ", ".join(f"{s:.1f}" for s in self.seconds[ours]),
+            ", ".join(f"{s:.1f}" for s in self.seconds[other]),
+        )
+        ratio = self.median(ours) / self.median(other)
+        return (
+            f"| {self.title} | {other} | {self.median(ours):.2f} ({runs[0]}) | {self.median(other):.2f} ({runs[1]}) "
+            f"| {ratio:.2f} | {bound} |"
+        )

@@ -1,0 +1,61 @@
+"""The tables that are measured on, made once and kept, and fresh copies of what a run changes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from demo import load, tpch
+
+ROOT = Path(__file__).parents[1]
+
+
+class Tables:
+    """Sources and targets below one folder."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+
+    def source(self, table: str, scale: float) -> str:
+        """TPC-H's table at this scale as a Delta table with a change feed."""
+        raw, tables = self._folder / f"raw-{scale}", self._folder / f"tables-{scale}"
+        path = tables / table
+        if not (path / "_delta_log").is_dir():
+            tpch.make(raw, scale)
+            load.load_table(self._spark, raw, tables, tpch.TABLES[table])
+        return str(path)
+
+    def changed_copy(self, table: str, scale: float, epochs: int, size: int) -> str:
+        """A copy of the source after which a writer has made this many small commits."""
+        self.source(table, scale)
+        tables = self._folder / f"changed-{table}-{scale}-{epochs}-{size}"
+        path = tables / table
+        if not path.is_dir():
+            shutil.copytree(self._folder / f"tables-{scale}" / table, path)
+            raw, journal = self._folder / f"raw-{scale}", tables / "journal.jsonl"
+            command = [sys.executable, "-m", "demo.writer", str(raw), str(tables), str(journal)]
+            command += ["--table", table, "--rate", "1000", "--commits", str(epochs)]
+            command += ["--size", str(size), "--optimize-after", "0"]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return str(path)
+
+    def fresh(self, name: str) -> str:
+        """A place where nothing is."""
+        path = self._folder / "runs" / name
+        for old in (path, Path(f"{path}.backfill")):
+            shutil.rmtree(old, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        return str(path)
+
+    def copied(self, table: str, name: str) -> str:
+        """A fresh copy of a table, with the folder beside it if it has one."""
+        path = self.fresh(name)
+        shutil.copytree(table, path)
+        if Path(f"{table}.backfill").is_dir():
+            shutil.copytree(f"{table}.backfill", f"{path}.backfill")
+        return path

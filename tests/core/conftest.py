@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from hypothesis import settings
+
+# The machine may be busy with something else: how long one example takes says nothing.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
