@@ -32,16 +32,12 @@ class DeltaRsEngine:
         properties = CommitProperties(custom_metadata={"userMetadata": marker})
         match operation.kind:
             case "append":
-                write_deltalake(
-                    table, _arrow(table, operation.upserts), mode="append", commit_properties=properties
-                )
+                write_deltalake(table, _arrow(table, operation.upserts), mode="append", commit_properties=properties)
             case "delete":
                 table.delete(matching(key, operation.deletes), commit_properties=properties)
             case "update":
                 keys = [tuple(row[column] for column in key) for row in operation.upserts]
-                assignments = {
-                    column: literal(value) for column, value in (operation.assignments or {}).items()
-                }
+                assignments = {column: literal(value) for column, value in (operation.assignments or {}).items()}
                 table.update(assignments, predicate=matching(key, keys), commit_properties=properties)
             case "merge":
                 _merge(table, key, operation, properties)
@@ -50,9 +46,7 @@ class DeltaRsEngine:
                 table.optimize.compact(target_size=size, commit_properties=properties)
 
 
-def _merge(
-    table: DeltaTable, key: tuple[str, ...], operation: Operation, properties: CommitProperties
-) -> None:
+def _merge(table: DeltaTable, key: tuple[str, ...], operation: Operation, properties: CommitProperties) -> None:
     keys = [tuple(row[column] for column in key) for row in operation.upserts] + list(operation.deletes)
     same = " AND ".join(f"target.{column} = source.{column}" for column in key)
     touched = matching([f"target.{key[0]}"], {each[:1] for each in keys})

@@ -16,9 +16,7 @@ Transform = Callable[[Row], Row | None]
 """A row of the target for a row of the source, or None for a row that the target does not want."""
 
 
-def fold(
-    initial: Iterable[Row], entries: Iterable[Entry], table: str, key: Sequence[str], upto: int
-) -> Iterator[Row]:
+def fold(initial: Iterable[Row], entries: Iterable[Entry], table: str, key: Sequence[str], upto: int) -> Iterator[Row]:
     """The rows of ``table`` at version ``upto``, in no particular order.
 
     ``initial`` are its rows before the first entry, unique by ``key``. An entry that is still unknown and may

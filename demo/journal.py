@@ -97,9 +97,7 @@ class Journal:
         )
         return entry
 
-    def end(
-        self, entry: Entry, outcome: Outcome, version: int | None = None, error: str | None = None
-    ) -> None:
+    def end(self, entry: Entry, outcome: Outcome, version: int | None = None, error: str | None = None) -> None:
         """Records what became of it."""
         self._append({"end": entry.number, "outcome": outcome, "version": version, "error": error})
 

@@ -34,9 +34,7 @@ def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> No
     reader.conf.set("spark.sql.files.openCostInBytes", largest)
     rows = reader.read.parquet(*(str(path) for path in parts))
     key = table.order_key
-    with_ghost = (
-        f"explode(if({key} % {GHOST_EVERY} = 1, array({key}, {key} + {USED}), array({key}))) AS {key}"
-    )
+    with_ghost = f"explode(if({key} % {GHOST_EVERY} = 1, array({key}, {key} + {USED}), array({key}))) AS {key}"
     target = (tables / table.name).absolute()
     (
         rows.selectExpr(*(with_ghost if column == key else column for column in rows.columns))

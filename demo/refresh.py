@@ -86,9 +86,7 @@ class Refresh:
         orders, lines = self._operations("update", [after for _, after in self._updated])
         return [replace(orders, assignments=head), replace(lines, assignments=line)]
 
-    def _operations(
-        self, kind: Kind, upserts: Sequence[Order], deletes: Sequence[Order] = ()
-    ) -> list[Operation]:
+    def _operations(self, kind: Kind, upserts: Sequence[Order], deletes: Sequence[Order] = ()) -> list[Operation]:
         for order in deletes:
             self._deleted[order.key] = self._live.pop(order.key)
         for order in upserts:

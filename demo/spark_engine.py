@@ -38,9 +38,7 @@ class SparkEngine:
                 self._spark.sql(f"DELETE FROM {table} WHERE {matching(key, operation.deletes)}")
             case "update":
                 keys = [tuple(row[column] for column in key) for row in operation.upserts]
-                assignments = ", ".join(
-                    f"{name} = {literal(to)}" for name, to in (operation.assignments or {}).items()
-                )
+                assignments = ", ".join(f"{name} = {literal(to)}" for name, to in (operation.assignments or {}).items())
                 self._spark.sql(f"UPDATE {table} SET {assignments} WHERE {matching(key, keys)}")
             case "merge":
                 self._merge(path, key, operation)
@@ -66,6 +64,4 @@ class SparkEngine:
 
     def _frame(self, path: Path, rows: Sequence[Row]) -> DataFrame:
         schema = self._spark.read.format("delta").load(str(path)).schema
-        return self._spark.createDataFrame(
-            [tuple(row.get(name) for name in schema.names) for row in rows], schema
-        )
+        return self._spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)

@@ -73,18 +73,14 @@ def rows(directory: Path, table: Table, order_keys: Sequence[int] | None = None)
     """The rows of a table, all or those of some orders, streamed."""
     paths = [str(path) for path in files(directory, table)]
     wanted = None if order_keys is None else dataset.field(table.order_key).isin(order_keys)
-    for batch in dataset.dataset(paths, schema=_plain(parquet.read_schema(paths[0]))).to_batches(
-        filter=wanted
-    ):
+    for batch in dataset.dataset(paths, schema=_plain(parquet.read_schema(paths[0]))).to_batches(filter=wanted):
         yield from batch.to_pylist()
 
 
 def _plain(schema: pyarrow.Schema) -> pyarrow.Schema:
     """The generator declares its strings as views, which Arrow cannot filter."""
     view = pyarrow.string_view()
-    return pyarrow.schema(
-        [field.with_type(pyarrow.string()) if field.type == view else field for field in schema]
-    )
+    return pyarrow.schema([field.with_type(pyarrow.string()) if field.type == view else field for field in schema])
 
 
 def _generator() -> str:

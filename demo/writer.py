@@ -181,9 +181,7 @@ def open_writer(
 
 def main() -> None:
     pace = Pace()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("raw", type=Path, help="parquet files that demo.tpch made")
     parser.add_argument("tables", type=Path, help="directory of the Delta tables that demo.load made")
     parser.add_argument("journal", type=Path, help="JSON lines; continued if it is there")

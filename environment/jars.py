@@ -66,9 +66,7 @@ def fetch(jars: Iterable[Jar], into: Path) -> None:
             *("-jar", str(_ivy_jar()), "-error", "-ivy", str(module), "-cache", str(Path(scratch, "cache"))),
             *("-retrieve", str(into / "[artifact]-[revision].[ext]")),
         ]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise JarError(f"the registry did not give the jars:\n{done.stdout}")
 

@@ -26,9 +26,7 @@ SERVICES = COMPOSE["services"]
 
 
 def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, **options
-    )
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)
 
 
 def test_dockerfile_has_no_findings():
@@ -38,9 +36,7 @@ def test_dockerfile_has_no_findings():
 
 def test_everything_that_the_dockerfile_copies_is_let_through():
     copied = re.findall(r"^COPY (?!--from)(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
-    allowed = [
-        line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"
-    ]
+    allowed = [line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"]
     for source in (Path(name) for line in copied for name in line.split()[:-1]):
         assert (ROOT / source).exists(), source
         assert any(source.is_relative_to(name) for name in allowed), source
@@ -111,9 +107,7 @@ def spark_environment(tmp_path: Path, secret: str) -> dict[str, str]:
 
 
 @contextmanager
-def service(
-    name: str, replace: dict[str, str], environment: dict[str, str]
-) -> Iterator[subprocess.Popen[str]]:
+def service(name: str, replace: dict[str, str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """The command of a service of the compose file, running; its process group ends with the block."""
     command = []
     for part in SERVICES[name]["command"]:

@@ -51,9 +51,7 @@ def test_declared_requirements_admit_the_locked_versions():
 
 @pytest.mark.parametrize("group", ["apache_airflow_provider", "console_scripts"])
 def test_entry_points_resolve(group):
-    ours = [
-        point for point in entry_points(group=group) if point.dist and point.dist.name == "airflow-backfill"
-    ]
+    ours = [point for point in entry_points(group=group) if point.dist and point.dist.name == "airflow-backfill"]
     assert ours != []
     for point in ours:
         assert callable(point.load())

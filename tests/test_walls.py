@@ -46,9 +46,7 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, base
                 yield from ((node.lineno, f"{base}.{name.name}") for name in names)
             case ast.Call(
-                func=ast.Name(id="__import__")
-                | ast.Attribute(attr="import_module")
-                | ast.Name(id="import_module"),
+                func=ast.Name(id="__import__") | ast.Attribute(attr="import_module") | ast.Name(id="import_module"),
                 args=[ast.Constant(value=str(name)), *_],
             ):
                 yield node.lineno, name
@@ -97,8 +95,7 @@ def test_core_imports_the_standard_library_and_itself():
         f"{file.relative_to(ROOT)}:{line} imports {name}"
         for file in sources("core")
         for line, name in imported(file)
-        if name.split(".")[0] not in sys.stdlib_module_names
-        and not f"{name}.".startswith("airflow_backfill.core.")
+        if name.split(".")[0] not in sys.stdlib_module_names and not f"{name}.".startswith("airflow_backfill.core.")
     ]
     assert foreign == []
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from airflow_backfill.core.control import Command, obey
 from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
 from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.position import InEpoch
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
 
@@ -66,8 +67,8 @@ Verdict = Waiting | Ready | Broken
 
 
 def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> bool:
-    """Whether at most ``max_lag`` is pending after the committed epoch."""
-    if state.applied is None:
+    """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
+    if state.applied is None or isinstance(state.positions[0], InEpoch):
         return False
     pending = source.pending(state.applied)
     if max_lag.epochs is not None:
@@ -99,6 +100,9 @@ def decide(
         return Broken(error)
     reasons = []
     behind = not within(conditions.max_lag, state, source, now)
+    begun = state.positions[0]
+    if isinstance(begun, InEpoch):
+        reasons.append(f"epoch {begun.epoch} is applied in part, {begun.done} of {begun.of}")
     if behind:
         reasons.append(f"{source.head - applied} epochs are pending after epoch {applied}")
     if control.held:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_backfill.core.document import encode, fingerprint
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 from airflow_backfill.core.spec import BackfillSpec
 
 FORMAT = 1
@@ -123,11 +123,10 @@ class Plan:
     def from_json(value: Any) -> Plan:
         if not isinstance(value, dict) or "airflow_backfill_plan" not in value:
             raise RecordInvalid("not a plan", value=repr(value)[:200])
-        if value["airflow_backfill_plan"] != FORMAT:
-            raise RecordInvalid(
-                f"the plan has format {value['airflow_backfill_plan']}, this version knows {FORMAT}",
-                format=value["airflow_backfill_plan"],
-            )
+        found = value["airflow_backfill_plan"]
+        if type(found) is not int or found != FORMAT:
+            shown = repr(found)[:50]
+            raise RecordInvalid(f"the plan has format {shown}, this version knows {FORMAT}", format=shown)
         try:
             source, target, splits = value["source"], value["target"], value["splits"]
             plan = Plan(
@@ -142,26 +141,28 @@ class Plan:
                 settings=dict(value["settings"]),
                 made=tuple(value["made"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise RecordInvalid(f"the plan is damaged: {error!r}") from None
-        plan._check()
+            # Whatever was left out, added or of another type would not come back.
+            sound = encode(plan.to_json()) == encode(value) and plan._sound()
+        except (InvalidSpec, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise RecordInvalid(f"the plan is damaged: {str(error)[:200]}") from None
+        if not sound:
+            raise RecordInvalid("the plan is damaged: its fields make no sense")
         return plan
 
-    def _check(self) -> None:
-        borders = self.splits.borders
-        sound = (
-            isinstance(self.build, str)
-            and type(self.source.epoch) is int
-            and self.source.epoch >= 0
-            and type(self.lanes) is int
+    def _sound(self) -> bool:
+        source, splits, borders = self.source, self.splits, self.splits.borders
+        texts = (self.build, self.target_id, self.target_schema_json, source.table_id, source.schema_json)
+        more = (splits.digest, *source.partition_columns, *self.settings.values(), *self.made)
+        rows = 0 if splits.rows is None else splits.rows
+        counts = (self.target_version, source.epoch, self.lanes, splits.bytes, rows, *borders)
+        return (
+            all(isinstance(text, str) for text in (*texts, *more))
+            and all(type(count) is int and count >= 0 for count in counts)
             and self.lanes >= 1
-            and borders[:1] == (0,)
-            and all(type(b) is int for b in borders)
-            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
             and len(borders) >= 2
+            and borders[0] == 0
+            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
         )
-        if not sound:
-            raise RecordInvalid("the plan is damaged: build, epoch, lanes or borders make no sense")
 
     @property
     def fingerprint(self) -> str:

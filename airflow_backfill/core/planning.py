@@ -49,7 +49,7 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
         return None
     try:
         document = json.loads(commit.user_metadata or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
     plan = Plan.from_json(document)
     if plan.build != build:

@@ -164,7 +164,7 @@ def decode(text: str) -> Record:
         raise RecordInvalid(f"the record is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict) or "airflow_backfill" not in value:
         raise RecordInvalid("not a record of a table backfill", value=text[:200])
-    if value["airflow_backfill"] != FORMAT:
+    if type(value["airflow_backfill"]) is not int or value["airflow_backfill"] != FORMAT:
         raise RecordInvalid(
             f"the record has format {value['airflow_backfill']!r}, this version knows {FORMAT}: use the newer version",
             format=repr(value["airflow_backfill"])[:50],
@@ -248,6 +248,8 @@ def _positions_to_json(positions: tuple[Position, ...]) -> Any:
 
 def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     positions: list[Position] = []
+    if not isinstance(runs, list):
+        raise ValueError(f"not positions: {runs!r}")
     for count, shown in runs:
         if len(positions) + _count(count, 1) > MAX_BYTES:
             raise ValueError("too many splits")

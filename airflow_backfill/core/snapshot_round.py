@@ -17,6 +17,9 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move
 from airflow_backfill.core.totals import Totals
 
+ROW_BYTES = 100
+"""What a row is taken to need in a file that does not say how many it has."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundSize:
@@ -52,7 +55,7 @@ def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: Ro
         stop = first
         while stop < end and taken_bytes < size.bytes and taken_rows < size.rows:
             taken_bytes += files[stop].bytes
-            taken_rows += files[stop].rows or 0
+            taken_rows += _rows(files[stop])
             stop += 1
         if stop > first:
             runs.append((first, stop))
@@ -66,3 +69,8 @@ def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: Ro
         does=Totals(snapshot_files=sum(b - a for a, b in runs), snapshot_bytes=taken_bytes),
         rows=taken_rows,
     )
+
+
+def _rows(file: FileSize) -> int:
+    """The file's rows; guessed if it carries no count, because none at all would pass any throttle."""
+    return file.rows if file.rows is not None else 1 + file.bytes // ROW_BYTES

@@ -104,9 +104,10 @@ def _changed_rows(commit: Commit) -> int:
     added = commit.added.rows if commit.added.rows is not None else commit.metrics.get("numOutputRows", 0)
     removed = commit.removed.rows or 0
     hidden = commit.added.deleted_rows - commit.removed.deleted_rows
-    if commit.removed.files and commit.added.files and added == removed:
-        return max(hidden, 0)
-    return max(added, 0) + max(removed, 0)
+    if commit.removed.files and commit.added.files and added == removed and hidden > 0:
+        return hidden
+    uncounted = commit.added.rows is None or commit.removed.rows is None
+    return max(added + removed, commit.added.files + commit.removed.files if uncounted else 0)
 
 
 def _stop(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:

@@ -99,8 +99,8 @@ def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any
 
 
 def masked(text: str) -> str:
-    """``text`` with the user information of every URI in it hidden."""
-    return re.sub(r"(://)\S*@", r"\1***@", text)
+    """``text`` with the user information and the query of every URI in it hidden: both may hold keys."""
+    return re.sub(r"\?[^\s'\"]+", "?***", re.sub(r"(://)\S*@", r"\1***@", text))
 
 
 def _invalid(field: str, value: Any, fix: str) -> InvalidSpec:
@@ -165,8 +165,11 @@ def _location(options: Mapping[str, Any], field: str) -> str:
     value = _checked(field, options.get(field))
     if any(c in value for c in "\t\n`;'\"\\"):
         raise _invalid(field, value, "a location holds no quotes, semicolons, backslashes or line breaks")
-    parts = urlsplit(value) if _SCHEME.match(value) else None
-    if parts is not None and "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
+    try:
+        parts = urlsplit(value) if _SCHEME.match(value) else None
+    except ValueError:
+        raise _invalid(field, value, "is neither a path nor a URI") from None
+    if parts is not None and _credentials(parts.scheme.lower(), parts.netloc, parts.path):
         raise _invalid(field, value, "credentials do not belong into a location; use a connection")
     if parts is not None and (parts.query or parts.fragment):
         raise _invalid(field, value, "a location has neither query nor fragment")
@@ -180,6 +183,13 @@ def _location(options: Mapping[str, Any], field: str) -> str:
     if path.strip("/") == "":
         raise _invalid(field, value, "is the root, not a table")
     return value.rstrip("/")
+
+
+def _credentials(scheme: str, authority: str, path: str) -> bool:
+    """Whether a URI names a user: not Azure's ``container@account``, but a key whose slash ends the authority."""
+    user, at, _ = authority.rpartition("@")
+    named = at and (scheme not in ("abfs", "abfss", "wasb", "wasbs") or ":" in user)
+    return bool(named or (":" in authority and "@" in path))
 
 
 def _normal(location: str) -> str:

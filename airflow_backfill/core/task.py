@@ -139,7 +139,7 @@ class CatchUpTask(_SingleLane):
     def step(self, state: BuildState, seen: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:
             return _expected(log_round.next_epochs(state, seen, self.size, upto=state.handoff), state, seen)
-        if within(self.max_lag, state, seen.source, seen.now) and log_round.between_epochs(state):
+        if within(self.max_lag, state, seen.source, seen.now):
             return Move(Event.PIN, changes={"handoff": seen.source.head})
         return _apply_log(state, seen, self.size, self.patience)
 
@@ -150,8 +150,7 @@ class VerifyTask(_SingleLane):
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP)
-        if state.applied != state.handoff:
-            raise NotAllowedNow(f"the target stands at {state.applied}, the hand-off is at {state.handoff}")
+        _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CATCH_UP) or state.certificate is not None
@@ -175,6 +174,7 @@ class FinishTask(_SingleLane):
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
             raise VerificationFailed("the target was not proven equal to the source: verify first")
+        _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CATCH_UP)
@@ -268,6 +268,13 @@ def _require(state: BuildState, *wanted: Phase) -> None:
         names = " or ".join(p.value for p in wanted)
         found = state.phase.value
         raise NotAllowedNow(f"this needs a build in {names}, it is in {found}", phase=found)
+
+
+def _require_arrived(state: BuildState) -> None:
+    if state.applied != state.handoff:
+        raise NotAllowedNow(
+            f"the target stands at {state.applied}, the hand-off is at {state.handoff}", phase=state.phase.value
+        )
 
 
 def _seal(state: BuildState, seen: Observed) -> Step:

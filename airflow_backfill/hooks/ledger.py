@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from airflow.sdk import BaseHook
 
 from airflow_backfill.core.plan import Plan
@@ -12,20 +14,41 @@ from airflow_backfill.ledger.store import open_store
 
 
 class LedgerHook(BaseHook):
-    """Opens the logs of sources and targets, and what lies beside a target."""
+    """
+    Opens the logs of sources and targets, and what lies beside a target.
+
+    :param ledger_conn_id: a connection whose extra holds the settings of the tables' store, such as
+        ``aws_access_key_id`` and ``aws_endpoint``; the environment's, if not given.
+    """
+
+    conn_name_attr = "ledger_conn_id"
+    default_conn_name = "table_backfill_default"
+    conn_type = "table_backfill"
+    hook_name = "Table backfill"
+
+    def __init__(self, ledger_conn_id: str | None = None) -> None:
+        super().__init__()
+        self.ledger_conn_id = ledger_conn_id
 
     def reader(self, target: str) -> BuildReader:
         """Reads the build of a target."""
-        return BuildReader(target)
+        return BuildReader(target, options=self._options)
 
     def watcher(self, plan: Plan) -> SourceWatcher:
         """Watches the source of a plan."""
-        return SourceWatcher(plan)
+        return SourceWatcher(plan, options=self._options)
 
     def control(self, target: str) -> ControlFolder:
         """The attempts and commands of a target."""
-        return ControlFolder.beside(target)
+        return ControlFolder.beside(target, options=self._options)
 
-    def log(self, location: str) -> DeltaLog:
+    def delta_log(self, location: str) -> DeltaLog:
         """The Delta log of any table."""
-        return DeltaLog(open_store(location))
+        return DeltaLog(open_store(location, options=self._options))
+
+    @cached_property
+    def _options(self) -> dict[str, str] | None:
+        if self.ledger_conn_id is None:
+            return None
+        settings = self.get_connection(self.ledger_conn_id).extra_dejson
+        return {name: str(value) for name, value in settings.items()}

@@ -34,7 +34,5 @@ def page_of(target: str) -> str:
         return ""
     location = Location.parse(target)
     if location.scheme in _CONSOLES:
-        return _CONSOLES[location.scheme].format(
-            bucket=quote(location.authority), path=quote(location.path.strip("/"))
-        )
+        return _CONSOLES[location.scheme].format(bucket=quote(location.authority), path=quote(location.path.strip("/")))
     return f"file://{quote(location.path)}" if location.local else location.url

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import NEVER_EXPIRE
 from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.errors import ApplicationFailed
@@ -40,6 +41,8 @@ class ApplicationOperator(SparkSubmitOperator):
     can help; an application that ended without a word is tried again.
 
     :param target: location of the target table. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store, for what is read without Spark; the
+        environment's if not given. (templated)
     :param submit: starts the application with another operator than spark-submit: a function that is given a
         ``Launch`` and returns the operator.
     :param applications: folder of the entry points as Spark's driver sees it, if that is not the worker's: for
@@ -47,7 +50,7 @@ class ApplicationOperator(SparkSubmitOperator):
     """
 
     entry_point: ClassVar[str]
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "target", "applications")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "target", "ledger_conn_id", "applications")
     operator_extra_links = (SparkUiLink(), TargetLink())
     ui_color = "#dbeaf5"
 
@@ -55,6 +58,7 @@ class ApplicationOperator(SparkSubmitOperator):
         self,
         *,
         target: str,
+        ledger_conn_id: str | None = None,
         submit: Launcher | None = None,
         applications: str | None = None,
         **kwargs: Any,
@@ -62,6 +66,7 @@ class ApplicationOperator(SparkSubmitOperator):
         kwargs.setdefault("name", f"table-backfill-{self.entry_point}")
         super().__init__(**kwargs)
         self.target = target
+        self.ledger_conn_id = ledger_conn_id
         self.submit = submit
         self.applications = applications
         self.spark_ui = ""
@@ -80,10 +85,10 @@ class ApplicationOperator(SparkSubmitOperator):
             return self.proceed(context)
 
     def launcher_resumed(
-        self, context: Context, attempt: list[Any], method: str, kwargs: dict[str, Any], event: Any = None
+        self, context: Context, attempt: dict[str, Any], method: str, kwargs: dict[str, Any], event: Any = None
     ) -> Any:
         """Go on after the operator of ``submit`` was deferred."""
-        me = Attempt(*attempt)
+        me = Attempt(**attempt)
         with decided(context):
             launched = self._launched = self._launcher(context, me)
             resumed = kwargs if event is None else {**kwargs, "event": event}
@@ -98,7 +103,7 @@ class ApplicationOperator(SparkSubmitOperator):
 
     @property
     def ledger(self) -> LedgerHook:
-        return LedgerHook()
+        return LedgerHook(self.ledger_conn_id)
 
     def run_application(self, context: Context, floor: int = 0) -> dict[str, Any]:
         """Run the application in an attempt of a generation above ``floor``, or rejoin one; its outcome's result."""
@@ -106,10 +111,18 @@ class ApplicationOperator(SparkSubmitOperator):
         me = self._running(context)
         if me is None:
             me = self.ledger.control(self.target).draw_attempt(self._document(context), floor)
-            store.set(ATTEMPT, [me.generation, me.name], retention=NEVER_EXPIRE)
+            store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         self.external_id_key = f"spark_job_id/{me.name}"
-        with Reporter(self.ledger, self.target, store, self.log):
+        with Reporter(self.ledger, self.target, store, self.log, lambda: self._link(context, me)):
             return self._settle(me, lambda: self._start(context, me))
+
+    def _link(self, context: Context, me: Attempt) -> None:
+        """Show Spark's page as soon as the application has said where it is."""
+        if not self.spark_ui:
+            announced = self.ledger.control(self.target).announced(me) or {}
+            self.spark_ui = announced.get("ui") or ""
+            if self.spark_ui:
+                context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
     def _settle(self, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
         """Run, then go by the attempt's outcome, whatever became of the process."""
@@ -121,7 +134,7 @@ class ApplicationOperator(SparkSubmitOperator):
             self.defer(
                 trigger=deferred.trigger,
                 method_name="launcher_resumed",
-                kwargs={"attempt": [me.generation, me.name], **again},
+                kwargs={"attempt": asdict(me), **again},
                 timeout=deferred.timeout,
             )
         except Exception as error:
@@ -186,9 +199,9 @@ class ApplicationOperator(SparkSubmitOperator):
     def _running(self, context: Context) -> Attempt | None:
         """The attempt of this task whose application still runs, as the cluster says."""
         stored = context["task_state_store"].get(ATTEMPT)
-        if self.submit is not None or not self.durable or not isinstance(stored, list):
+        if self.submit is not None or not self.durable or not isinstance(stored, dict):
             return None
-        me = Attempt(*stored)
+        me = Attempt(**stored)
         handle = context["task_state_store"].get(f"spark_job_id/{me.name}")
         if handle is None or not self.is_job_active(self.get_job_status(handle, context)):
             return None

@@ -1,21 +1,103 @@
-"""The phase that follows the source until the hand-off is close."""
+"""The phase that follows the source until the hand-off is close, and for as long as it is held back."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import conf
+
+from airflow_backfill.core.gate import Broken, Ready, Waiting
+from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask
+from airflow_backfill.operators.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
+from airflow_backfill.operators.phase import highest_generation
+from airflow_backfill.sensors.build import WAITING
+from airflow_backfill.sensors.conditions import Window
+from airflow_backfill.sensors.gate_watch import Approval, GateWatch
+from airflow_backfill.triggers.lag import LagTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 
 class ConsumeLogOperator(LogRoundsOperator):
-    """Applies what was committed to the source since the snapshot, until at most ``max_lag`` is pending."""
+    """
+    Applies what was committed to the source since the snapshot, until at most ``max_lag`` is pending.
+
+    If the hand-off is then held back (by a hold, the window, or an approval that is not there yet), it waits
+    without a worker and without Spark, and starts Spark again whenever twice the bound is pending. So the target is
+    fresh when everybody agrees.
+
+    :param window: when the hand-off may begin, as the gate has it.
+    :param approval: id of the task, in the same DAG run, in which somebody approves of the hand-off. Ends for good
+        if that task fails.
+    :param poll_interval: seconds between two looks while it waits.
+    :param deferrable: whether to wait in the triggerer.
+    """
 
     entry_point = "consume_log"
+
+    def __init__(
+        self,
+        *,
+        window: Sequence[str] | None = None,
+        approval: str | None = None,
+        poll_interval: float = 30.0,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.window = None if window is None else Window.parse(window)
+        self.approval = approval
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
 
     def task(self) -> ConsumeLogTask:
         return ConsumeLogTask(self.size, self.lag, self.patience)
 
     def result(self, state: BuildState) -> dict[str, Any]:
         return {"target": self.target, "build": state.plan.build, "epoch": state.applied}
+
+    def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
+        watch = self._watch(context)
+        while True:
+            sight = watch.live()
+            if self.task().done(sight.state):
+                return self.result(sight.state)
+            match sight.verdict:
+                case Broken(error):
+                    raise error
+                case Waiting() as waiting if sight.state.phase is not Phase.SNAPSHOT:
+                    if ran and sight.only_lag:
+                        return self.result(sight.state)  # the application ended within the bound, just now
+                    if not sight.wake:
+                        self._wait(context, watch, waiting.reasons)
+                        ran = False
+                        continue
+                case Ready():
+                    return self.result(sight.state)
+            self.check(sight.state)
+            self.run_application(context, floor=highest_generation(sight.state))
+            ran = True
+
+    def resumed(self, context: Context, event: Any = None) -> dict[str, Any]:
+        """Look again, after the trigger fired."""
+        with decided(context):
+            return self.proceed(context)
+
+    def _wait(self, context: Context, watch: GateWatch, reasons: tuple[str, ...]) -> None:
+        context["task_state_store"].set(WAITING, list(reasons))
+        self.log.info("the target is fresh; waiting: %s", "; ".join(reasons))
+        if self.deferrable:
+            trigger = LagTrigger(watch=watch.to_json(), poll_interval=self.poll_interval)
+            self.defer(trigger=trigger, method_name="resumed")
+        time.sleep(self.poll_interval)
+
+    def _watch(self, context: Context) -> GateWatch:
+        ti = context["ti"]
+        approval = None if self.approval is None else Approval(ti.dag_id, ti.run_id, self.approval)
+        return GateWatch(self.target, self.lag, self.build, self.window, approval, self.ledger_conn_id)

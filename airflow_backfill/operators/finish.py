@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.core.task import FinishTask
 from airflow_backfill.operators.phase import PhaseOperator
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 
 class FinishOperator(PhaseOperator):
     """
-    Commits the hand-off.
+    Commits the hand-off. Its outlets get one event per build, with the epoch and the rows, whatever is retried.
 
     :param verified: whether the hand-off needs a certificate.
     """
@@ -22,6 +26,8 @@ class FinishOperator(PhaseOperator):
     def __init__(self, *, verified: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.verified = verified
+        if self.has_dag():
+            refuse_loop(self.dag, self)
 
     def task(self) -> FinishTask:
         return FinishTask(self.verified)
@@ -30,5 +36,27 @@ class FinishOperator(PhaseOperator):
         return [*super().arguments(), *([] if self.verified else ["--unverified"])]
 
     def result(self, state: BuildState) -> dict[str, Any]:
-        certificate = summarize(state)["certificate"]
-        return {"target": self.target, "build": state.plan.build, "epoch": state.handoff, "certificate": certificate}
+        summary = summarize(state)
+        return {
+            "target": self.target,
+            "build": state.plan.build,
+            "epoch": state.handoff,
+            "certificate": summary["certificate"],
+        }
+
+    def concluded(self, context: Context, state: BuildState) -> dict[str, Any]:
+        totals, certificate = state.totals, state.certificate
+        extra = {
+            "target": state.plan.spec.target,
+            "epoch": state.handoff,
+            "rows": certificate.rows if certificate is not None else None,
+            "snapshot_rows": totals.snapshot_rows,
+            "log_rows": totals.log_rows,
+            "log_epochs": totals.log_epochs,
+        }
+
+        def once(told: Told) -> dict[str, Any] | None:
+            return extra if told is None else None
+
+        tell(context, self, state.plan.build, once)
+        return self.result(state)

@@ -30,9 +30,5 @@ class LogRoundsOperator(RoundsOperator):
 
     def arguments(self) -> list[str]:
         lag = self.lag
-        bound = (
-            ["--max-lag-epochs", str(lag.epochs)]
-            if lag.age is None
-            else ["--max-lag-seconds", str(lag.age / 1000)]
-        )
+        bound = ["--max-lag-epochs", str(lag.epochs)] if lag.age is None else ["--max-lag-seconds", str(lag.age / 1000)]
         return [*bound, "--patience", str(self.patience), *super().arguments()]

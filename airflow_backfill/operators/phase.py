@@ -47,6 +47,10 @@ class PhaseOperator(ApplicationOperator):
             self.check(state)
             self.run_application(context, floor=highest_generation(state))
             state = self.committed()
+        return self.concluded(context, state)
+
+    def concluded(self, context: Context, state: BuildState) -> dict[str, Any]:
+        """The goal is committed, by this try or before it: what is left to do, and the result."""
         return self.result(state)
 
     def committed(self) -> BuildState:

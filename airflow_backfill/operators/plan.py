@@ -11,7 +11,7 @@ from airflow_backfill.core.planning import check_same
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
-from airflow_backfill.operators.admission import admit_source, admit_target
+from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled, highest_generation
 
@@ -102,7 +102,7 @@ class PlanOperator(ApplicationOperator):
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
         else:
-            admit_source(self.ledger.log(spec.source), spec)
+            admit_source(self.ledger.delta_log(spec.source), spec)
         outcome = self.run_application(context, floor=highest_generation(existing) if existing is not None else 0)
         self.log.info("%s", encode(outcome["report"]))
         context["task_state_store"].set(REPORT, outcome["report"])
@@ -129,7 +129,7 @@ class PlanOperator(ApplicationOperator):
         }
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
-        if not admit_target(self.ledger.log(spec.target), spec):
+        if admit_target(self.ledger.delta_log(spec.target), spec) is None:
             return None
         try:
             return self._committed()

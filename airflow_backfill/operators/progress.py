@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -38,13 +39,13 @@ def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, An
 
 
 class Reporter:
-    """Looks at a build every few seconds until its block ends, and stores what is new.
+    """Looks at a build every few seconds until its block ends, and stores what is new; then does what ``also`` says.
 
     Progress is for people: when it cannot be read or stored, the work goes on, and the log says so.
     """
 
-    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger) -> None:
-        self._hook, self._target, self._store, self._log = hook, target, store, log
+    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
+        self._hook, self._target, self._store, self._log, self._also = hook, target, store, log, also
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -52,9 +53,7 @@ class Reporter:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -64,6 +63,7 @@ class Reporter:
         told = None
         while not self._stop.wait(INTERVAL):
             try:
+                self._also()
                 state = reader.state()
                 watcher = watcher or self._hook.watcher(state.plan)
                 progress = progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000)

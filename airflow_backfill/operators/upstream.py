@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import UpstreamTask
 from airflow_backfill.operators.rounds import RoundsOperator
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 
 class UpstreamOperator(RoundsOperator):
     """
-    Applies what was committed to the source since the target stood still: up to its head, or for a while.
+    Applies what was committed to the source since the last time: through its head, or for a while.
 
-    :param max_runtime: how long to follow the source; one pass up to its head if not given.
+    The target is all that it has to be told; what it is made of stands in its log. Its outlets get an event when
+    rows of the target changed since their last event, with the epoch and the counts.
+
+    :param max_runtime: how long to follow the source; one pass through its head if not given.
     """
 
     entry_point = "upstream"
@@ -22,6 +29,8 @@ class UpstreamOperator(RoundsOperator):
     def __init__(self, *, max_runtime: timedelta | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_runtime = max_runtime
+        if self.has_dag():
+            refuse_loop(self.dag, self)
 
     def task(self) -> UpstreamTask:
         return UpstreamTask(self.size)
@@ -31,6 +40,24 @@ class UpstreamOperator(RoundsOperator):
         return [*super().arguments(), *([] if limit is None else ["--max-runtime", str(limit.total_seconds())])]
 
     def result(self, state: BuildState) -> dict[str, Any]:
+        return {"target": self.target, "build": state.plan.build, "epoch": state.applied}
+
+    def concluded(self, context: Context, state: BuildState) -> dict[str, Any]:
         totals = state.totals
-        rows, epochs = totals.upstream_rows, totals.upstream_epochs
-        return {"target": self.target, "build": state.plan.build, "epoch": state.applied, "rows": rows, "epochs": epochs}
+
+        def since(told: Told) -> dict[str, Any] | None:
+            before = told or {}
+            rows = totals.upstream_rows - before.get("total_rows", 0)
+            if rows == 0:
+                return None
+            return {
+                "target": state.plan.spec.target,
+                "epoch": state.applied,
+                "rows": rows,
+                "epochs": totals.upstream_epochs - before.get("total_epochs", 0),
+                "total_rows": totals.upstream_rows,
+                "total_epochs": totals.upstream_epochs,
+            }
+
+        tell(context, self, state.plan.build, since)
+        return self.result(state)

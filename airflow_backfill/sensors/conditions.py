@@ -1,4 +1,4 @@
-"""What has to hold before the hand-off may begin: the lag, a time window, an approval."""
+"""What has to hold before the hand-off may begin, besides that nobody holds it: the lag, and a time window."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 
 import pendulum
+from pendulum.tz.exceptions import InvalidTimezone
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gate import MaxLag
@@ -26,12 +27,12 @@ class Window:
         try:
             start, stop, zone = value
             window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(zone).name)
-        except (TypeError, ValueError, AttributeError, pendulum.tz.exceptions.InvalidTimezone):
+        except (TypeError, ValueError, AttributeError, InvalidTimezone):
+            window = None
+        if window is None or window.start.tzinfo or window.stop.tzinfo or window.start == window.stop:
             raise InvalidSpec(
-                f"window: two times of day and a time zone are required (got {value!r})", field="window"
-            ) from None
-        if window.start == window.stop or window.start.tzinfo or window.stop.tzinfo:
-            raise InvalidSpec(f"window: start and stop must be two plain times of day (got {value!r})", field="window")
+                f"window: two different times of day and a time zone are required (got {value!r})", field="window"
+            )
         return window
 
     def open_at(self, moment: datetime) -> bool:
@@ -53,7 +54,7 @@ def max_lag_of(value: int | timedelta) -> MaxLag:
 
 
 def high_water(max_lag: MaxLag) -> MaxLag:
-    """The lag at which it is worth to start Spark again while the hand-off is held back: twice the bound."""
+    """The lag at which Spark is started again while the hand-off is held back: twice the bound."""
     if max_lag.age is not None:
         return MaxLag(age=2 * max_lag.age)
     assert max_lag.epochs is not None

@@ -19,7 +19,8 @@ from airflow_backfill.core.errors import HistoryLost
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NOTHING_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+_COPIED = ("numTargetRowsCopied", "numCopiedRows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class EpochFiles:
     changes: tuple[FileAction, ...]
     no_op: bool
     """A MERGE that says of itself that it changed no row, although it rewrote files."""
+    copied: int | None
+    """Rows of removed files that stand unchanged in added ones; None if the commit does not say."""
     reshapes: bool
     """The commit carries a metaData action: schema, partitioning or properties may differ from here on."""
 
@@ -85,16 +88,18 @@ def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[Epo
 def _epoch_files(epoch: int, text: str) -> EpochFiles:
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
     no_op = reshapes = False
+    copied = None
     for kind, action in _actions(epoch, text):
         if kind in files:
             files[kind].append(_file(action, data_change=kind == "cdc" or action.get("dataChange", True)))
         elif kind == "commitInfo":
             metrics = action.get("operationMetrics") or {}
-            no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _NOTHING_CHANGED)
+            no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _CHANGED)
+            copied = next((int(metrics[m]) for m in _COPIED if m in metrics), None)
         elif kind == "metaData":
             reshapes = True
     added, removed, changes = (tuple(files[kind]) for kind in ("add", "remove", "cdc"))
-    return EpochFiles(epoch, added, removed, changes, no_op, reshapes)
+    return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes)
 
 
 def _actions(epoch: int, text: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,7 +14,9 @@ from airflow_backfill.spark.net_files import NetFiles, net_files
 
 INSERT, POST_IMAGE, PRE_IMAGE, DELETE = "insert", "update_postimage", "update_preimage", "delete"
 COMES = (INSERT, POST_IMAGE)
-"""Changes that bring a row; the others take one away."""
+"""Changes that bring a row."""
+GOES = (DELETE, PRE_IMAGE)
+"""Changes that take one away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,18 @@ def expected_of_feed(files: EpochFiles, *, change_data: bool) -> Expected:
     """For an epoch read by itself."""
     if files.no_op or not files.data_change:
         return Expected(files.epoch, 0, 0, 0, images=False)
-    if change_data and files.changes:
-        growth = _difference(_live(files.added), _live(files.removed))
-        return Expected(files.epoch, growth, None, None, images=True)
-    return expected_of_files(files.epoch, net_files([files]))
+    net = net_files([files])
+    if not (change_data and files.changes):
+        return expected_of_files(files.epoch, net)
+    masked_before, masked_after = _live(old for old, _ in net.masked), _live(new for _, new in net.masked)
+    came, went = _live(net.added), _sum(_live(net.removed), _difference(masked_before, masked_after))
+    return Expected(
+        files.epoch,
+        growth=_difference(came, went),
+        comes=_difference(came, files.copied),
+        goes=_difference(went, files.copied),
+        images=True,
+    )
 
 
 def expected_of_files(epoch: int, net: NetFiles) -> Expected:
@@ -53,33 +63,40 @@ def expected_of_files(epoch: int, net: NetFiles) -> Expected:
 def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> frozenset[int]:
     """Raise ChangesIncomplete unless the counts that were read (by epoch and type) are what they must be.
 
-    Returns the epochs whose change data lacks pre-images: some writers leave them out. They have to be read from files.
+    Returns the epochs whose change data is not all of the change (some writers leave pre-images out): their data
+    files have to be read instead.
     """
     lacking = set()
     for one in expected:
-        comes = sum(read.get((one.epoch, kind), 0) for kind in COMES)
-        goes = sum(read.get((one.epoch, kind), 0) for kind in (PRE_IMAGE, DELETE))
-        if one.images and read.get((one.epoch, PRE_IMAGE), 0) != read.get((one.epoch, POST_IMAGE), 0):
+        wrong = _wrong(one, {kind: n for (epoch, kind), n in read.items() if epoch == one.epoch})
+        if wrong is not None and one.images:
             lacking.add(one.epoch)
-            continue
-        for what, must, did in (
-            ("rows gained", one.growth, comes - goes),
-            ("rows that come", one.comes, comes),
-            ("rows that go", one.goes, goes),
-        ):
-            if must is not None and must != did:
-                raise ChangesIncomplete(
-                    f"epoch {one.epoch}: {what} must be {must} by its commit, {did} were read",
-                    epoch=one.epoch,
-                    what=what,
-                    expected=must,
-                    read=did,
-                )
-    known = {one.epoch for one in expected}
-    odd = sorted({epoch for epoch, _ in read if epoch not in known})
+        elif wrong is not None:
+            what, must, did = wrong
+            raise ChangesIncomplete(
+                f"epoch {one.epoch}: {what} must be {must} by its commit, {did} were read",
+                epoch=one.epoch,
+                what=what,
+                expected=must,
+                read=did,
+            )
+    odd = sorted({epoch for epoch, _ in read} - {one.epoch for one in expected})
     if odd:
         raise ChangesIncomplete(f"changes of epoch {odd[0]} were read, which was not asked for", epoch=odd[0])
     return frozenset(lacking)
+
+
+def _wrong(one: Expected, read: Mapping[str, int]) -> tuple[str, int, int] | None:
+    comes = sum(read.get(kind, 0) for kind in COMES)
+    goes = sum(read.get(kind, 0) for kind in GOES)
+    counts = [
+        ("rows gained", one.growth, comes - goes),
+        ("rows that come", one.comes, comes),
+        ("rows that go", one.goes, goes),
+    ]
+    if one.images:
+        counts.append(("pre-images", read.get(POST_IMAGE, 0), read.get(PRE_IMAGE, 0)))
+    return next(((what, must, did) for what, must, did in counts if must is not None and must != did), None)
 
 
 def _live(files: Iterable[FileAction]) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -98,7 +99,7 @@ def net_changes(
         if not distrusted:
             _check_keys(staged, key, groups)
             return _net(staged, changes, transform, key, groups)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         _release(staged)
         raise history_lost(error) or error from None
     except BaseException:

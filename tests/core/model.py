@@ -240,19 +240,23 @@ class Model:
             case fx.StorePlan(plan):
                 self.stored_plan = plan
                 return None
-            case fx.WritePlan(plan):
-                return self._land(app_id(plan.build), 1, plan.encode(), fx.Nothing())
             case fx.Look(files):
                 return fx.Looked(self.now, tuple(self.commands), self.files if files else ())
             case fx.Watch(after):
                 return self.view(after)
-            case fx.Write(record, work):
-                return self._land(record.app_id, record.seq, record.encode(), work)
+            case fx.WritePlan() | fx.Write():
+                return self._write(effect)
             case fx.Prove(epoch, version):
                 return Certificate(epoch, version, 42, "digest", 16, self.now)
             case fx.Pause(until, _):
                 self.now = max(self.now, until)
                 return None
+
+    def _write(self, effect: fx.WritePlan | fx.Write) -> fx.Written:
+        if isinstance(effect, fx.WritePlan):
+            return self._land(app_id(effect.plan.build), 1, effect.plan.encode(), fx.Nothing())
+        record = effect.record
+        return self._land(record.app_id, record.seq, record.encode(), effect.work)
 
     def _land(self, app: str, seq: int, text: str, work: fx.Work) -> fx.Written:
         """As Delta does: a sequence number that is already there is skipped without a word."""

@@ -47,7 +47,9 @@ def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int
 
 
 @given(LISTS, st.data())
-def test_commands_have_the_same_effect_at_once_or_in_pieces(commands: list[tuple[int, Command]], data: st.DataObject) -> None:
+def test_commands_have_the_same_effect_at_once_or_in_pieces(
+    commands: list[tuple[int, Command]], data: st.DataObject
+) -> None:
     cut = data.draw(st.integers(0, len(commands)))
     known = obey(Control(), commands[:cut])
     assert obey(known, commands[cut:]) == obey(known, commands) == obey(Control(), commands)
@@ -95,13 +97,13 @@ def test_dropping_belongs_to_cancel(verb: Verb) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, [], "pause", {}, {"verb": "pause"}, {"verb": "stop", "rate": None, "drop": False}]
-    + [{"verb": "pause", "rate": None, "drop": 0}, {"verb": "throttle", "rate": "5", "drop": False}]
-    + [{"verb": "throttle", "rate": True, "drop": False}, {"verb": "throttle", "rate": 1.5, "drop": False}]
-    + [{"verb": "throttle", "rate": -1, "drop": False}, {"verb": "pause", "rate": 3, "drop": False}]
-    + [{"verb": "pause", "rate": None, "drop": False, "more": 1}],
+    [None, [], "pause", {}, {"verb": "pause"}, {"verb": "stop", "rate": None, "drop": False},
+     {"verb": "pause", "rate": None, "drop": 0}, {"verb": "throttle", "rate": "5", "drop": False},
+     {"verb": "throttle", "rate": True, "drop": False}, {"verb": "throttle", "rate": 1.5, "drop": False},
+     {"verb": "throttle", "rate": -1, "drop": False}, {"verb": "pause", "rate": 3, "drop": False},
+     {"verb": "pause", "rate": None, "drop": False, "more": 1}],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_is_no_command_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a command"):
         Command.from_json(value)
@@ -109,10 +111,10 @@ def test_what_is_no_command_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, [], 1, {"more": 1}, {"number": True}, {"number": "1"}, {"number": -1}, {"paused": 1}, {"rate": -1}]
-    + [{"rate": True}, {"rate": 1.0}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
+    [None, [], 1, {"more": 1}, {"number": True}, {"number": "1"}, {"number": -1}, {"paused": 1}, {"rate": -1},
+     {"rate": True}, {"rate": 1.0}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_is_no_control_state_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a control state"):
         Control.from_json(value)

@@ -91,10 +91,10 @@ def test_a_bound_survives_its_json(start: int, pending: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, 3, "321", [], [1, 1], [1, 1, 1, 1], [1, 2, 0], [-1, -1, 0], [2, -1, 0], [2, 1, -1], [2.0, 1, 0]]
-    + [[2, "1", 0], [True, 1, 0], [2, True, 0], [2, 1, False]],
+    [None, 3, "321", [], [1, 1], [1, 1, 1, 1], [1, 2, 0], [-1, -1, 0], [2, -1, 0], [2, 1, -1], [2.0, 1, 0],
+     [2, "1", 0], [True, 1, 0], [2, True, 0], [2, 1, False]],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_is_no_bound_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a bound"):
         Bound.from_json(value)

@@ -30,9 +30,7 @@ COUNTS = st.integers(0, 10**9)
 POSITIONS = st.one_of(
     st.builds(AtFile, COUNTS),
     st.builds(Consumed, COUNTS),
-    st.integers(2, 1000).flatmap(
-        lambda of: st.builds(InEpoch, COUNTS, st.integers(1, of - 1), st.just(of))
-    ),
+    st.integers(2, 1000).flatmap(lambda of: st.builds(InEpoch, COUNTS, st.integers(1, of - 1), st.just(of))),
 )
 
 
@@ -101,10 +99,10 @@ def test_a_position_survives_its_json(position: Position) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, -1, 1.0, "1", {}, [], [-1], [True], ["1"], [None], [1, 2], [1, 0, 2], [1, 2, 2], [1, 3, 2]]
-    + [[1, 1, 1], [-1, 1, 2], [1, -1, 2], [True, 1, 2], [2, True, 2], [1.0, 1, 2], [1, 1, 2, 3], [[1]]],
+    [None, True, -1, 1.0, "1", {}, [], [-1], [True], ["1"], [None], [1, 2], [1, 0, 2], [1, 2, 2], [1, 3, 2],
+     [1, 1, 1], [-1, 1, 2], [1, -1, 2], [True, 1, 2], [2, True, 2], [1.0, 1, 2], [1, 1, 2, 3], [[1]]],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_is_no_position_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a position"):
         from_json(value)

@@ -34,9 +34,7 @@ from tests.core.test_totals import TOTALS
 COUNTS = st.integers(0, 2**53)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 BOUNDS = st.tuples(COUNTS, COUNTS, COUNTS).map(lambda n: Bound(max(n[:2]), min(n[:2]), n[2]))
-CONTROLS = st.builds(
-    Control, COUNTS, st.booleans(), st.none() | COUNTS, st.booleans(), st.booleans(), st.booleans()
-)
+CONTROLS = st.builds(Control, COUNTS, st.booleans(), st.none() | COUNTS, st.booleans(), st.booleans(), st.booleans())
 
 FULL = Record(
     build="b1",
@@ -168,10 +166,10 @@ def test_a_mangled_text_gives_a_record_or_record_invalid() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "{", "null", "[]", '"x"', "{}", "\x80\x04N.", '{"airflow_backfill":1}', "NaN", "[" * 100_000]
-    + ['{"airflow_backfill":' * 50_000, "9" * 5_000, '{"airflow_backfill":1,"seq":' + "9" * 5_000 + "}"],
+    ["", " ", "{", "null", "[]", '"x"', "{}", "\x80\x04N.", '{"airflow_backfill":1}', "NaN", "[" * 100_000,
+     '{"airflow_backfill":' * 50_000, "9" * 5_000, '{"airflow_backfill":1,"seq":' + "9" * 5_000 + "}"],
     ids=lambda text: repr(text[:30]),
-)
+)  # fmt: skip
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(RecordInvalid) as raised:
         decode(text)
@@ -198,10 +196,10 @@ def test_a_text_that_stands_for_too_many_splits_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"lane": 3}, {"seq": 0}, {"tails": [1, 2]}, {"tails": [1, 2, -2]}, {"next_lanes": 2}, {"layout": [2]}]
-    + [{"event": "close"}, {"event": "close", "next_lanes": 0}, {"epochs": [9, 8]}, {"bound": [1, 2, 0]}],
+    [{"lane": 3}, {"seq": 0}, {"tails": [1, 2]}, {"tails": [1, 2, -2]}, {"next_lanes": 2}, {"layout": [2]},
+     {"event": "close"}, {"event": "close", "next_lanes": 0}, {"epochs": [9, 8]}, {"bound": [1, 2, 0]}],
     ids=repr,
-)
+)  # fmt: skip
 def test_fields_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(RecordInvalid):
         decode(json.dumps({**FULL.to_json(), **changes}))

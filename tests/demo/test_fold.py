@@ -70,8 +70,7 @@ def test_differences_are_told_apart():
     assert (difference.stale, difference.duplicate) == ([(0,)], [(1,), (1,)])
     assert (difference.expected, difference.equal) == (100, False)
     assert str(difference) == (
-        "2 missing (e.g. [(3,), (4,)]), 1 extra (e.g. [(500,)]), "
-        "1 stale (e.g. [(0,)]), 2 duplicate (e.g. [(1,), (1,)])"
+        "2 missing (e.g. [(3,), (4,)]), 1 extra (e.g. [(500,)]), 1 stale (e.g. [(0,)]), 2 duplicate (e.g. [(1,), (1,)])"
     )
 
 

@@ -27,9 +27,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
     journal.end(first, "ok", version=2)
     second = journal.begin(DELETE, after=2, step=1)
     journal.end(second, "failed", error="lost")
-    third = journal.begin(
-        Operation("orders", "update", (ROW,), assignments={"price": Decimal("0.07")}), after=2
-    )
+    third = journal.begin(Operation("orders", "update", (ROW,), assignments={"price": Decimal("0.07")}), after=2)
     entries = read(tmp_path / "j")
     assert [entry.operation for entry in entries] == [first.operation, second.operation, third.operation]
     assert [(entry.outcome, entry.version) for entry in entries] == [
@@ -41,7 +39,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert len({entry.marker for entry in entries}) == 3
 
 
-@pytest.mark.parametrize("torn", ['{"begin":2,"st', '{"end":1,"outcome":"o'])
+@pytest.mark.parametrize("torn", ['{"begin":2,"note":"' + 999 * "x", '{"end":1,"outcome":"o'], ids=["begin", "end"])
 def test_a_torn_line_is_no_line_and_the_next_writer_goes_on_after_it(tmp_path, torn):
     journal = Journal(tmp_path / "j", HEADER)
     journal.begin(INSERT, after=1, step=0)

@@ -38,24 +38,24 @@ def expected(raw, entries, table, version):
     return list(fold(rows(raw, table), entries, table.name, table.key, version))
 
 
+def last(tables, table):
+    return DeltaTable(tables / table.name).version()
+
+
 def assert_lawful(spark, raw, tables, entries, table):
     """At every version, the rows before it and the changes that Spark reads make the rows at it."""
-    last = DeltaTable(tables / table.name).version()
+    final = last(tables, table)
     changes = defaultdict(list)
-    for row in changes_by_spark(spark, tables / table.name, BASE_VERSION + 1, last):
+    for row in changes_by_spark(spark, tables / table.name, BASE_VERSION + 1, final):
         kind, version = row.pop("_change_type"), row.pop("_commit_version")
         changes[version].append((repr(row), 1 if kind in ("insert", "update_postimage") else -1))
     before = Counter(map(repr, expected(raw, entries, table, BASE_VERSION)))
-    for version in range(BASE_VERSION + 1, last + 1):
+    for version in range(BASE_VERSION + 1, final + 1):
         for row, sign in changes[version]:
             before[row] += sign
         after = Counter(map(repr, expected(raw, entries, table, version)))
         assert {row: count for row, count in before.items() if count} == after, version
         before = after
-
-
-def last(tables, table):
-    return DeltaTable(tables / table.name).version()
 
 
 def assert_equal(raw, tables, entries):
@@ -133,9 +133,7 @@ def test_deletion_vectors_come_from_spark_and_change_files_from_delta_rs(written
         log = written.tables / entry.operation.table / "_delta_log" / f"{entry.version:020d}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
         found[entry.operation.kind] |= {"change file" for action in actions if "cdc" in action}
-        found[entry.operation.kind] |= {
-            "vector" for each in actions if each.get("add", {}).get("deletionVector")
-        }
+        found[entry.operation.kind] |= {"vector" for each in actions if each.get("add", {}).get("deletionVector")}
     if written.engine == "spark":
         assert found["delete"] == {"vector"}
         assert found["update"] == found["merge"] == {"vector", "change file"}
@@ -170,9 +168,7 @@ def test_a_second_writer_goes_on_where_the_first_ended(raw, loaded, tables, tmp_
     whole = Path(shutil.copytree(loaded, tmp_path / "whole"))
     write(raw, whole, tmp_path / "whole-journal", 15)
     pieces, at_once = read(tmp_path / "journal"), read(tmp_path / "whole-journal")
-    assert [(each.operation, each.version) for each in pieces] == [
-        (each.operation, each.version) for each in at_once
-    ]
+    assert [(each.operation, each.version) for each in pieces] == [(each.operation, each.version) for each in at_once]
     with pytest.raises(ValueError, match="other settings"):
         write(raw, tables, tmp_path / "journal", 1, seed=2)
 

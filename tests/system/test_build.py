@@ -18,7 +18,7 @@ from tests.system.workload import KEY, SELECT, WHERE, Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-LAG = ("--max-lag-epochs", "30")
+LAG = ("--max-lag-epochs", "10", "--patience", "30")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,13 +54,17 @@ class Workload:
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout is not None
-            process.stdout.readline()
+            lines = [process.stdout.readline()]
+            drain = Thread(target=lambda: lines.extend(process.stdout or ()), daemon=True)
+            drain.start()
             try:
                 yield
+                assert process.poll() is None, "the writer ended early: " + "".join(lines)
             finally:
                 process.send_signal(signal.SIGTERM)
-                output, _ = process.communicate(timeout=60)
-        assert process.returncode == 0, output
+                process.wait(timeout=60)
+                drain.join()
+        assert process.returncode == 0, "".join(lines)
 
     def recomputed(self, epoch: int) -> DataFrame:
         """Oracle 1: the transform over the source as of the epoch, by Spark alone."""

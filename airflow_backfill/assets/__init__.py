@@ -1,0 +1,1 @@
+"""The assets of a table backfill, and their events."""

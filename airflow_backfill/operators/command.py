@@ -1,0 +1,70 @@
+"""Steering a build while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.links.target import TargetLink
+from airflow_backfill.operators.failure import decided
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class CommandOperator(BaseOperator):
+    """
+    Gives a build a command: it takes effect at the build's next commit, which acknowledges its number.
+
+    :param target: location of the target table. (templated)
+    :param verb: pause, resume, throttle, hold, release or cancel. (templated)
+    :param rate: rows per second, for throttle; no limit if not given. (templated)
+    :param drop: for cancel: whether to remove what the plan made. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+        (templated)
+    """
+
+    template_fields: Sequence[str] = ("target", "verb", "rate", "drop", "ledger_conn_id")
+    operator_extra_links = (TargetLink(),)
+    ui_color = "#f5e6d3"
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        verb: str,
+        rate: int | str | None = None,
+        drop: bool | str = False,
+        ledger_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target = target
+        self.verb = verb
+        self.rate = rate
+        self.drop = drop
+        self.ledger_conn_id = ledger_conn_id
+
+    @property
+    def command(self) -> Command:
+        """The rendered command; InvalidSpec if it is none."""
+        try:
+            verb = Verb(self.verb)
+            rate = None if self.rate in (None, "", "None") else int(self.rate)
+        except ValueError:
+            known = ", ".join(verb.value for verb in Verb)
+            raise InvalidSpec(f"not a command: {self.verb!r} at rate {self.rate!r} (known: {known})") from None
+        return Command(verb, rate, str(self.drop).lower() == "true")
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with decided(context):
+            command = self.command
+            reader = LedgerHook(self.ledger_conn_id).reader(self.target)
+            state = reader.state()
+            number = reader.control.order(state.plan.build, command, floor=state.control.number)
+        return {"target": self.target, "build": state.plan.build, "number": number, **command.to_json()}

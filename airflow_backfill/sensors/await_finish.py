@@ -1,0 +1,49 @@
+"""The door of a consumer: it opens on the committed hand-off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.errors import Cancelled, NotPlanned, SourceNotDelta
+from airflow_backfill.core.gate import Waiting
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.build import BuildSensor
+
+if TYPE_CHECKING:
+    from airflow.triggers.base import BaseTrigger
+
+
+class AwaitFinishSensor(BuildSensor):
+    """Opens when a hand-off is committed in the target's log, and returns the first epoch that is not in it yet.
+
+    Nothing else opens it: not an event, not the state of a task, not time. A target whose rows somebody else
+    changed never opens it, and neither does a cancelled build: both fail it for good.
+    """
+
+    def look(self) -> Any:
+        return first_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build)
+
+    def trigger(self, deadline: float) -> BaseTrigger:
+        from airflow_backfill.triggers.finish import FinishTrigger
+
+        return FinishTrigger(
+            target=self.target,
+            build=self.build,
+            ledger_conn_id=self.ledger_conn_id,
+            deadline=deadline,
+            poll_interval=self.poke_interval,
+        )
+
+
+def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:
+    """The epoch after the committed hand-off of the target's build, or what is still missing."""
+    try:
+        state = hook.reader(target).state(build)
+    except (NotPlanned, SourceNotDelta) as missing:
+        return Waiting((missing.message,), lag=False)
+    if state.phase is Phase.CANCELLED:
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.handoff is None:
+        return Waiting((f"the build is in {state.phase.value}",), lag=False)
+    return state.handoff + 1

@@ -1,0 +1,107 @@
+"""What sensors of builds have in common: a look without a JVM, in a worker or in a trigger."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowSensorTimeout
+
+from airflow_backfill.core.errors import GateTimeout
+from airflow_backfill.core.gate import Waiting
+from airflow_backfill.links.target import TargetLink
+from airflow_backfill.operators.failure import decided
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from airflow.triggers.base import BaseTrigger
+
+WAITING = "waiting"
+"""The key in ``task_state_store`` of what a sensor waits for."""
+
+
+class BuildSensor(BaseSensorOperator):
+    """
+    Waits for something that is committed in a target's log. What it waits for is in its log and its task state.
+
+    :param target: location of the target table. (templated)
+    :param build: id of the build; the target's newest build if not given. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+    :param deferrable: whether to wait in the triggerer.
+    """
+
+    template_fields: Sequence[str] = ("target", "build", "ledger_conn_id")
+    operator_extra_links = (TargetLink(),)
+    ui_color = "#e9e2f3"
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        build: str | None = None,
+        ledger_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target = target
+        self.build = build
+        self.ledger_conn_id = ledger_conn_id
+        self.deferrable = deferrable
+        self._told: tuple[str, ...] = ()
+
+    @abstractmethod
+    def look(self) -> Any:
+        """What the sensor returns, or Waiting with the reasons."""
+
+    @abstractmethod
+    def trigger(self, deadline: float) -> BaseTrigger:
+        """Fires when it is worth to look again, at ``deadline`` (seconds since 1970) at the latest."""
+
+    def execute(self, context: Context) -> Any:
+        with decided(context):
+            if self.deferrable:
+                return self._look_or_defer(context, time.time() + self.timeout)
+            try:
+                return super().execute(context)
+            except AirflowSensorTimeout as error:
+                raise self._too_late() from error
+
+    def resumed(self, context: Context, deadline: float, event: Any = None) -> Any:
+        """Look again, after the trigger fired."""
+        with decided(context):
+            return self._look_or_defer(context, deadline)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        found = self.look()
+        if not isinstance(found, Waiting):
+            return PokeReturnValue(True, found)
+        if found.reasons != self._told:
+            self.log.info("waiting: %s", "; ".join(found.reasons))
+            context["task_state_store"].set(WAITING, list(found.reasons))
+            self._told = found.reasons
+        return PokeReturnValue(False)
+
+    def _look_or_defer(self, context: Context, deadline: float) -> Any:
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        if time.time() >= deadline:
+            raise self._too_late()
+        self.defer(
+            trigger=self.trigger(deadline),
+            method_name="resumed",
+            kwargs={"deadline": deadline},
+            # The trigger ends by itself at the deadline, and knows why; this is for one that hangs.
+            timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval),
+        )
+
+    def _too_late(self) -> GateTimeout:
+        reasons = list(self._told)
+        return GateTimeout(
+            f"gave up after {timedelta(seconds=self.timeout)}; still waiting: {'; '.join(reasons)}", reasons=reasons
+        )

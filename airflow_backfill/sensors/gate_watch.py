@@ -1,0 +1,139 @@
+"""Looks at a build on its way to the gate: the same for the sensor, for the operator that consumes the log, and
+for their triggers.
+
+It remembers nothing and holds plain data only, so it can travel to a triggerer and back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from airflow_backfill.core.control import obey
+from airflow_backfill.core.errors import NotAllowedNow as Rejected
+from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
+from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.conditions import Window, high_water
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The task of a DAG run in which somebody approves of the hand-off."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+
+    def state(self) -> str | None:
+        """The task's state now, as Airflow says it; None if it has none."""
+        found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id])
+        state = found.get(self.run_id, {}).get(self.task_id)
+        return None if state is None else str(state)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen: the committed state, and what the gate says about it."""
+
+    state: BuildState
+    verdict: Verdict
+    wake: bool
+    """Whether there is something to do for who consumes the log."""
+
+    @property
+    def only_lag(self) -> bool:
+        """Whether nothing but commits of the source stand between the build and the gate."""
+        verdict = self.verdict
+        return isinstance(verdict, Waiting) and verdict.lag and len(verdict.reasons) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class GateWatch:
+    """Where to look, and what the gate asks for."""
+
+    target: str
+    max_lag: MaxLag
+    build: str | None = None
+    window: Window | None = None
+    approval: Approval | None = None
+    ledger_conn_id: str | None = None
+
+    def gate(self) -> Verdict:
+        """The gate's verdict. The lag in it is what the newest barrier saw.
+
+        The gate comes after the log was consumed, when nobody lowers the lag of now any more: waiting for it could
+        last for ever, and catching up takes care of it.
+        """
+        now = _now()
+        hook = LedgerHook(self.ledger_conn_id)
+        reader = hook.reader(self.target)
+        state = reader.state(self.build)
+        source = hook.watcher(state.plan).view(state.reached)
+        source, at = as_committed(state, source)
+        return decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
+
+    def live(self) -> Sight:
+        """The gate's verdict with the lag of now, and whether there is something to do about it."""
+        now = _now()
+        hook = LedgerHook(self.ledger_conn_id)
+        reader = hook.reader(self.target)
+        state = reader.state(self.build)
+        commands = reader.commands(state.plan.build)
+        source = hook.watcher(state.plan).view(state.reached)
+        approval = self.approval.state() if self.approval is not None else "success"
+        if approval in ("failed", "upstream_failed", "skipped", "removed"):
+            return Sight(state, Broken(Rejected("the hand-off was not approved", state=approval)), wake=True)
+        conditions = replace(self._conditions(now), approved=approval == "success")
+        stopped = obey(state.control, commands).stopped
+        sight = Sight(state, decide(state, source, commands, conditions, now), wake=True)
+        if not isinstance(sight.verdict, Waiting) or (sight.only_lag and not stopped):
+            return sight
+        far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
+        return replace(sight, wake=isinstance(far, Waiting) and far.lag and not stopped)
+
+    def _conditions(self, now: int) -> Conditions:
+        moment = datetime.fromtimestamp(now / 1000, timezone.utc)
+        return Conditions(self.max_lag, window_open=self.window is None or self.window.open_at(moment))
+
+    def to_json(self) -> dict[str, Any]:
+        approval = self.approval
+        return {
+            "target": self.target,
+            "max_lag": [self.max_lag.epochs, self.max_lag.age],
+            "build": self.build,
+            "window": None if self.window is None else self.window.to_json(),
+            "approval": None if approval is None else [approval.dag_id, approval.run_id, approval.task_id],
+            "ledger_conn_id": self.ledger_conn_id,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> GateWatch:
+        window, approval = value["window"], value["approval"]
+        return GateWatch(
+            target=value["target"],
+            max_lag=MaxLag(*value["max_lag"]),
+            build=value["build"],
+            window=None if window is None else Window.parse(window),
+            approval=None if approval is None else Approval(*approval),
+            ledger_conn_id=value["ledger_conn_id"],
+        )
+
+
+def as_committed(state: BuildState, source: SourceView) -> tuple[SourceView, int]:
+    """The part of ``source`` that the newest barrier had seen, and when it did."""
+    pending = state.newest.record.pending if state.newest is not None else None
+    if pending is None or pending.head > source.head or pending.head < source.after:
+        return source, _now()
+    known = source.epochs[: pending.head - source.after]
+    return SourceView(source.table_id, pending.head, source.after, known), pending.at
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

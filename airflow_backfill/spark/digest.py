@@ -1,0 +1,135 @@
+"""Whether two tables hold the same rows, without moving them: counts and digests by bucket, then the keys.
+
+A row's digest is the first 128 bits of the SHA-256 of its canonical text. A bucket's digest is their sum modulo 2^128:
+it does not depend on order, and a row that is there twice counts twice (with XOR a pair would vanish).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.canonical import canonical_row
+from airflow_backfill.spark.transform import OWN, quoted
+
+_DIGEST = OWN + "digest"
+_SIDE = OWN + "side"
+_LIMBS = 4
+_HEX_PER_LIMB = 8
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a bucket holds: how many rows, and the sum of their digests."""
+
+    rows: int
+    total: int
+
+
+class Kind(str, Enum):
+    """What is wrong with a key of the target."""
+
+    MISSING = "missing"
+    """The source has it (more often)."""
+    EXTRA = "extra"
+    """The target has it (more often)."""
+    STALE = "stale"
+    """Both have it, with different values."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """How many keys differ, and which, up to a limit. Without a key a row's digest stands for it."""
+
+    counts: Mapping[Kind, int]
+    sample: Sequence[tuple[Kind, Mapping[str, str | None]]]
+
+
+def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None) -> dict[int, Digest]:
+    """The digest of each bucket that is not empty. Rows are parted by key, or by their own digest without one."""
+    digested = _digested(rows)
+    return digests_by(digested, _bucket(key, buckets))
+
+
+def digests_by(digested: DataFrame, bucket: Column) -> dict[int, Digest]:
+    """The digests of rows that carry theirs, by an expression of the caller's choice."""
+    sums = [F.sum(limb).alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
+    grouped = digested.groupBy(bucket.alias("bucket")).agg(F.count(F.lit(1)).alias("rows"), *sums)
+    return {row["bucket"]: Digest(row["rows"], _total(row)) for row in grouped.collect()}
+
+
+def compare(source: Mapping[int, Digest], target: Mapping[int, Digest]) -> list[int]:
+    """The buckets that differ, in order."""
+    return sorted(b for b in source.keys() | target.keys() if source.get(b) != target.get(b))
+
+
+def differing_keys(
+    source: DataFrame,
+    target: DataFrame,
+    key: Sequence[str] | None,
+    buckets: Sequence[int],
+    of: int,
+    limit: int = 20,
+) -> Differences:
+    """Which keys of these buckets differ, and how."""
+    names = list(key) if key is not None else [_DIGEST]
+    columns = [F.col(quoted(name)) for name in names]
+    sides = [
+        _digested(rows).where(_bucket(key, of).isin(*buckets)).select(*columns, *_named_limbs(), F.lit(side).alias(_SIDE))
+        for side, rows in enumerate((source, target))
+    ]
+    in_source, in_target = F.count_if(F.col(_SIDE) == 0), F.count_if(F.col(_SIDE) == 1)
+    sign = F.lit(1) - 2 * F.col(_SIDE)
+    unequal = F.lit(False)
+    for i in range(_LIMBS):
+        unequal = unequal | (F.sum(F.col(f"limb_{i}") * sign) != 0)
+    kind = (
+        F.when(in_source > in_target, Kind.MISSING.value)
+        .when(in_source < in_target, Kind.EXTRA.value)
+        .when(unequal, Kind.STALE.value)
+    )
+    found = sides[0].union(sides[1]).groupBy(*columns).agg(kind.alias("kind")).where("kind IS NOT NULL")
+    found = found.localCheckpoint(eager=False)
+    counts = {Kind(row["kind"]): row["count"] for row in found.groupBy("kind").count().collect()}
+    texts = [F.col(quoted(name)).cast("string").alias(name) for name in names]
+    shown = found.orderBy(*columns).limit(limit).select("kind", *texts).collect()
+    found._jdf.queryExecution().analyzed().rdd().unpersist(False)
+    return Differences(counts, [(Kind(row["kind"]), _key_of(row)) for row in shown])
+
+
+def _digested(rows: DataFrame) -> DataFrame:
+    text = canonical_row(rows.schema).cast("binary")
+    return rows.withColumn(_DIGEST, F.substring(F.sha2(text, 256), 1, _LIMBS * _HEX_PER_LIMB))
+
+
+def _bucket(key: Sequence[str] | None, of: int) -> Column:
+    by = F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else _limbs()[0]
+    return F.pmod(by, F.lit(of))
+
+
+def _limbs() -> list[Column]:
+    """The digest as numbers whose sum over two billion rows fits into a long."""
+    starts = range(1, _LIMBS * _HEX_PER_LIMB, _HEX_PER_LIMB)
+    return [F.conv(F.substring(_DIGEST, start, _HEX_PER_LIMB), 16, 10).cast("bigint") for start in starts]
+
+
+def _named_limbs() -> list[Column]:
+    return [limb.alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
+
+
+def _total(row: Row) -> int:
+    total = 0
+    for i in range(_LIMBS):
+        total = (total << 4 * _HEX_PER_LIMB) + row[f"limb_{i}"]
+    return total % _MODULUS
+
+
+def _key_of(row: Row) -> dict[str, str | None]:
+    values = row.asDict()
+    del values["kind"]
+    return {"digest" if name == _DIGEST else name: value for name, value in values.items()}

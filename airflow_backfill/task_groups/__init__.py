@@ -1,0 +1,1 @@
+"""A whole table backfill as one task group."""

@@ -1,0 +1,186 @@
+"""A whole table backfill as one task group: from the plan to the hand-off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Asset, TaskGroup
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.operators.catch_up import CatchUpOperator
+from airflow_backfill.operators.consume_log import ConsumeLogOperator
+from airflow_backfill.operators.finish import FinishOperator
+from airflow_backfill.operators.launch import Launcher
+from airflow_backfill.operators.plan import PlanOperator
+from airflow_backfill.operators.snapshot import SnapshotOperator
+from airflow_backfill.operators.verify import VerifyOperator
+from airflow_backfill.sensors.gate import GateSensor
+
+TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")
+RETRIES = 3
+"""Retries of a task, unless the DAG or the group says otherwise."""
+MAX_LANES = 256
+
+
+class BackfillTaskGroup(TaskGroup):
+    """
+    Builds a Delta table from another one that keeps changing, and hands it over.
+
+    The tasks are ``plan >> snapshot >> consume_log >> gate >> catch_up >> verify >> finish``. Any of them can be
+    killed, retried or cleared at any moment. What is built is data and may be templated; how it is done is Python.
+
+    :param group_id: id of the group, and the name of the build if ``name`` is not given.
+    :param source: absolute path or URI of the Delta table to read. (templated)
+    :param target: absolute path or URI of the Delta table to make. (templated)
+    :param key: columns of the source that identify a row. (templated)
+    :param select: SQL expressions, one per column of the target; every column if not given. (templated)
+    :param where: SQL condition that rows of the source have to meet. (templated)
+    :param name: name of the build; with the target it is its identity. (templated)
+    :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
+    :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
+    :param lanes: how many tasks read the snapshot side by side.
+    :param window: when the hand-off may begin, e.g. ``("22:00", "06:00", "Europe/Berlin")``.
+    :param approval: whether somebody has to approve of the hand-off in Airflow's page; or arguments of the
+        ``ApprovalOperator``, such as ``assigned_users``.
+    :param verify: whether to prove the target equal to its source before the hand-off.
+    :param gate_timeout: how long the gate waits, until it fails for good.
+    :param poll_interval: seconds between two looks of what waits.
+    :param deferrable: whether to wait in the triggerer, without a worker.
+    :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
+    :param round_bytes: bytes of the source that one commit takes up at most, but for one file or epoch.
+    :param round_rows: rows of the source that one commit takes up at most, but for one file or epoch.
+    :param handoff_asset: the asset that the finish emits, once per build.
+    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+    :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
+    :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
+    :param task_args: arguments for single tasks, by their names, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        source: str,
+        target: str,
+        key: Sequence[str],
+        select: Sequence[str] | None = None,
+        where: str | None = None,
+        name: str | None = None,
+        new_columns: str | None = None,
+        max_lag: int | timedelta = 10,
+        lanes: int = 1,
+        window: Sequence[str] | None = None,
+        approval: bool | Mapping[str, Any] = False,
+        verify: bool = True,
+        gate_timeout: timedelta = timedelta(days=7),
+        poll_interval: float = 30.0,
+        deferrable: bool = True,
+        on_existing: str = "resume",
+        round_bytes: int | None = None,
+        round_rows: int | None = None,
+        handoff_asset: Asset | None = None,
+        ledger_conn_id: str | None = None,
+        submit: Launcher | None = None,
+        spark: Mapping[str, Any] | None = None,
+        task_args: Mapping[str, Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(group_id=group_id, **kwargs)
+        if "retries" not in self.dag.default_args:
+            self.default_args.setdefault("retries", RETRIES)
+        self._task_args = task_args or {}
+        self._check(lanes)
+        self.handoff_asset = handoff_asset or Asset(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff")
+
+        self._common = {"ledger_conn_id": ledger_conn_id}
+        self._spark = {"submit": submit, **(spark or {})}
+        sizes = {"round_bytes": round_bytes, "round_rows": round_rows}
+        rounds = {option: value for option, value in sizes.items() if value is not None}
+        waiting = {"poll_interval": poll_interval, "deferrable": deferrable}
+        hold = {"max_lag": max_lag, "window": window}
+        with self:
+            self.plan = PlanOperator(
+                **self._arguments("plan", spark=True),
+                build_name=name or self.group_id,
+                source=source,
+                target=target,
+                key=key,
+                select=select,
+                where=where,
+                new_columns=new_columns,
+                lanes=lanes,
+                on_existing=on_existing,
+            )
+            self.snapshot = self._snapshot(lanes, rounds)
+            self.consume_log = ConsumeLogOperator(
+                **self._after_plan("consume_log", spark=True),
+                **rounds,
+                **waiting,
+                **hold,
+                approval=self.child_id("approve") if approval else None,
+            )
+            self.gate = GateSensor(
+                **self._after_plan("gate"), **waiting, **hold, timeout=gate_timeout.total_seconds()
+            )
+            self.catch_up = CatchUpOperator(
+                **self._after_plan("catch_up", spark=True), **rounds, max_lag=max_lag
+            )
+            self.finish = FinishOperator(
+                **self._after_plan("finish", spark=True), verified=verify, outlets=[self.handoff_asset]
+            )
+            self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
+            if approval:
+                self.snapshot >> self._approve(approval) >> self.gate
+            if verify:
+                self.verify = VerifyOperator(**self._after_plan("verify", spark=True))
+                self.catch_up >> self.verify >> self.finish
+            else:
+                self.catch_up >> self.finish
+
+    def _snapshot(self, lanes: int, rounds: Mapping[str, int]) -> Any:
+        arguments = {**self._after_plan("snapshot", spark=True), **rounds, "lanes": lanes}
+        if lanes == 1:
+            return SnapshotOperator(**arguments)
+        return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
+
+    def _approve(self, approval: bool | Mapping[str, Any]) -> ApprovalOperator:
+        asked = {
+            "subject": f"Hand over {self.group_id}?",
+            "body": "The target " + self._planned("target") + " is kept fresh until somebody decides.",
+            **(approval if isinstance(approval, Mapping) else {}),
+        }
+        return ApprovalOperator(
+            task_id="approve",
+            trigger_rule="none_failed",
+            fail_on_reject=True,
+            **asked,
+            **self._task_args.get("approve", {}),
+        )
+
+    def _arguments(self, task: str, *, spark: bool = False) -> dict[str, Any]:
+        """What a task of this name gets besides its own arguments."""
+        return {
+            "task_id": task,
+            **self._common,
+            **(self._spark if spark else {}),
+            **self._task_args.get(task, {}),
+        }
+
+    def _after_plan(self, task: str, *, spark: bool = False) -> dict[str, Any]:
+        """The same for a task after the plan: of the plan's result it takes the target and the build, no more."""
+        build = {"target": self._planned("target"), "build": self._planned("build")}
+        # A skip further up, of a task that is not ours, must not let the rest of a build be skipped in silence.
+        return {"trigger_rule": "none_failed", **build, **self._arguments(task, spark=spark)}
+
+    def _planned(self, field: str) -> str:
+        return f"{{{{ ti.xcom_pull(task_ids='{self.child_id('plan')}')['{field}'] }}}}"
+
+    def _check(self, lanes: int) -> None:
+        if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
+            raise InvalidSpec(f"lanes: a whole number from 1 to {MAX_LANES} is required (got {lanes!r})", field="lanes")
+        unknown = sorted(set(self._task_args) - set(TASKS))
+        if unknown:
+            raise InvalidSpec(f"task_args: no such task: {', '.join(unknown)}", field="task_args")

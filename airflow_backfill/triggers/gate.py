@@ -1,0 +1,29 @@
+"""Waits at the gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.gate import Waiting
+from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.triggers.poll import PollTrigger
+
+
+class GateTrigger(PollTrigger):
+    """
+    Fires when the gate opens, or never will.
+
+    :param watch: where to look and what is asked for, as ``GateWatch.to_json`` says it.
+    """
+
+    def __init__(self, *, watch: dict[str, Any], poll_interval: float, deadline: float | None = None) -> None:
+        super().__init__(poll_interval=poll_interval, deadline=deadline)
+        self.watch = watch
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        arguments = {"watch": self.watch, "poll_interval": self.poll_interval, "deadline": self.deadline}
+        return f"{kind.__module__}.{kind.__qualname__}", arguments
+
+    def due(self) -> bool:
+        return not isinstance(GateWatch.from_json(self.watch).gate(), Waiting)

@@ -1,0 +1,47 @@
+"""A loop that looks every few seconds, in a thread, until it is worth to wake the task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_backfill.core.errors import BackfillError
+
+
+class PollTrigger(BaseTrigger):
+    """
+    Fires once: when ``due`` says so, when the build has an error, which the task then meets itself, or at the deadline.
+
+    Everything it knows is in ``serialize``, so any number of copies may run at once and say the same. Errors that
+    are not the build's are raised: Airflow then fails the trigger with its traceback.
+
+    :param poll_interval: seconds between two looks.
+    :param deadline: when to fire at the latest, in seconds since 1970.
+    """
+
+    def __init__(self, *, poll_interval: float, deadline: float | None = None) -> None:
+        super().__init__()
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+
+    @abstractmethod
+    def due(self) -> bool:
+        """Whether the task has something to do. Reads files, so it is called in a thread."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        while self.deadline is None or time.time() < self.deadline:
+            if await asyncio.to_thread(self._due):
+                break
+            await asyncio.sleep(self.poll_interval)
+        yield TriggerEvent({"due": True})
+
+    def _due(self) -> bool:
+        try:
+            return self.due()
+        except BackfillError as error:
+            self.log.info("waking the task for an error: %s", error)
+            return True

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from airflow_backfill.core import errors
+from airflow_backfill.core.errors import BackfillError
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, BackfillError) and kind is not BackfillError
+]
+WORTH_A_RETRY = {"TARGET_CONTENDED", "TARGET_BUSY", "SOURCE_UNAVAILABLE", "APPLICATION_FAILED"}
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = [kind.code for kind in KINDS]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"[A-Z]+(_[A-Z]+)*", code) for code in codes)
+
+
+def test_only_what_another_try_can_change_is_worth_a_retry() -> None:
+    assert {kind.code for kind in KINDS if kind.retry} == WORTH_A_RETRY
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
+def test_an_error_says_what_it_is_in_words_and_in_json(kind: type[BackfillError]) -> None:
+    error = kind("epoch 8 is gone", epoch=8)
+    assert str(error) == f"[{kind.code}] epoch 8 is gone"
+    assert json.loads(json.dumps(error.to_json())) == {
+        "code": kind.code,
+        "message": "epoch 8 is gone",
+        "retry": kind.retry,
+        "data": {"epoch": 8},
+    }
+    assert kind.__doc__
