@@ -26,7 +26,7 @@ class Tables:
         path = tables / table
         if not (path / "_delta_log").is_dir():
             tpch.make(raw, scale)
-            load.load_table(self._spark, raw, tables, tpch.TABLES[table])
+            load.load(self._spark, raw, tables)
         return str(path)
 
     def changed_copy(self, table: str, scale: float, epochs: int, size: int) -> str:
@@ -35,7 +35,7 @@ class Tables:
         tables = self._folder / f"changed-{table}-{scale}-{epochs}-{size}"
         path = tables / table
         if not path.is_dir():
-            shutil.copytree(self._folder / f"tables-{scale}" / table, path)
+            shutil.copytree(self._folder / f"tables-{scale}", tables)
             raw, journal = self._folder / f"raw-{scale}", tables / "journal.jsonl"
             command = [sys.executable, "-m", "demo.writer", str(raw), str(tables), str(journal)]
             command += ["--table", table, "--rate", "1000", "--commits", str(epochs)]

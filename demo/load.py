@@ -28,10 +28,8 @@ def load(spark: SparkSession, raw: Path, tables: Path) -> None:
 def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> None:
     """One data file per parquet file of ``raw``, without a shuffle, so file statistics prune by key."""
     parts = files(raw, table)
-    largest = str(max(path.stat().st_size for path in parts))
     reader = spark.newSession()
-    reader.conf.set("spark.sql.files.maxPartitionBytes", largest)
-    reader.conf.set("spark.sql.files.openCostInBytes", largest)
+    reader.conf.set("spark.sql.files.maxPartitionBytes", max(path.stat().st_size for path in parts))
     rows = reader.read.parquet(*(str(path) for path in parts))
     key = table.order_key
     with_ghost = f"explode(if({key} % {GHOST_EVERY} = 1, array({key}, {key} + {USED}), array({key}))) AS {key}"

@@ -7,7 +7,7 @@ event carries totals of the ledger, and what the last event said decides whether
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Asset, BaseOperator
@@ -46,12 +46,18 @@ def last_told(asset: Asset, build: str) -> Told:
 
 def refuse_loop(dag: DAG, task: BaseOperator) -> None:
     """ValueError if ``task`` emits what its own DAG is scheduled on: the DAG would start itself for ever."""
-    condition = getattr(dag.timetable, "asset_condition", None)
-    if condition is None:
-        return
-    scheduled = {asset for _, asset in condition.iter_assets()}
-    loop = [outlet.name for outlet in task.outlets if isinstance(outlet, Asset) and outlet in scheduled]
+    scheduled = set(_names(getattr(dag.timetable, "asset_condition", None)))
+    loop = [o.name for o in task.outlets if isinstance(o, Asset) and scheduled & {o.name, o.uri}]
     if loop:
         raise ValueError(
             f"{task.task_id} emits {', '.join(loop)}, and {dag.dag_id} is scheduled on it: it would start itself"
         )
+
+
+def _names(condition: Any) -> Iterator[str]:
+    """The names and URIs of all assets in a schedule: one asset, a reference to one, or any combination."""
+    for part in getattr(condition, "objects", ()):
+        yield from _names(part)
+    for name in (getattr(condition, "name", None), getattr(condition, "uri", None)):
+        if name:
+            yield name

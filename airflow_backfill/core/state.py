@@ -108,7 +108,7 @@ class BuildState:
         """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is
         sealed.
         """
-        return None if self.phase is Phase.SNAPSHOT else _applied(self.positions)
+        return _applied(self.positions) if self.sealed and self.phase is not Phase.SNAPSHOT else None
 
     @property
     def reached(self) -> int:
@@ -297,11 +297,23 @@ def _check_epochs(state: BuildState, record: Record) -> None:
 
 
 def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
-    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and
-    003).
-    """
-    if phase not in (Phase.SNAPSHOT, Phase.CANCELLED) and not _together(positions):
-        raise RecordInvalid(f"in {phase.value} all splits stand at one epoch", plan=plan.fingerprint)
+    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
+    epoch = plan.source.epoch
+    if _together(positions):
+        if rank(positions[0]) < rank(Consumed(epoch)):
+            raise RecordInvalid(f"every split stands at {positions[0]}, before the pinned epoch {epoch}")
+        return
+    if phase not in (Phase.SNAPSHOT, Phase.CANCELLED):
+        odd = next((n for n, p in enumerate(positions) if p != positions[0]), 0)
+        raise RecordInvalid(
+            f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
+        )
+    for split, position in enumerate(positions):
+        files = plan.splits.size(split)
+        if position != Consumed(epoch) and not (isinstance(position, AtFile) and position.files < max(files, 1)):
+            raise RecordInvalid(
+                f"split {split} of {files} files cannot stand at {position} while epoch {epoch} is read", split=split
+            )
 
 
 def _together(positions: tuple[Position, ...]) -> bool:

@@ -92,7 +92,7 @@ class ApplicationOperator(SparkSubmitOperator):
         with decided(context):
             launched = self._launched = self._launcher(context, me)
             resumed = kwargs if event is None else {**kwargs, "event": event}
-            self._settle(me, lambda: launched.resume_execution(method, resumed, context))
+            self._settle(context, me, lambda: launched.resume_execution(method, resumed, context))
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
@@ -114,7 +114,7 @@ class ApplicationOperator(SparkSubmitOperator):
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         self.external_id_key = f"spark_job_id/{me.name}"
         with Reporter(self.ledger, self.target, store, self.log, lambda: self._link(context, me)):
-            return self._settle(me, lambda: self._start(context, me))
+            return self._settle(context, me, lambda: self._start(context, me))
 
     def _link(self, context: Context, me: Attempt) -> None:
         """Show Spark's page as soon as the application has said where it is."""
@@ -124,7 +124,7 @@ class ApplicationOperator(SparkSubmitOperator):
             if self.spark_ui:
                 context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
-    def _settle(self, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
+    def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
         """Run, then go by the attempt's outcome, whatever became of the process."""
         trouble = None
         try:
@@ -139,6 +139,7 @@ class ApplicationOperator(SparkSubmitOperator):
             )
         except Exception as error:
             trouble = error
+        self._link(context, me)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(

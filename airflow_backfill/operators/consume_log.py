@@ -35,7 +35,7 @@ class ConsumeLogOperator(LogRoundsOperator):
     :param window: when the hand-off may begin, as the gate has it.
     :param approval: id of the task, in the same DAG run, in which somebody approves of the hand-off. Ends for good
         if that task fails.
-    :param poll_interval: seconds between two looks while it waits.
+    :param poke_interval: seconds between two looks while it waits.
     :param deferrable: whether to wait in the triggerer.
     """
 
@@ -46,14 +46,14 @@ class ConsumeLogOperator(LogRoundsOperator):
         *,
         window: Sequence[str] | None = None,
         approval: str | None = None,
-        poll_interval: float = 30.0,
+        poke_interval: float = 30.0,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.window = None if window is None else Window.parse(window)
         self.approval = approval
-        self.poll_interval = poll_interval
+        self.poke_interval = poke_interval
         self.deferrable = deferrable
 
     def task(self) -> ConsumeLogTask:
@@ -93,9 +93,9 @@ class ConsumeLogOperator(LogRoundsOperator):
         context["task_state_store"].set(WAITING, list(reasons))
         self.log.info("the target is fresh; waiting: %s", "; ".join(reasons))
         if self.deferrable:
-            trigger = LagTrigger(watch=watch.to_json(), poll_interval=self.poll_interval)
+            trigger = LagTrigger(watch=watch.to_json(), poke_interval=self.poke_interval)
             self.defer(trigger=trigger, method_name="resumed")
-        time.sleep(self.poll_interval)
+        time.sleep(self.poke_interval)
 
     def _watch(self, context: Context) -> GateWatch:
         ti = context["ti"]

@@ -46,6 +46,7 @@ class Reporter:
 
     def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
         self._hook, self._target, self._store, self._log, self._also = hook, target, store, log, also
+        self._told = ""
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -60,20 +61,22 @@ class Reporter:
     def _run(self) -> None:
         reader = self._hook.reader(self._target)
         watcher = None
-        told = None
-        while not self._stop.wait(INTERVAL):
+        while True:
             try:
                 self._also()
                 state = reader.state()
                 watcher = watcher or self._hook.watcher(state.plan)
-                progress = progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000)
-                self._store.set(PROGRESS, progress)
+                self._tell(progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000))
             except (NotPlanned, SourceNotDelta):
-                continue
+                pass  # nothing is planned yet
             except Exception:
                 self._log.warning("progress could not be reported", exc_info=True)
-                continue
-            line = f"{progress['phase']} {progress['percent']} %, {progress['lag']['epochs']} epochs behind"
-            if line != told:
-                self._log.info(line)
-                told = line
+            if self._stop.wait(INTERVAL):
+                return
+
+    def _tell(self, progress: dict[str, Any]) -> None:
+        self._store.set(PROGRESS, progress)
+        line = f"{progress['phase']} {progress['percent']} %, {progress['lag']['epochs']} epochs behind"
+        if line != self._told:
+            self._log.info(line)
+            self._told = line

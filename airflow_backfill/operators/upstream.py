@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
+from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import UpstreamTask
 from airflow_backfill.operators.rounds import RoundsOperator
@@ -31,6 +32,13 @@ class UpstreamOperator(RoundsOperator):
         self.max_runtime = max_runtime
         if self.has_dag():
             refuse_loop(self.dag, self)
+
+    def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
+        state = self.committed()
+        if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
+            if self.ledger.watcher(state.plan).view(state.reached).head == state.applied:
+                return self.concluded(context, state)
+        return super().proceed(context, ran=ran)
 
     def task(self) -> UpstreamTask:
         return UpstreamTask(self.size)

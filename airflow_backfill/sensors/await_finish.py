@@ -32,7 +32,7 @@ class AwaitFinishSensor(BuildSensor):
             build=self.build,
             ledger_conn_id=self.ledger_conn_id,
             deadline=deadline,
-            poll_interval=self.poke_interval,
+            poke_interval=self.poke_interval,
         )
 
 

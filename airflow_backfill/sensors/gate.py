@@ -54,4 +54,4 @@ class GateSensor(BuildSensor):
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.gate import GateTrigger
 
-        return GateTrigger(watch=self.watch.to_json(), deadline=deadline, poll_interval=self.poke_interval)
+        return GateTrigger(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval)

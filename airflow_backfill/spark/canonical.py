@@ -64,7 +64,7 @@ def _present(value: Column, kind: DataType) -> Column:
     if type(kind) in _PLAIN:
         return _ended(_PLAIN[type(kind)], value.cast("string"))
     if isinstance(kind, DecimalType):
-        return _ended(f"m{kind.scale}e", value.cast("string"))
+        return _ended(f"m{kind.precision},{kind.scale}e", value.cast("string"))
     if isinstance(kind, (FloatType, DoubleType)):
         # Adding zero makes one zero of two.
         return _ended("f" if isinstance(kind, FloatType) else "d", (value + F.lit(0.0).cast(kind)).cast("string"))

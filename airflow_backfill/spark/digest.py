@@ -12,6 +12,7 @@ from enum import Enum
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from airflow_backfill.spark.canonical import canonical_row
 from airflow_backfill.spark.transform import OWN, quoted
@@ -52,14 +53,13 @@ class Differences:
 
 def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None) -> dict[int, Digest]:
     """The digest of each bucket that is not empty. Rows are parted by key, or by their own digest without one."""
-    digested = _digested(rows)
-    return digests_by(digested, _bucket(key, buckets))
+    return digests_by(digested(rows, rows.schema), _bucket(key, buckets))
 
 
-def digests_by(digested: DataFrame, bucket: Column) -> dict[int, Digest]:
-    """The digests of rows that carry theirs, by an expression of the caller's choice."""
+def digests_by(rows: DataFrame, bucket: Column) -> dict[int, Digest]:
+    """The digests of rows that are ``digested``, parted by an expression."""
     sums = [F.sum(limb).alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
-    grouped = digested.groupBy(bucket.alias("bucket")).agg(F.count(F.lit(1)).alias("rows"), *sums)
+    grouped = rows.groupBy(bucket.alias("bucket")).agg(F.count(F.lit(1)).alias("rows"), *sums)
     return {row["bucket"]: Digest(row["rows"], _total(row)) for row in grouped.collect()}
 
 
@@ -80,7 +80,7 @@ def differing_keys(
     names = list(key) if key is not None else [_DIGEST]
     columns = [F.col(quoted(name)) for name in names]
     sides = [
-        _digested(rows).where(_bucket(key, of).isin(*buckets)).select(*columns, *_named_limbs(), F.lit(side).alias(_SIDE))
+        digested(rows, rows.schema).where(_bucket(key, of).isin(*buckets)).select(*columns, *_named_limbs(), F.lit(side).alias(_SIDE))
         for side, rows in enumerate((source, target))
     ]
     in_source, in_target = F.count_if(F.col(_SIDE) == 0), F.count_if(F.col(_SIDE) == 1)
@@ -102,8 +102,9 @@ def differing_keys(
     return Differences(counts, [(Kind(row["kind"]), _key_of(row)) for row in shown])
 
 
-def _digested(rows: DataFrame) -> DataFrame:
-    text = canonical_row(rows.schema).cast("binary")
+def digested(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Each row with the digest of the columns in ``schema``."""
+    text = canonical_row(schema).cast("binary")
     return rows.withColumn(_DIGEST, F.substring(F.sha2(text, 256), 1, _LIMBS * _HEX_PER_LIMB))
 
 

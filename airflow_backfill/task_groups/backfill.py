@@ -47,7 +47,7 @@ class BackfillTaskGroup(TaskGroup):
         ``ApprovalOperator``, such as ``assigned_users``.
     :param verify: whether to prove the target equal to its source before the hand-off.
     :param gate_timeout: how long the gate waits, until it fails for good.
-    :param poll_interval: seconds between two looks of what waits.
+    :param poke_interval: seconds between two looks of what waits.
     :param deferrable: whether to wait in the triggerer, without a worker.
     :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
     :param round_bytes: bytes of the source that one commit takes up at most, but for one file or epoch.
@@ -76,7 +76,7 @@ class BackfillTaskGroup(TaskGroup):
         approval: bool | Mapping[str, Any] = False,
         verify: bool = True,
         gate_timeout: timedelta = timedelta(days=7),
-        poll_interval: float = 30.0,
+        poke_interval: float = 30.0,
         deferrable: bool = True,
         on_existing: str = "resume",
         round_bytes: int | None = None,
@@ -99,7 +99,7 @@ class BackfillTaskGroup(TaskGroup):
         self._spark = {"submit": submit, **(spark or {})}
         sizes = {"round_bytes": round_bytes, "round_rows": round_rows}
         rounds = {option: value for option, value in sizes.items() if value is not None}
-        waiting = {"poll_interval": poll_interval, "deferrable": deferrable}
+        waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
         hold = {"max_lag": max_lag, "window": window}
         with self:
             self.plan = PlanOperator(

@@ -25,16 +25,16 @@ class FinishTrigger(PollTrigger):
         target: str,
         build: str | None,
         ledger_conn_id: str | None,
-        poll_interval: float,
+        poke_interval: float,
         deadline: float | None = None,
     ) -> None:
-        super().__init__(poll_interval=poll_interval, deadline=deadline)
+        super().__init__(poke_interval=poke_interval, deadline=deadline)
         self.target = target
         self.build = build
         self.ledger_conn_id = ledger_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = ("target", "build", "ledger_conn_id", "poll_interval", "deadline")
+        names = ("target", "build", "ledger_conn_id", "poke_interval", "deadline")
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}
 

@@ -16,13 +16,13 @@ class GateTrigger(PollTrigger):
     :param watch: where to look and what is asked for, as ``GateWatch.to_json`` says it.
     """
 
-    def __init__(self, *, watch: dict[str, Any], poll_interval: float, deadline: float | None = None) -> None:
-        super().__init__(poll_interval=poll_interval, deadline=deadline)
+    def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
+        super().__init__(poke_interval=poke_interval, deadline=deadline)
         self.watch = watch
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
-        arguments = {"watch": self.watch, "poll_interval": self.poll_interval, "deadline": self.deadline}
+        arguments = {"watch": self.watch, "poke_interval": self.poke_interval, "deadline": self.deadline}
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
     def due(self) -> bool:

@@ -19,13 +19,13 @@ class PollTrigger(BaseTrigger):
     Everything it knows is in ``serialize``, so any number of copies may run at once and say the same. Errors that
     are not the build's are raised: Airflow then fails the trigger with its traceback.
 
-    :param poll_interval: seconds between two looks.
+    :param poke_interval: seconds between two looks.
     :param deadline: when to fire at the latest, in seconds since 1970.
     """
 
-    def __init__(self, *, poll_interval: float, deadline: float | None = None) -> None:
+    def __init__(self, *, poke_interval: float, deadline: float | None = None) -> None:
         super().__init__()
-        self.poll_interval = poll_interval
+        self.poke_interval = poke_interval
         self.deadline = deadline
 
     @abstractmethod
@@ -36,7 +36,7 @@ class PollTrigger(BaseTrigger):
         while self.deadline is None or time.time() < self.deadline:
             if await asyncio.to_thread(self._due):
                 break
-            await asyncio.sleep(self.poll_interval)
+            await asyncio.sleep(self.poke_interval)
         yield TriggerEvent({"due": True})
 
     def _due(self) -> bool:

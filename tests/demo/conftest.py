@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from demo import load as loading
 from demo import tpch
 from tests.spark import conftest as shared
+
+REPO = Path(__file__).parents[2]
 
 spark = shared.spark
 
@@ -21,10 +24,10 @@ def raw(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def loaded(spark, raw, tmp_path_factory) -> Path:
-    """The Delta tables as ``demo.load`` makes them; read only."""
+def loaded(raw, tmp_path_factory) -> Path:
+    """The Delta tables as the command makes them, in a session of its own; read only."""
     tables = tmp_path_factory.mktemp("loaded")
-    loading.load(spark, raw, tables)
+    subprocess.run([sys.executable, "-m", "demo.load", raw, tables], cwd=REPO, check=True)
     return tables
 
 

@@ -49,6 +49,7 @@ def test_a_torn_line_is_no_line_and_the_next_writer_goes_on_after_it(tmp_path, t
     assert [entry.outcome for entry in read(tmp_path / "j")] == ["unknown"]
     again = Journal(tmp_path / "j", {**HEADER, "journal": "another"})
     assert (again.id, len(again.past)) == ("j", 1)
+    assert (tmp_path / "j").read_bytes().endswith(b"}\n")
     again.end(again.past[0], "ok", version=2)
     assert again.begin(DELETE, after=2, step=1).number == 2
     assert [entry.outcome for entry in read(tmp_path / "j")] == ["ok", "unknown"]

@@ -24,7 +24,7 @@ def series(orders):
 def crowded(orders):
     """A series over so few orders that the same keys are changed, deleted and taken again all the time."""
     refresh = Refresh(1, 6, orders[:24])
-    return [refresh.step() for _ in range(STEPS)]
+    return [refresh.step() for _ in range(10 * STEPS)]
 
 
 def of_table(series, table) -> list[Operation]:

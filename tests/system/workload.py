@@ -39,7 +39,7 @@ class Workload:
         self.spark, self.folder = spark, folder
         self.raw, self.tables, self.journal = folder / "raw", folder / "tables", folder / "journal.jsonl"
         tpch.make(self.raw, SCALE)
-        load.load_table(spark, self.raw, self.tables, tpch.TABLES["orders"])
+        load.load(spark, self.raw, self.tables)
 
     @property
     def source(self) -> str:

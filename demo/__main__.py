@@ -1,0 +1,100 @@
+"""The main job, from nothing: two TPC-H tables built by Airflow and Spark while a writer keeps changing them.
+
+``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from demo import tpch
+from demo.progress import Follower, account
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+TARGETS = ("orders", "lineitem")
+
+
+def main() -> int:
+    scale, rate = os.environ.get("SCALE", "1"), os.environ.get("RATE", "1")
+    place = Path(os.environ.get("TABLE_BACKFILL_DEMO", ROOT / ".demo")).absolute()
+    begun = time.monotonic()
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "targets").mkdir(parents=True)
+    print(f"TPC-H at scale {scale}, as Delta tables with change data feed, in {place}", flush=True)
+    tpch.make(place / "raw", float(scale))
+    _run([sys.executable, "-m", "demo.load", str(place / "raw"), str(place / "tables")], place, "load", os.environ)
+    airflow = _airflow(place)
+    _run([str(BIN / "airflow"), "db", "migrate"], place, "migrate", airflow)
+    with _writer(place, rate):
+        _airflow_dag("tpch_backfill", place, airflow)
+        _airflow_dag("tpch_follow", place, airflow)
+    print()
+    for table in TARGETS:
+        print("\n".join(account(place / "targets" / table)))
+    print(f"\nThe writer: {(place / 'writer.log').read_text().splitlines()[-1]}")
+    print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
+    return 0
+
+
+def _airflow(place: Path) -> Mapping[str, str]:
+    """Airflow of its own: SQLite in the demo's folder, the example DAGs, Spark on this machine."""
+    return {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "AIRFLOW_HOME": str(place / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+        "TABLE_BACKFILL_DEMO": str(place),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def _airflow_dag(dag: str, place: Path, environment: Mapping[str, str]) -> None:
+    """Run a DAG to its end, and show where its builds are meanwhile."""
+    print(f"Airflow runs {dag}:", flush=True)
+    command = [str(BIN / "airflow"), "dags", "test", dag]
+    followers = [Follower(place / "targets" / table) for table in TARGETS]
+    with (place / f"{dag}.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=place)
+        while process.poll() is None:
+            for follower in followers:
+                follower.look()
+            time.sleep(1)
+    text = (place / f"{dag}.log").read_text()
+    if process.returncode or "state=success" not in text:
+        sys.exit(f"{dag} failed; the end of its log:\n{text[-4000:]}")
+
+
+@contextmanager
+def _writer(place: Path, rate: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "demo.writer", str(place / "raw"), str(place / "tables")]
+    command += [str(place / "journal.jsonl"), "--rate", rate]
+    with (place / "writer.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+def _run(command: list[str], place: Path, name: str, environment: Mapping[str, str]) -> None:
+    with (place / f"{name}.log").open("w") as log:
+        done = subprocess.run(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"{name} failed; the end of its log:\n{(place / f'{name}.log').read_text()[-4000:]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

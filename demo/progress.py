@@ -1,0 +1,73 @@
+"""What a person sees while a build runs, and the account of it at the end: read from the targets' logs alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.record import barrier_record
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+
+
+@dataclass
+class Follower:
+    """Prints a line whenever something was committed."""
+
+    target: Path
+    told: str = ""
+    rows: int = 0
+    at: float = field(default_factory=time.monotonic)
+
+    def look(self) -> None:
+        try:
+            state = BuildReader(str(self.target)).state()
+            view = SourceWatcher(state.plan).view(state.reached)
+        except BackfillError:
+            return  # not planned yet
+        summary = summarize(state)
+        rows = sum(summary["rows"].values())
+        line = f"{summary['phase']:<11} {summary['percent']:5.1f} %  {rows:>10,} rows"
+        pending = f"{len(view.pending(state.reached)):>3} epochs pending"
+        if line == self.told:
+            return
+        now = time.monotonic()
+        rate = (rows - self.rows) / (now - self.at) if rows > self.rows else 0.0
+        print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {_left(summary, rate)}", flush=True)
+        self.told, self.rows, self.at = line, rows, now
+
+
+def _left(summary: dict[str, Any], rate: float) -> str:
+    if summary["phase"] != "snapshot" or not rate or not summary["percent"]:
+        return ""
+    total = summary["rows"]["consuming_snapshot"] * 100 / summary["percent"]
+    return f"about {(total - summary['rows']['consuming_snapshot']) / rate:.0f} s of the snapshot left"
+
+
+def account(target: Path) -> list[str]:
+    """What was built, how it was proven, how long each phase took."""
+    reader = BuildReader(str(target))
+    summary = summarize(reader.state())
+    certificate = summary["certificate"]
+    spent: dict[str, float] = {}
+    before = 0
+    for commit in sorted(reader.log.newest_first(), key=lambda commit: commit.version):
+        record = barrier_record(commit)
+        if record is not None and before:
+            spent[record.phase.value] = spent.get(record.phase.value, 0) + (commit.timestamp - before) / 1000
+        before = commit.timestamp
+    phases = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in spent.items())
+    rows = summary["rows"]
+    return [
+        f"{target.name}: snapshot at epoch {summary['snapshot_epoch']}, handed over at epoch {summary['handoff']}, "
+        f"stands at epoch {summary['epoch']}",
+        f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the log, "
+        f"{rows['consuming_upstream']:,} since the hand-off",
+        f"  proven equal at epoch {certificate['epoch']}: {certificate['rows']:,} rows, digest "
+        f"{certificate['digest'][:16]}… over {certificate['buckets']} buckets",
+        f"  time between commits: {phases}",
+        f"  look: table-backfill status {target}; log in {target}/_delta_log, attempts in {target}.backfill/attempts",
+    ]
