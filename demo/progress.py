@@ -64,8 +64,8 @@ def account(target: Path) -> list[str]:
     return [
         f"{target.name}: snapshot at epoch {summary['snapshot_epoch']}, handed over at epoch {summary['handoff']}, "
         f"stands at epoch {summary['epoch']}",
-        f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the log, "
-        f"{rows['consuming_upstream']:,} since the hand-off",
+        f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the "
+        f"log, {rows['consuming_upstream']:,} since the hand-off",
         f"  proven equal at epoch {certificate['epoch']}: {certificate['rows']:,} rows, digest "
         f"{certificate['digest'][:16]}… over {certificate['buckets']} buckets",
         f"  time between commits: {phases}",

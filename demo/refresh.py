@@ -45,6 +45,8 @@ class Refresh:
     """The series of steps, and the orders as they stand after the last one."""
 
     def __init__(self, seed: int, size: int, orders: Iterable[Order]) -> None:
+        if size < 1:
+            raise ValueError(f"a step changes {size} orders; it must change one at least")
         self._seed = seed
         self._size = size
         self._live = {order.key: order for order in orders}

@@ -38,6 +38,10 @@ class Pace:
     optimize_after: int | None = 20
     """After so many commits comes an OPTIMIZE of each table, once."""
 
+    def __post_init__(self) -> None:
+        if not self.rate > 0:
+            raise ValueError(f"the rate is {self.rate} commits per second; it must be above 0")
+
 
 @dataclass
 class Summary:

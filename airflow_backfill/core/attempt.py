@@ -25,6 +25,7 @@ from airflow_backfill.core.effect import Effect, Look, Looked, Pause, Prove, Wat
 from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.phase import after as phase_after
+from airflow_backfill.core.position import AtFile
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
 from airflow_backfill.core.source import SourceView, check_source
@@ -105,7 +106,7 @@ def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
         raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {task.lanes}", attempt=me.name)
     if decided is None and coming == task.lanes:
         _check_not_fenced(state, task.lane, me)
-        return task.lane, Move(Event.CLAIM)
+        return task.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
     lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
     _check_not_fenced(state, lane, me)
     return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes})
@@ -172,9 +173,9 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         base=state.base,
         totals=last.totals if last is not None else Totals(),
         work=move.does,
-        due=_next_due(_due(state, lane, seen), seen, move.rows),
+        due=_next_due(_due(state, lane, seen), seen, move.rows * _sharing(state)),
         epochs=move.epochs,
-        pending=_pending(state, seen),
+        pending=seen.pending,
         **fields,
     )
 
@@ -187,15 +188,14 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
         pass
     elif control.cancelled or state.phase is Phase.CANCELLED:
         raise Cancelled("the build was cancelled; plan it again to resume it")
-    source = SourceView(state.plan.source.table_id, state.reached, state.reached, ())
-    if task.reads_source:
-        source = yield Watch(state.reached)
-        check_source(state.plan, source, state.reached)
-    return Observed(looked.now, source, control, looked.files)
-
-
-def _pending(state: BuildState, seen: Observed) -> Pending:
-    return Pending(seen.source.head, len(seen.source.epochs), sum(e.rows for e in seen.source.epochs), seen.now)
+    if not task.reads_source:
+        nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, ())
+        last = state.newest.record.pending if state.newest is not None else None
+        return Observed(looked.now, nothing, control, looked.files, last)
+    source: SourceView = yield Watch(state.reached)
+    check_source(state.plan, source, state.reached)
+    pending = Pending(source.head, len(source.epochs), sum(e.rows for e in source.epochs), looked.now)
+    return Observed(looked.now, source, control, looked.files, pending)
 
 
 def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
@@ -223,6 +223,11 @@ def _due(state: BuildState, lane: int, seen: Observed) -> int:
     """
     last = state.lanes[lane]
     return last.record.due if last is not None and last.record.control.rate == seen.control.rate else 0
+
+
+def _sharing(state: BuildState) -> int:
+    """How many lanes have files left to read: they share the rate."""
+    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if isinstance(p, AtFile)}) or 1
 
 
 def _next_due(due: int, seen: Observed, rows: int) -> int:

@@ -19,27 +19,34 @@ class Bound:
     start: int
     value: int
     stalled: int = 0
-    """Rounds in a row that left more pending than the bound allowed."""
+    """Rounds in a row that left more pending than the bound allows, and no less than a round before them."""
+    least: int | None = None
+    """The least that a round of this attempt has left; None before its first round."""
 
     @staticmethod
     def initial(pending: int) -> Bound:
         return Bound(start=pending, value=pending)
 
     def take(self, pending_after: int) -> Bound:
-        """The bound after a round that left ``pending_after`` epochs."""
+        """The bound after a round that leaves ``pending_after`` epochs, as far as it has seen."""
         allowed = max(self.value - 1, 0)
-        contracted = pending_after <= allowed
-        return Bound(self.start, min(pending_after, allowed), 0 if contracted else self.stalled + 1)
+        least = pending_after if self.least is None else min(self.least, pending_after)
+        contracted = pending_after <= allowed or least != self.least
+        return Bound(self.start, min(pending_after, allowed), 0 if contracted else self.stalled + 1, least)
 
-    def to_json(self) -> list[int]:
-        return [self.start, self.value, self.stalled]
+    def renewed(self) -> Bound:
+        """The bound for a new attempt: what was committed while nobody worked is no fault of its rounds."""
+        return Bound(self.start, self.value, self.stalled)
+
+    def to_json(self) -> list[int | None]:
+        return [self.start, self.value, self.stalled, self.least]
 
     @staticmethod
     def from_json(value: Any) -> Bound:
         match value:
-            case [int(start), int(bound), int(stalled)] if min(start, bound, stalled) >= 0 and bound <= start:
-                if bool not in map(type, value):
-                    return Bound(start, bound, stalled)
+            case [int(start), int(bound), int(stalled), (int() | None) as least] if bool not in map(type, value):
+                if min(start, bound, stalled, least or 0) >= 0 and bound <= start:
+                    return Bound(start, bound, stalled, least)
         raise RecordInvalid(f"not a bound: {value!r}", value=repr(value)[:200])
 
 

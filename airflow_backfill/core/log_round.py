@@ -10,7 +10,6 @@ from __future__ import annotations
 from airflow_backfill.core.effect import ApplyEpochs, Nothing, Work
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import Discontinuous
-from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed, InEpoch, Position
 from airflow_backfill.core.snapshot_round import RoundSize
@@ -20,14 +19,7 @@ from airflow_backfill.core.step import Move, Observed
 from airflow_backfill.core.totals import Totals
 
 
-def between_epochs(state: BuildState) -> bool:
-    """Whether no epoch is applied in part: only then may the hand-off be pinned."""
-    return isinstance(state.positions[0], Consumed)
-
-
-def next_epochs(
-    state: BuildState, seen: Observed, size: RoundSize, *, upto: int | None = None, bound: Bound | None = None
-) -> Move | None:
+def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int | None = None) -> Move | None:
     """The next round of what is pending (through ``upto``, if named), or None if nothing is."""
     applied = state.applied
     assert applied is not None
@@ -47,10 +39,10 @@ def next_epochs(
         raise first.stop
     begun = state.positions[0]
     if isinstance(begun, InEpoch):
-        return _part(state, first, begun.done, begun.of, bound)
+        return _part(state, first, begun.done, begun.of)
     parts = -(-first.rows // size.rows)
     if parts > 1:
-        return _part(state, first, 0, parts, bound)
+        return _part(state, first, 0, parts)
     count, rows, read = 0, 0, 0
     for epoch in pending:
         full = rows + epoch.rows > size.rows or read + epoch.bytes > size.bytes
@@ -60,16 +52,16 @@ def next_epochs(
     epochs = EpochRange(first.number, first.number + count)
     quiet = all(e.bytes == 0 and e.rows == 0 for e in pending[:count])
     work: Work = Nothing() if quiet else ApplyEpochs(epochs)
-    return _move(state, epochs, work, Consumed(epochs.last), rows, bound)
+    return _move(state, epochs, work, Consumed(epochs.last), rows)
 
 
-def _part(state: BuildState, epoch: Epoch, done: int, of: int, bound: Bound | None) -> Move:
+def _part(state: BuildState, epoch: Epoch, done: int, of: int) -> Move:
     reached: Position = Consumed(epoch.number) if done + 1 == of else InEpoch(epoch.number, done + 1, of)
     epochs = EpochRange(epoch.number, epoch.number + 1)
-    return _move(state, epochs, ApplyEpochs(epochs, done, of), reached, -(-epoch.rows // of), bound)
+    return _move(state, epochs, ApplyEpochs(epochs, done, of), reached, -(-epoch.rows // of))
 
 
-def _move(state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int, bound: Bound | None) -> Move:
+def _move(state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int) -> Move:
     count = len(epochs) if isinstance(reached, Consumed) else 0
     live = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     return Move(
@@ -79,5 +71,4 @@ def _move(state: BuildState, epochs: EpochRange, work: Work, reached: Position, 
         does=Totals(upstream_epochs=count) if live else Totals(log_epochs=count),
         rows=rows,
         epochs=epochs,
-        changes={} if bound is None else {"bound": bound},
     )

@@ -106,7 +106,7 @@ def _cheapest(segment: list[Footprint]) -> list[Leg]:
 
 def _ways(run: list[Footprint]) -> list[Leg]:
     if any(one.distrusted for one in run):
-        return [_difference(run, "its change data lacks pre-images")]
+        return [_difference(run, "its change data is not all of the change")]
     feed = Leg(_range(run), Route.FEED, sum(one.feed_cost for one in run), "the feed reads least")
     return [feed, _difference(run)] if run[0].heavy else [feed]
 

@@ -11,6 +11,7 @@ from airflow_backfill.core.effect import FileSize, Nothing, Work
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Position
+from airflow_backfill.core.record import Pending
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.totals import Totals
 
@@ -24,6 +25,8 @@ class Observed:
     control: Control
     """The commands in force, those included that no barrier has acknowledged yet."""
     files: Sequence[FileSize] = ()
+    pending: Pending | None = None
+    """What the next record says of the source: what a task that does not look at it found in the last one."""
 
 
 @dataclass(frozen=True, slots=True)

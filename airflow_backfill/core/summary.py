@@ -12,7 +12,6 @@ from airflow_backfill.core.state import BuildState
 def summarize(state: BuildState) -> dict[str, Any]:
     """Plain JSON. Numbers are of committed work only."""
     plan, newest, totals = state.plan, state.newest, state.totals
-    pending = newest.record.pending if newest is not None else None
     return {
         "build": plan.build,
         "name": plan.spec.name,
@@ -32,7 +31,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "consuming_upstream": totals.upstream_rows,
         },
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
-        "pending": None if pending is None else {"epochs": pending.epochs, "rows": pending.rows, "head": pending.head},
+        "pending": _pending(state),
         "part": _part(state),
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
@@ -78,6 +77,16 @@ def _percent(state: BuildState) -> float:
     if state.bound is None or state.bound.start == 0:
         return 100.0
     return round(100 * (1 - min(state.bound.value, state.bound.start) / state.bound.start), 1)
+
+
+def _pending(state: BuildState) -> dict[str, int | None] | None:
+    """What was pending when the newest record was written, without what it and others have applied since."""
+    seen = state.newest.record.pending if state.newest is not None else None
+    if seen is None:
+        return None
+    epochs = max(seen.head - state.reached, 0)
+    rows = seen.rows if epochs == seen.epochs else None if epochs else 0
+    return {"epochs": epochs, "rows": rows, "head": seen.head, "at": seen.at}
 
 
 def _part(state: BuildState) -> dict[str, int] | None:

@@ -283,13 +283,12 @@ def _seal(state: BuildState, seen: Observed) -> Step:
 
 def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int) -> Step:
     applied = state.applied
-    assert applied is not None and state.bound is not None and state.newest is not None
+    assert applied is not None and state.bound is not None
     pending = len(seen.source.pending(applied))
-    bound = state.bound
-    if state.newest.record.event is Event.EPOCHS and log_round.between_epochs(state):
-        bound = bound.take(pending)
-    check_converging(bound, pending, patience, rate_limited=seen.control.rate is not None)
-    return _expected(log_round.next_epochs(state, seen, size, bound=bound), state, seen)
+    check_converging(state.bound, pending, patience, rate_limited=seen.control.rate is not None)
+    move = _expected(log_round.next_epochs(state, seen, size), state, seen)
+    claimed = move.does.log_epochs
+    return replace(move, changes={"bound": state.bound.take(pending - claimed)}) if claimed else move
 
 
 def _expected(move: Move | None, state: BuildState, seen: Observed) -> Move:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.source import check_source
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import UpstreamTask
 from airflow_backfill.operators.rounds import RoundsOperator
@@ -36,7 +37,9 @@ class UpstreamOperator(RoundsOperator):
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()
         if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
-            if self.ledger.watcher(state.plan).view(state.reached).head == state.applied:
+            source = self.ledger.watcher(state.plan).view(state.reached)
+            check_source(state.plan, source, state.reached)
+            if not source.pending(state.reached):
                 return self.concluded(context, state)
         return super().proceed(context, ran=ran)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+
+from py4j.protocol import Py4JJavaError
 
 from airflow_backfill.core.errors import HistoryLost
 
@@ -59,8 +60,7 @@ def history_lost(error: BaseException) -> HistoryLost | None:
 def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
     """Name and message of the Python error, then of each Java error behind it."""
     yield type(error).__name__, str(error)
-    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    java = getattr(java, "java_exception", java)
+    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while java is not None:
         yield java.getClass().getSimpleName(), java.getMessage() or ""
         java = java.getCause()

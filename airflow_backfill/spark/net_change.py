@@ -67,6 +67,10 @@ class NetChanges:
     """Least and greatest value of the key columns, as SQL literals of exactly the column's type."""
     staged: DataFrame
 
+    def rows(self) -> DataFrame:
+        """The frame as rows of the target: what may be appended if ``only_inserts``."""
+        return self.frame.drop(OP)
+
     def release(self) -> None:
         """Let Spark forget the staged rows."""
         _release(self.staged)

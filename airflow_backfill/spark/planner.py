@@ -118,7 +118,8 @@ class Planner:
                 # made.
                 if inspect_target(self._spark, self._spec) is not None:
                     return
-                if tries + 1 == CREATE_TRIES or classify(error) is None and HALF_MADE not in str(error):
+                rival = classify(error) is not None or HALF_MADE in str(error)
+                if not rival or tries + 1 == CREATE_TRIES:
                     raise
                 time.sleep(0.2 * (tries + 1))
 

@@ -17,8 +17,8 @@ from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
-from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.failure import classify, history_lost
+from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.net_change import Buckets, net_changes
 from airflow_backfill.spark.proof import prove_equal
 from airflow_backfill.spark.session import SessionSettings, assert_safe

@@ -6,12 +6,12 @@ the whole table in every round, so the files are handed to Delta itself (see ``d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_backfill.spark.delta_log import DeltaVersion
 
@@ -38,11 +38,8 @@ class SnapshotFiles:
     @cached_property
     def files(self) -> list[DataFile]:
         """What each file holds."""
-        slim = self._sorted.selectExpr(
-            "path",
-            "size",
-            "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)",
-        )
+        rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
+        slim = self._rows.selectExpr("path", "size", f"{rows} AS rows").orderBy("path")
         return [DataFile(path, size, rows) for path, size, rows in slim.collect()]
 
     def read(self, *ranges: range) -> DataFrame:
@@ -54,10 +51,10 @@ class SnapshotFiles:
 
     @cached_property
     def _handles(self) -> Any:
-        """Delta's own objects, kept in the JVM. Without statistics: they are most of the memory, and are not read."""
-        bare = self._sorted.selectExpr(*(c if c != "stats" else "cast(null as string) as stats" for c in self._sorted.columns))
+        """Delta's own objects, kept in the JVM. Without statistics, which are most of their memory and not read."""
+        bare = self._rows.withColumn("stats", F.lit(None).cast("string")).orderBy("path")
         return self._table.collect_files(bare._jdf)
 
-    @cached_property
-    def _sorted(self) -> DataFrame:
-        return DataFrame(self._table.files().toDF(), self._spark).orderBy("path")
+    @property
+    def _rows(self) -> DataFrame:
+        return DataFrame(self._table.files().toDF(), self._spark)

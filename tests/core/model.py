@@ -84,12 +84,13 @@ class Model:
         splits: int = 3,
         epoch: int = 7,
         spec: BackfillSpec | None = None,
+        now: int = 1_000_000,
     ) -> None:
         self.files = tuple(files)
         self.splits = splits
         self.epoch = epoch
         self.spec = spec or BackfillSpec(name="orders", source="/lake/orders", target="/marts/orders", key=("id",))
-        self.now = 1_000_000
+        self.now = now
         self.write_ms = 0
         self.source = self._source_log()
         self.target = self._target_log()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +10,7 @@ from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import ApplyEpochs, Nothing
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError, Discontinuous, FeedOff, HistoryLost, SchemaChanged
-from airflow_backfill.core.lag import Bound
-from airflow_backfill.core.log_round import between_epochs, next_epochs
+from airflow_backfill.core.log_round import next_epochs
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Consumed, InEpoch, Position
 from airflow_backfill.core.snapshot_round import RoundSize
@@ -132,7 +130,7 @@ def test_a_large_epoch_is_split_by_key_buckets_and_claimed_by_the_last(limit: in
         assert move.rows <= limit
         assert move.positions is not None
         state = replace(state, positions=move.positions)
-        assert between_epochs(state) == (state.applied == 8)
+        assert isinstance(state.positions[0], Consumed if state.applied == 8 else InEpoch)
     of = -(-10 // limit)
     assert parts == [(bucket, of) for bucket in range(of)]
 
@@ -198,13 +196,6 @@ def test_as_many_rounds_as_groups_were_pending_and_one_more_for_a_begun_epoch(n:
         state, rounds = replace(state, positions=move.positions or ()), rounds + 1
     assert rounds == n + begun
     assert state.applied == V + n + begun
-
-
-def test_a_round_carries_the_bound_that_it_was_given() -> None:
-    bound = Bound(5, 3, 1)
-    view = seen(*epochs(1))
-    changes: list[Any] = [next_epochs(at(Consumed(V)), view, BIG, bound=b).changes for b in (bound, None)]  # type: ignore[union-attr]
-    assert changes == [{"bound": bound}, {}]
 
 
 def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:

@@ -33,7 +33,7 @@ from tests.core.test_totals import TOTALS
 
 COUNTS = st.integers(0, 2**53)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-BOUNDS = st.tuples(COUNTS, COUNTS, COUNTS).map(lambda n: Bound(max(n[:2]), min(n[:2]), n[2]))
+BOUNDS = st.tuples(COUNTS, COUNTS, COUNTS, st.none() | COUNTS).map(lambda n: Bound(max(n[:2]), min(n[:2]), n[2], n[3]))
 CONTROLS = st.builds(Control, COUNTS, st.booleans(), st.none() | COUNTS, st.booleans(), st.booleans(), st.booleans())
 
 FULL = Record(
@@ -55,7 +55,7 @@ FULL = Record(
     control=Control(number=5, paused=True, rate=70, held=True),
     due=1_234,
     epochs=EpochRange(8, 9),
-    bound=Bound(9, 3, 1),
+    bound=Bound(9, 3, 1, 4),
     pending=Pending(11, 3, None, 1_000),
     handoff=10,
     certificate=Certificate(10, 15, 99, "d1", 16, 1_001),

@@ -154,27 +154,40 @@ def test_an_epoch_in_part_is_finished_before_the_log_counts_as_consumed() -> Non
     assert isinstance(task.step(SITUATIONS["in an epoch"], seen(8)), Move)
 
 
-def test_the_bound_moves_only_after_a_round_of_epochs() -> None:
-    sealed = state(Phase.CONSUME_LOG, event=Event.SEAL, bound=Bound(5, 5))
-    applied = state(Phase.CONSUME_LOG, event=Event.EPOCHS, bound=Bound(5, 5))
-    in_part = state(Phase.CONSUME_LOG, InEpoch(8, 1, 2), event=Event.EPOCHS, bound=Bound(5, 5))
-    claimed = state(Phase.CONSUME_LOG, event=Event.CLAIM, bound=Bound(5, 5))
-    for build, bound in ((sealed, 5), (applied, 3), (in_part, 5), (claimed, 5)):
-        step = TASKS["consume_log"].step(build, seen(V + 3))
+@pytest.mark.parametrize("event", [Event.SEAL, Event.EPOCHS, Event.CLAIM, Event.MARK])
+def test_each_round_that_claims_epochs_moves_the_bound_whatever_was_written_before(event: Event) -> None:
+    one_each = ConsumeLogTask(RoundSize(10**9, 1), NO_LAG, 3)
+    build = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9))
+    step = one_each.step(build, seen(V + 5))
+    assert isinstance(step, Move)
+    assert step.changes == {"bound": Bound(9, 4, 0, least=4)}
+
+
+def test_only_the_last_part_of_an_epoch_moves_the_bound() -> None:
+    for done, changes in ((1, {}), (2, {"bound": Bound(9, 1, 0, least=1)})):
+        build = state(Phase.CONSUME_LOG, InEpoch(8, done, 3), bound=Bound(9, 9))
+        step = TASKS["consume_log"].step(build, seen(V + 2))
         assert isinstance(step, Move)
-        assert step.changes["bound"].value == bound
+        assert step.changes == changes
+
+
+def test_after_the_pin_the_bound_stays() -> None:
+    build = state(Phase.CATCH_UP, handoff=9, bound=Bound(9, 9))
+    step = TASKS["catch_up"].step(build, seen(12))
+    assert isinstance(step, Move)
+    assert step.changes == {}
 
 
 @pytest.mark.parametrize("name", ["consume_log", "catch_up"])
 def test_a_log_that_does_not_contract_ends_with_numbers(name: str) -> None:
-    build = state(Phase.CONSUME_LOG, event=Event.EPOCHS, bound=Bound(9, 2, stalled=2))
+    build = state(Phase.CONSUME_LOG, bound=Bound(9, 1, stalled=3))
     with pytest.raises(NotConverging) as raised:
         TASKS[name].step(build, seen(V + 30))
     assert raised.value.data == {"pending": 30, "bound": 1, "start": 9, "rounds": 3, "throttled": False}
 
 
 def test_a_throttle_is_named_when_the_log_does_not_contract() -> None:
-    build = state(Phase.CONSUME_LOG, event=Event.EPOCHS, bound=Bound(9, 2, stalled=2))
+    build = state(Phase.CONSUME_LOG, bound=Bound(9, 1, stalled=3))
     with pytest.raises(NotConverging, match="throttle"):
         TASKS["consume_log"].step(build, seen(V + 30, control=Control(rate=1)))
 

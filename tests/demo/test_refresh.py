@@ -64,6 +64,11 @@ def test_every_operation_fits_the_rows_that_are_there(request, raw, name, table)
     assert len(live) == pytest.approx(start, rel=0.05)
 
 
+def test_a_step_that_changes_nothing_is_refused(orders):
+    with pytest.raises(ValueError, match="0 orders"):
+        Refresh(1, 0, orders)
+
+
 def test_orders_and_their_lineitems_change_together(series):
     for heads, lines in series:
         assert heads.kind == lines.kind

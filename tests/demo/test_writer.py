@@ -228,6 +228,12 @@ def test_the_rate_is_not_exceeded(raw, tables, tmp_path):
     assert summary.seconds >= 5 / 5
 
 
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_never_commits_is_refused(rate):
+    with pytest.raises(ValueError, match="above 0"):
+        Pace(rate)
+
+
 class Overtaken(DeltaTable):
     """A table that somebody else rewrites, without changing it, after each of the first looks at it."""
 

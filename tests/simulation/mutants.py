@@ -88,12 +88,14 @@ MUTANTS = (
         "RESTORE is taken for maintenance",
         "reading",
         "    if commit.operation.upper().startswith(_REPLACING):",
-        '    if commit.operation == "RESTORE":\n        return\n    if commit.operation.upper().startswith(_REPLACING):',
+        '    if commit.operation == "RESTORE":\n        return\n'
+        "    if commit.operation.upper().startswith(_REPLACING):",
     ),
     Mutant(
         "a record without its transaction id is believed",
         "record",
-        "    if commit.user_metadata is None or not commit.txns or '\"airflow_backfill\":' not in commit.user_metadata:\n"
+        "    if commit.user_metadata is None or not commit.txns or "
+        "'\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
         "    record = decode(commit.user_metadata)\n"
         "    return record if commit.txns.get(record.app_id) == record.seq else None",
@@ -140,8 +142,8 @@ MUTANTS = (
     Mutant(
         "the number of parts follows the round size of the attempt",
         "log_round",
-        "        return _part(state, first, begun.done, begun.of, bound)",
-        "        return _part(state, first, begun.done, begun.of + 1, bound)",
+        "        return _part(state, first, begun.done, begun.of)",
+        "        return _part(state, first, begun.done, begun.of + 1)",
     ),
     Mutant(
         "a file is skipped when a split is resumed",
@@ -218,7 +220,8 @@ MUTANTS = (
         "a gap in the source's log is jumped over",
         "source",
         "    if pending and isinstance(pending[0].stop, HistoryLost):\n        raise pending[0].stop",
-        "    if pending and isinstance(pending[0].stop, HistoryLost):\n        object.__setattr__(pending[0], 'stop', None)",
+        "    if pending and isinstance(pending[0].stop, HistoryLost):\n"
+        "        object.__setattr__(pending[0], 'stop', None)",
     ),
 )
 

@@ -75,13 +75,8 @@ class Process:
                 return target.head
             case fx.ReadCommit(version):
                 return target.read(version)
-            case fx.ReadPlan():
-                return world.stored_plan or _plan_of(world)
-            case fx.StorePlan(plan):
-                world.stored_plan = plan
-                return None
-            case fx.WritePlan(plan):
-                return self._write(app_id(plan.build), 1, plan.encode(), fx.Nothing())
+            case fx.ReadPlan() | fx.StorePlan() | fx.WritePlan():
+                return self._answer_plan(effect)
             case fx.Look():
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
@@ -97,6 +92,16 @@ class Process:
             case fx.Pause(until, _):
                 self.wakes = until
                 return None
+
+    def _answer_plan(self, effect: fx.ReadPlan | fx.StorePlan | fx.WritePlan) -> Any:
+        match effect:
+            case fx.ReadPlan():
+                return self.world.stored_plan or _plan_of(self.world)
+            case fx.StorePlan(plan):
+                self.world.stored_plan = plan
+                return None
+            case fx.WritePlan(plan):
+                return self._write(app_id(plan.build), 1, plan.encode(), fx.Nothing())
 
     def _write(self, app: str, seq: int, text: str, work: fx.Work) -> Any:
         world = self.world

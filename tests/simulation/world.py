@@ -128,39 +128,48 @@ class World:
             self.now += 1000
 
     def _misfortune(self) -> None:
-        happens = self._happens
-        running = [p for p in self.processes if not p.ended]
+        self._tables_change()
+        self._processes_suffer()
+        self._people_interfere()
+        if self.fatal and not self.fatal_done and self.steps >= self.fatal_at and not self.judge.finished:
+            self._fatal(self.fatal)
+
+    def _tables_change(self) -> None:
         if self.rng.random() < self.write_rate:
             self.source.write(self.now)
-        if happens("source optimize"):
+        if self._happens("source optimize"):
             self.source.optimize(self.now)
-        if happens("target optimize"):
+        if self._happens("target optimize"):
             self.target.optimize()
-        if happens("target property"):
+        if self._happens("target property"):
             self.target.set_property()
-        if running and happens("crash"):
+
+    def _processes_suffer(self) -> None:
+        running = [p for p in self.processes if not p.ended]
+        if running and self._happens("crash"):
             self.rng.choice(running).die()
-        if running and happens("sleep"):
+        if running and self._happens("sleep"):
             process = self.rng.choice(running)
             process.known = False
             process.wakes = self.now + self.rng.randrange(0, 60_000)
-        if happens("command"):
-            self._command(self.rng.choice([*(_COMMANDS)]))
-        if happens("cancel") and STAGES[self.stage] in ("snapshot", "consume_log", "gate", "catch_up"):
+
+    def _people_interfere(self) -> None:
+        stage = STAGES[self.stage]
+        if self._happens("command"):
+            self._command(self.rng.choice(_COMMANDS))
+        if stage in ("snapshot", "consume_log", "gate", "catch_up") and self._happens("cancel"):
             self._command(Command(Verb.CANCEL))
             self._start("cancel")
-        if happens("clear") and self.stage > 1:
+        if self.stage > 1 and self._happens("clear"):
             cleared = STAGES[self.rng.randrange(0, self.stage)]
             if cleared != "gate":
                 self._start(cleared, twin=True)
-        if happens("twin") and 0 < self.stage and STAGES[self.stage] != "gate":
-            self._start(STAGES[self.stage], twin=True)
-        if happens("early"):
+        if stage not in ("plan", "gate") and self._happens("twin"):
+            self._start(stage, twin=True)
+        if self._happens("early"):
             self._start(self.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)
-        if happens("peek") and self.pinned is not None:
+        if self.pinned is not None and self._happens("peek"):
             self._peek()
-        if self.fatal and not self.fatal_done and self.steps >= self.fatal_at and not self.judge.finished:
-            self._fatal(self.fatal)
 
     def _happens(self, fault: str) -> bool:
         return self.rng.random() < self.faults.get(fault, 0)

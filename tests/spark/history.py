@@ -68,7 +68,7 @@ class Source:
         """A MERGE that matches rows and changes none of them."""
         k = quoted(self.key)
         table = DeltaTable.forPath(self.spark, self.path).alias("t")
-        table.merge(self.rows(0, 20).alias("s"), f"t.{k} = s.{k}").whenMatchedDelete("s.{k} < 0".format(k=k)).execute()
+        table.merge(self.rows(0, 20).alias("s"), f"t.{k} = s.{k}").whenMatchedDelete(f"s.{k} < 0").execute()
 
 
 def create(source: Source, *, vectors: bool = True, partitioned: bool = False, feed: bool = True) -> None:

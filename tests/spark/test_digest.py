@@ -74,7 +74,7 @@ CORRUPTIONS: list[Callable[[Rows, random.Random], Any]] = [
     lambda rows, r: set_cell(rows, r, T, lambda v: "null" if v is None else v.upper()),
     lambda rows, r: set_cell(rows, r, DE, lambda v: Decimal("0.01") + (v or 0) if v != 0 else None),
     lambda rows, r: set_cell(rows, r, TS, lambda v: v + timedelta(microseconds=r.choice([-1, 1]))),
-    lambda rows, r: set_cell(rows, r, NT, lambda v: v and v + timedelta(microseconds=1) or datetime(1970, 1, 1)),
+    lambda rows, r: set_cell(rows, r, NT, lambda v: (v and v + timedelta(microseconds=1)) or datetime(1970, 1, 1)),
     lambda rows, r: set_cell(rows, r, D, lambda v: 7.0 if v is None or v != v or v == float("inf") else v + 2**-40),
     lambda rows, r: set_cell(rows, r, B, lambda v: b"" if v is None else v + b"\0"),
     lambda rows, r: set_cell(rows, r, A, lambda v: [] if v is None else [*v, None]),

@@ -164,7 +164,7 @@ def test_rows_that_cannot_be_compared_count_as_changed(spark: SparkSession) -> N
     rows = [(1, {"a": 1}, "update_preimage", 5), (1, {"a": 1}, "insert", 5)]
     changes = changes_of(spark, rows, schema, moved=True)
     with net_changes(changes, transform_of(spark, changes), ("id",)) as net:
-        assert seen(net) == {(1, (("a", 1),))} or net.upserts == 1
+        assert net.upserts == 1
 
 
 def test_the_range_of_each_key_column_is_a_literal_of_its_type(spark: SparkSession) -> None:
@@ -175,7 +175,7 @@ def test_the_range_of_each_key_column_is_a_literal_of_its_type(spark: SparkSessi
         "l": ("bigint", -(2**63), 2**63 - 1),
         "t": ("string", "ä", "ö"),
         "d": ("date", date(1900, 1, 1), date(2024, 2, 29)),
-        "ts": ("timestamp", datetime(1800, 1, 1, 0, 0, 0, 1), datetime(2024, 10, 27, 1, 30)),
+        "ts": ("timestamp", datetime(1800, 1, 1, 0, 0, 0, 1), datetime(2024, 3, 1, 1, 30)),
         "de": ("decimal(10,2)", Decimal("-1.50"), Decimal("99999999.99")),
     }
     schema = ", ".join(f"{name} {kind}" for name, (kind, _, _) in columns.items())

@@ -18,7 +18,7 @@ from tests.system.workload import KEY, SELECT, WHERE, Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-LAG = ("--max-lag-epochs", "10", "--patience", "30")
+LAG = ("--max-lag-epochs", "60")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,7 @@ def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Pa
         assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
         killed = BuildReader(target).state()
         snapshot = apps.result("snapshot", *small)
+        workload.wait_for_epochs(planned["snapshot_epoch"], 80)
         assert apps.run("consume_log", *LAG, crash="before_apply:1:group") is None
         consumed = apps.result("consume_log", *LAG)
         assert apps.run("catch_up", *LAG, crash="before_commit:2:python") is None

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.store import open_store
 from demo import fold, journal, load, tpch
 from tests.system.applications import ROOT
 
@@ -46,7 +48,7 @@ class Workload:
         return str(self.tables / "orders")
 
     @contextmanager
-    def writer(self, rate: float = 2.0) -> Iterator[None]:
+    def writer(self, rate: float = 1.0) -> Iterator[None]:
         """The writer at work, from before the first statement until after the last."""
         command = [sys.executable, "-m", "demo.writer", str(self.raw), str(self.tables), str(self.journal)]
         command += ["--table", "orders", "--rate", str(rate), "--optimize-after", "10"]
@@ -65,6 +67,14 @@ class Workload:
                 process.wait(timeout=60)
                 drain.join()
         assert process.returncode == 0, "".join(lines)
+
+    def wait_for_epochs(self, after: int, count: int, deadline: float = 300.0) -> None:
+        """Until the writer has committed so many epochs after ``after``."""
+        log, pause, tries = DeltaLog(open_store(self.source)), Event(), int(deadline / 0.5)
+        while log.head() < after + count:
+            tries -= 1
+            assert tries > 0, f"the writer stands at {log.head()}"
+            pause.wait(0.5)
 
     def recomputed(self, epoch: int) -> DataFrame:
         """Oracle 1: the transform over the source as of the epoch, by Spark alone."""

@@ -1,0 +1,100 @@
+"""A whole build in Airflow, and everything that is done to one: run again, retried, cleared, refused."""
+
+from __future__ import annotations
+
+from tests.airflow.without_spark import built, commit_to
+
+GROUP = """
+from airflow.sdk import DAG, Asset
+from airflow_backfill.operators.upstream import UpstreamOperator
+from airflow_backfill.sensors.await_finish import AwaitFinishSensor
+from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+from tests.airflow.without_spark import run_here
+
+with DAG("build", schedule=None) as build:
+    group = BackfillTaskGroup(
+        "orders", source={source!r}, target={target!r}, key=["id"], max_lag=0, poke_interval=0.2, submit=run_here,
+        handoff_asset=Asset("orders_ready"), default_args={{"retry_delay": 0}}, {more}
+    )
+
+with DAG("follow", schedule=[Asset("orders_ready")]) as follow:
+    AwaitFinishSensor(task_id="await_finish", target={target!r}, poke_interval=0.2) >> UpstreamOperator(
+        task_id="upstream", target={target!r}, submit=run_here, outlets=[Asset("orders")]
+    )
+"""
+
+
+def group(airflow, source, target, more=""):
+    return airflow.write(GROUP.format(source=str(source), target=str(target), more=more))
+
+
+def test_build_and_follow(airflow, source, target):
+    file = group(airflow, source, target, more="lanes=3")
+    assert airflow.run(file, "build", "follow") == ["success", "success"]
+    build = built(source, target).plan.build
+    (planned,) = airflow.returned("orders.plan")
+    assert (planned["target"], planned["build"], planned["epoch"], planned["files"]) == (str(target), build, 3, 4)
+    assert len(airflow.returned("orders.snapshot")) == 3
+    (finished,) = airflow.returned("orders.finish")
+    assert (finished["epoch"], finished["certificate"]["epoch"]) == (3, 3)
+    assert airflow.returned("await_finish") == [4]
+    (event,) = airflow.events("orders_ready")
+    assert (event["build"], event["epoch"], event["rows"]) == (build, 3, 160)
+    assert airflow.events("orders") == []
+
+
+def test_a_finished_build_is_left_alone(airflow, source, target):
+    file = group(airflow, source, target)
+    assert airflow.run(file, "build") == ["success"]
+    version = built(source, target).proven
+    commit_to(source)
+    assert airflow.run(file, "build") == ["success"]
+    assert built(source, target).proven == version
+    for task in ("snapshot", "gate", "catch_up", "verify", "finish"):
+        first, again = airflow.returned(f"orders.{task}")
+        assert first == again
+    assert len(airflow.events("orders_ready")) == 1
+
+
+def test_upstream_tells_of_rows_that_changed_once(airflow, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    file = group(airflow, source, target)
+    commit_to(source, 2)
+    assert airflow.run(file, "follow", "follow") == ["success", "success"]
+    (event,) = airflow.events("orders")
+    assert (event["epoch"], event["epochs"], event["rows"]) == (5, 2, 7)
+    commit_to(source)
+    assert airflow.run(file, "follow") == ["success"]
+    assert [event["epochs"] for event in airflow.events("orders")] == [2, 1]
+
+
+def test_an_event_that_a_dead_worker_owed_is_told_by_the_next(airflow, source, target):
+    # The hand-off and a round of upstream are committed, and no task that did it lived to say so.
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    commit_to(source)
+    built(source, target, "upstream")
+    file = group(airflow, source, target)
+    assert airflow.run(file, "build", "follow") == ["success", "success"]
+    assert [event["epoch"] for event in airflow.events("orders_ready")] == [3]
+    assert [event["epoch"] for event in airflow.events("orders")] == [4]
+
+
+def test_another_spec_for_the_same_build_is_refused_without_spark(airflow, source, target):
+    built(source, target, "plan")
+    file = group(airflow, source, target, more='where="id > 7"')
+    assert airflow.run(file, "build") == ["failed"]
+    failure = airflow.stored("orders.plan", "failure")
+    assert (failure["code"], failure["data"]["difference"]) == ("SPEC_CHANGED", {"where": [None, "id > 7"]})
+    assert airflow.tries("orders.plan") == 1
+    assert len(list(target.with_name("target.backfill").glob("attempts/*.outcome.json"))) == 1
+
+
+def test_a_cancelled_build_goes_on_when_it_is_planned_again(airflow, source, target):
+    built(source, target, "plan", "cancel")
+    assert airflow.run(group(airflow, source, target), "build") == ["success"]
+
+
+def test_another_layout_of_lanes_takes_over_in_the_middle(airflow, source, target):
+    built(source, target, "plan", "snapshot", lanes=2)
+    assert airflow.run(group(airflow, source, target, more="lanes=3"), "build") == ["success"]
+    assert airflow.returned("orders.finish")[0]["epoch"] == 3

@@ -1,0 +1,203 @@
+"""The Spark applications without Spark: same command line, protocol, log, outcomes; the commits hold no rows.
+
+What is tested with it is Airflow's side. Attempts are the core's own, and every commit is a file of a real Delta log
+that the package's readers read; only what Spark would do with rows is counted instead of done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from airflow.sdk import BaseOperator
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
+from airflow_backfill.core.planning import settle
+from airflow_backfill.core.record import Certificate
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.task import CancelTask, ResumeTask
+from airflow_backfill.ledger.admission import OWNER, admit_source
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from airflow_backfill.ledger.store import open_store
+from airflow_backfill.operators.launch import Launch
+from airflow_backfill.spark.application import _task, attempted, parser
+
+FILES = 4
+
+
+def make_source(path: Path, rows: int = 40) -> Path:
+    """A Delta table with change data feed, in a few files."""
+    for n in range(FILES):
+        part = pa.table({"id": pa.array(range(n * rows, (n + 1) * rows), pa.int64())})
+        write_deltalake(path, part, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+    return path
+
+
+def commit_to(source: Path, epochs: int = 1) -> None:
+    """More epochs of the source."""
+    for _ in range(epochs):
+        write_deltalake(source, pa.table({"id": pa.array([time.time_ns()], pa.int64())}), mode="append")
+
+
+def built(source: Path, target: Path, *applications: str, **options: Any) -> BuildState:
+    """The state after these applications ran, each in an attempt of its own."""
+    spec = {"name": "orders", "source": str(source), "target": str(target), "key": ["id"]}
+    for application in applications:
+        line = ["--target", str(target)]
+        line += ["--spec", json.dumps(spec)] if application == "plan" else []
+        line += ["--max-lag-epochs", "0"] if application in ("consume_log", "catch_up") else []
+        for name, value in options.items():
+            line += [f"--{name}", str(value)] if application in ("plan", "snapshot") else []
+        outcome = main(application, line)
+        assert outcome["code"] == "OK", outcome
+    return BuildReader(str(target)).state()
+
+
+def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Run one application; its outcome, which lies beside the target, too."""
+    options = parser(application).parse_args(argv)
+    control = ControlFolder.beside(options.target)
+    me = Attempt(options.generation, options.attempt) if options.attempt else control.draw_attempt({})
+    control.announce(me, {"application": f"test-{me.generation}", "ui": f"http://spark.test/{me.generation}"})
+    outcome = attempted(lambda: _work(application, options, me))
+    control.store_outcome(me, outcome)
+    return outcome
+
+
+def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
+    shell = Shell(options.target)
+    if application == "plan":
+        state, existing = shell.plan(BackfillSpec.parse(json.loads(options.spec)), options.lanes, me)
+        return {**summarize(state), "report": {"existing": existing}}
+    task = CancelTask() if application == "cancel" else _task(application, options, shell)
+    return summarize(drive(run(task, me, options.build), shell.answer))
+
+
+class Shell:
+    """Answers effects with files."""
+
+    spark = None
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.reader = BuildReader(target)
+        self._plan: Plan | None = None
+
+    def plan(self, spec: BackfillSpec, lanes: int, me: Attempt) -> tuple[BuildState, bool]:
+        try:
+            state = self.reader.state()
+        except (NotPlanned, SourceNotDelta):
+            pass
+        else:
+            number = max((n for n, _ in self.reader.commands(state.plan.build)), default=0)
+            return drive(run(ResumeTask(number), me), self.answer), True
+        epoch, metadata = admit_source(DeltaLog(open_store(spec.source)), spec)
+        table_id = self._make_target(spec, metadata.schema_json)
+        sizes = _files(spec.source, epoch)
+        draft = Plan(
+            build=build_id(table_id, spec.name),
+            spec=spec,
+            target_id=table_id,
+            target_schema_json=metadata.schema_json,
+            target_version=0,
+            source=SourceFacts(metadata.table_id, epoch, metadata.schema_json, metadata.partition_columns),
+            splits=SplitPlan(SplitPlan.cut([s.bytes for s in sizes], 64), 1, len(sizes), "digest"),
+            lanes=lanes,
+            settings={},
+            made=(spec.target,),
+        )
+        drive(settle(draft, _now()), self.answer)
+        return self.reader.state(), False
+
+    def answer(self, effect: fx.Effect) -> Any:
+        match effect:
+            case fx.Head() | fx.ReadCommit():
+                return self.reader.answer(effect)
+            case fx.ReadPlan(build):
+                self._plan = self.reader.plan(build)
+                return self._plan
+            case fx.WritePlan(plan):
+                return self._commit({"appId": app_id(plan.build), "version": 1}, plan.encode())
+            case fx.StorePlan(plan):
+                return self.reader.control.store_plan(plan)
+            case fx.Look(files):
+                plan = self._known
+                sizes = _files(plan.spec.source, plan.source.epoch) if files else ()
+                return fx.Looked(_now(), self.reader.commands(plan.build), sizes)
+            case fx.Watch(after):
+                return SourceWatcher(self._known).view(after)
+            case fx.Write(record, work):
+                rows = 0 if isinstance(work, fx.Nothing) else 7
+                return self._commit({"appId": record.app_id, "version": record.seq}, record.encode(), rows)
+            case fx.Prove(epoch, version):
+                return Certificate(epoch, version, rows=160, digest="ab" * 32, buckets=1, at=_now())
+            case fx.Pause(until):
+                time.sleep(min(max(0.0, until - _now()) / 1000, 0.2))
+
+    @property
+    def _known(self) -> Plan:
+        assert self._plan is not None
+        return self._plan
+
+    def _make_target(self, spec: BackfillSpec, schema: str) -> str:
+        table_id = "target-" + os.urandom(4).hex()
+        metadata = {
+            "id": table_id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": schema,
+            "partitionColumns": [],
+            "configuration": {OWNER: spec.name},
+        }
+        self._append(0, {"metaData": metadata}, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
+        return table_id
+
+    def _commit(self, txn: dict[str, Any], text: str, rows: int = 0) -> fx.Written:
+        info = {"timestamp": _now(), "operation": "WRITE", "userMetadata": text}
+        info["operationMetrics"] = {"numOutputRows": str(rows)}
+        add = {"path": os.urandom(4).hex(), "size": 9, "dataChange": True, "stats": f'{{"numRecords":{rows}}}'}
+        actions = [{"commitInfo": info}, {"txn": txn}, *([{"add": add}] if rows else [])]
+        self._append(self.reader.log.head() + 1, *actions)
+        return fx.Written()
+
+    def _append(self, version: int, *actions: dict[str, Any]) -> None:
+        text = "\n".join(json.dumps(action) for action in actions)
+        open_store(self.target).create(f"_delta_log/{version:020}.json", text.encode())
+
+
+def _files(source: str, epoch: int) -> tuple[fx.FileSize, ...]:
+    return tuple(fx.FileSize(100, 1) for _ in DeltaTable(source, version=epoch).file_uris())
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class RunHere(BaseOperator):
+    """Runs an application in the task's own process."""
+
+    template_fields = ()
+
+    def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.launch = launch
+
+    def execute(self, context: Any) -> None:
+        main(Path(self.launch.application).stem, list(self.launch.arguments))
+
+
+def run_here(launch: Launch) -> RunHere:
+    """A launcher for ``submit=``."""
+    return RunHere(task_id=launch.task_id.rpartition(".")[2], launch=launch)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_backfill.core.control import Command, Control, Verb
+from airflow_backfill.core.effect import FileSize, Write
+from airflow_backfill.core.lag import Bound
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.position import AtFile, Consumed, InEpoch
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.task import CancelTask, ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
+from tests.core.model import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.states import CERTIFICATE, V, planned, state
+
+ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
+
+
+def test_a_summary_is_plain_json_in_every_phase() -> None:
+    for phase in Phase:
+        summary = summarize(state(phase))
+        assert json.loads(json.dumps(summary)) == summary
+        assert set(summary) >= ALWAYS
+
+
+def test_a_planned_build_has_done_nothing() -> None:
+    summary = summarize(planned())
+    assert (summary["phase"], summary["epoch"], summary["percent"], summary["attempt"]) == ("snapshot", None, 0.0, None)
+    assert summary["files"] == {"done": 0, "of": 6}
+    assert set(summary["rows"].values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("positions", "done"),
+    [((AtFile(0),) * 3, 0), ((AtFile(1), AtFile(0), AtFile(0)), 1), ((Consumed(V), AtFile(1), AtFile(0)), 3)],
+    ids=str,
+)
+def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: int) -> None:
+    summary = summarize(state(Phase.SNAPSHOT, *positions))
+    assert summary["files"] == {"done": done, "of": 6}
+    assert summary["percent"] == round(100 * done / 6, 1)
+    assert summary["epoch"] is None
+
+
+@pytest.mark.parametrize(("bound", "percent"), [(Bound(10, 10), 0), (Bound(10, 4), 60), (Bound(10, 0), 100)], ids=str)
+def test_the_log_is_measured_in_what_was_pending_at_the_seal(bound: Bound, percent: float) -> None:
+    assert summarize(state(Phase.CONSUME_LOG, bound=bound))["percent"] == percent
+
+
+def test_a_log_without_anything_pending_is_done() -> None:
+    assert summarize(state(Phase.CONSUME_LOG, bound=Bound(0, 0)))["percent"] == 100
+
+
+def test_a_log_that_was_applied_in_one_round_is_done() -> None:
+    model = Model()
+    model.plan()
+    model.write(times=5)
+    model.run(SnapshotTask(0, 1, ROUND))
+    summary = summarize(model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE)))
+    assert summary["percent"] == 100
+    assert summary["pending"]["epochs"] == 0
+
+
+def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
+    model = Model()
+    model.write(rows=5, times=2)
+    model.finished()
+    model.write(rows=7)
+    rows = summarize(model.run(UpstreamTask(ROUND, upto=V + 3)))["rows"]
+    assert rows == {"consuming_snapshot": 60, "consuming_log_store": 10, "consuming_upstream": 7}
+
+
+def test_a_retry_does_not_count_twice() -> None:
+    model = Model()
+    model.plan()
+    for writes in (2, 3, 4):
+        model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=writes)
+    summary = summarize(model.run(SnapshotTask(0, 1, RoundSize(1, 1))))
+    assert summary["rows"]["consuming_snapshot"] == 60
+    assert summary["files"] == {"done": 6, "of": 6}
+
+
+def test_rows_do_not_grow_with_the_number_of_splits() -> None:
+    """A number that is already a total is not summed over the splits once more."""
+    for splits in (1, 3):
+        model = Model([FileSize(100, 10)] * 3, splits=splits)
+        model.finished()
+        model.write(rows=10)
+        assert summarize(model.run(UpstreamTask(ROUND, upto=V + 1)))["rows"]["consuming_upstream"] == 10
+
+
+def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
+    summary = summarize(state(Phase.CONSUME_LOG, InEpoch(9, 1, 3)))
+    assert (summary["epoch"], summary["part"]) == (8, {"epoch": 9, "done": 1, "of": 3})
+    assert summarize(state(Phase.CONSUME_LOG, Consumed(9)))["part"] is None
+
+
+def test_a_cancelled_build_shows_how_far_it_was() -> None:
+    model = Model()
+    model.plan()
+    model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=4)
+    summary = summarize(model.run(CancelTask()))
+    assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
+    assert summary["files"] == {"done": 2, "of": 6}
+
+
+def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
+    said = {"control": Control(4, paused=True, rate=50, held=True), "certificate": CERTIFICATE, "handoff": V}
+    summary = summarize(state(Phase.FINISHED, **said))
+    assert summary["control"] == {"number": 4, "paused": True, "rate": 50, "held": True, "cancelled": False}
+    assert summary["certificate"]["digest"] == "digest"
+    assert (summary["handoff"], summary["percent"]) == (V, 100.0)
+
+
+def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
+    """The finish does not look at the source: its record must not say that nothing is pending."""
+    model = Model()
+    model.caught_up()
+    model.write(times=4)
+    model.run(VerifyTask())
+    model.run(FinishTask())
+    seen = summarize(model.state())["pending"]
+    assert (seen["head"], seen["epochs"]) == (V + 4, 4)
+
+
+def test_a_command_that_no_barrier_has_acknowledged_is_not_shown_as_in_force() -> None:
+    model = Model()
+    model.sealed()
+    model.order(Command(Verb.HOLD))
+    assert not summarize(model.state())["control"]["held"]
