@@ -187,6 +187,12 @@ class GateTimeout(BackfillError):
     code = "GATE_TIMEOUT"
 
 
+class Rejected(BackfillError):
+    """A person said no to the hand-off."""
+
+    code = "HANDOFF_REJECTED"
+
+
 class VerificationFailed(BackfillError):
     """The target is not equal to the transformed source at the epoch: keys are in ``data``."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 ATTEMPT = "attempt"
 """The key in ``task_state_store`` of the attempt whose application was started last."""
+
+
+RESUME = "resume"
+"""The key of the method with which the launcher's operator goes on after its deferral."""
 
 
 class ApplicationOperator(SparkSubmitOperator):
@@ -84,15 +89,13 @@ class ApplicationOperator(SparkSubmitOperator):
         with decided(context):
             return self.proceed(context)
 
-    def launcher_resumed(
-        self, context: Context, attempt: dict[str, Any], method: str, kwargs: dict[str, Any], event: Any = None
-    ) -> Any:
+    def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
         """Go on after the operator of ``submit`` was deferred."""
-        me = Attempt(**attempt)
+        store = context["task_state_store"]
         with decided(context):
+            me = Attempt(**store.get(ATTEMPT))
             launched = self._launched = self._launcher(context, me)
-            resumed = kwargs if event is None else {**kwargs, "event": event}
-            self._settle(context, me, lambda: launched.resume_execution(method, resumed, context))
+            self._settle(context, me, lambda: launched.resume_execution(store.get(RESUME), kwargs, context))
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
@@ -101,7 +104,7 @@ class ApplicationOperator(SparkSubmitOperator):
         elif self.submit is None:
             super().on_kill()
 
-    @property
+    @cached_property
     def ledger(self) -> LedgerHook:
         return LedgerHook(self.ledger_conn_id)
 
@@ -113,8 +116,7 @@ class ApplicationOperator(SparkSubmitOperator):
             me = self.ledger.control(self.target).draw_attempt(self._document(context), floor)
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         self.external_id_key = f"spark_job_id/{me.name}"
-        with Reporter(self.ledger, self.target, store, self.log, lambda: self._link(context, me)):
-            return self._settle(context, me, lambda: self._start(context, me))
+        return self._settle(context, me, lambda: self._start(context, me))
 
     def _link(self, context: Context, me: Attempt) -> None:
         """Show Spark's page as soon as the application has said where it is."""
@@ -128,18 +130,20 @@ class ApplicationOperator(SparkSubmitOperator):
         """Run, then go by the attempt's outcome, whatever became of the process."""
         trouble = None
         try:
-            run()
+            with Reporter(
+                self.ledger, self.target, context["task_state_store"], self.log, lambda: self._link(context, me)
+            ):
+                run()
         except TaskDeferred as deferred:
-            again = {"method": deferred.method_name, "kwargs": deferred.kwargs or {}}
+            context["task_state_store"].set(RESUME, deferred.method_name, retention=NEVER_EXPIRE)
             self.defer(
                 trigger=deferred.trigger,
                 method_name="launcher_resumed",
-                kwargs={"attempt": asdict(me), **again},
+                kwargs=deferred.kwargs,
                 timeout=deferred.timeout,
             )
         except Exception as error:
             trouble = error
-        self._link(context, me)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(

@@ -13,6 +13,7 @@ from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.reader import SourceWatcher
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
@@ -45,7 +46,9 @@ class Reporter:
     """
 
     def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
-        self._hook, self._target, self._store, self._log, self._also = hook, target, store, log, also
+        self._reader, self._hook = hook.reader(target), hook
+        self._watcher: SourceWatcher | None = None
+        self._store, self._log, self._also = store, log, also
         self._told = ""
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
@@ -57,22 +60,22 @@ class Reporter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
+        self._look()
 
     def _run(self) -> None:
-        reader = self._hook.reader(self._target)
-        watcher = None
-        while True:
-            try:
-                self._also()
-                state = reader.state()
-                watcher = watcher or self._hook.watcher(state.plan)
-                self._tell(progress_of(state, watcher.view(state.reached), time.time_ns() // 1_000_000))
-            except (NotPlanned, SourceNotDelta):
-                pass  # nothing is planned yet
-            except Exception:
-                self._log.warning("progress could not be reported", exc_info=True)
-            if self._stop.wait(INTERVAL):
-                return
+        while not self._stop.wait(INTERVAL):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._also()
+            state = self._reader.state()
+            self._watcher = self._watcher or self._hook.watcher(state.plan)
+            self._tell(progress_of(state, self._watcher.view(state.reached), time.time_ns() // 1_000_000))
+        except (NotPlanned, SourceNotDelta):
+            pass  # nothing is planned yet
+        except Exception:
+            self._log.warning("progress could not be reported", exc_info=True)
 
     def _tell(self, progress: dict[str, Any]) -> None:
         self._store.set(PROGRESS, progress)

@@ -71,10 +71,10 @@ class BuildSensor(BaseSensorOperator):
             except AirflowSensorTimeout as error:
                 raise self._too_late() from error
 
-    def resumed(self, context: Context, deadline: float, event: Any = None) -> Any:
+    def resumed(self, context: Context, event: dict[str, Any]) -> Any:
         """Look again, after the trigger fired."""
         with decided(context):
-            return self._look_or_defer(context, deadline)
+            return self._look_or_defer(context, event["deadline"])
 
     def poke(self, context: Context) -> PokeReturnValue:
         found = self.look()
@@ -95,7 +95,6 @@ class BuildSensor(BaseSensorOperator):
         self.defer(
             trigger=self.trigger(deadline),
             method_name="resumed",
-            kwargs={"deadline": deadline},
             # The trigger ends by itself at the deadline, and knows why; this is for one that hangs.
             timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval),
         )

@@ -80,7 +80,7 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     options = parser(application).parse_args(argv)
-    spark = _session(application)
+    spark = _session()
     control = ControlFolder.beside(options.target, spark)
     me = _attempt(application, options, control)
     context = spark.sparkContext
@@ -103,12 +103,12 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return failure.to_json()
 
 
-def _session(application: str) -> SparkSession:
+def _session() -> SparkSession:
     from pyspark.sql import SparkSession
 
     from airflow_backfill.spark.session import session_confs
 
-    builder = SparkSession.builder.appName(f"table-backfill {application}")
+    builder = SparkSession.builder
     for name, value in session_confs(cores=os.cpu_count() or 1).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, NetChanges
+from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.transform import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TXN = "spark.databricks.delta.write."
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_SIZES = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,7 @@ def merge(net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metad
     Runs in a session of its own: Delta takes the transaction of a MERGE from the session, where another statement
     (or the rewrite after a commit) would find it too.
     """
-    session = net.frame.sparkSession.newSession()
-    for name, value in _confs(net.frame.sparkSession, txn, user_metadata).items():
-        session.conf.set(name, value)
+    session = _session(net.frame.sparkSession, txn, user_metadata)
     columns = [name for name in net.frame.columns if name != OP]
     values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in columns}
     is_upsert, is_delete = _of("s", OP) == UPSERT, _of("s", OP) == DELETE
@@ -76,25 +74,22 @@ def merge(net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metad
     )
 
 
-def _confs(spark: SparkSession, txn: Txn, user_metadata: str) -> dict[str, Any]:
-    inherited = (
-        "spark.sql.session.timeZone",
-        "spark.sql.caseSensitive",
-        "spark.sql.ansi.enabled",
-        "spark.sql.storeAssignmentPolicy",
-        "spark.sql.shuffle.partitions",
-        "spark.databricks.delta.snapshotPartitions",
-    )
-    return {name: spark.conf.get(name) for name in inherited} | {
-        _TXN + "txnAppId": txn.app_id,
-        _TXN + "txnVersion": str(txn.version),
-        _USER_METADATA: user_metadata,
+def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
+    session = spark.newSession()
+    SessionSettings.read(spark).set(session)
+    confs = {name: spark.conf.get(name) for name in _SIZES} | {
+        "spark.databricks.delta.write.txnAppId": txn.app_id,
+        "spark.databricks.delta.write.txnVersion": str(txn.version),
+        "spark.databricks.delta.commitInfo.userMetadata": user_metadata,
         "spark.databricks.delta.autoCompact.enabled": "false",
         "spark.databricks.delta.optimizeWrite.enabled": "false",
         "spark.databricks.delta.schema.autoMerge.enabled": "false",
         # The changes are staged and every row has one value: reading them twice cannot give two answers.
         "spark.databricks.delta.merge.materializeSource": "none",
     }
+    for name, value in confs.items():
+        session.conf.set(name, value)
+    return session
 
 
 def _same_key(net: NetChanges, key: Sequence[str]) -> Column:

@@ -122,12 +122,8 @@ class BackfillTaskGroup(TaskGroup):
                 **hold,
                 approval=self.child_id("approve") if approval else None,
             )
-            self.gate = GateSensor(
-                **self._after_plan("gate"), **waiting, **hold, timeout=gate_timeout.total_seconds()
-            )
-            self.catch_up = CatchUpOperator(
-                **self._after_plan("catch_up", spark=True), **rounds, max_lag=max_lag
-            )
+            self.gate = GateSensor(**self._after_plan("gate"), **waiting, **hold, timeout=gate_timeout.total_seconds())
+            self.catch_up = CatchUpOperator(**self._after_plan("catch_up", spark=True), **rounds, max_lag=max_lag)
             self.finish = FinishOperator(
                 **self._after_plan("finish", spark=True), verified=verify, outlets=[self.handoff_asset]
             )

@@ -37,7 +37,7 @@ class PollTrigger(BaseTrigger):
             if await asyncio.to_thread(self._due):
                 break
             await asyncio.sleep(self.poke_interval)
-        yield TriggerEvent({"due": True})
+        yield TriggerEvent({"deadline": self.deadline})
 
     def _due(self) -> bool:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("file", type=Path)
     arguments.add_argument("dags", nargs="+")
-    arguments.add_argument("--conf", default="{}")
     options = arguments.parse_args()
     sys.path.insert(0, str(options.file.parent))
     spec = importlib.util.spec_from_file_location(options.file.stem, options.file)
@@ -23,7 +21,7 @@ def main() -> None:
     spec.loader.exec_module(module)
     found = {dag.dag_id: dag for dag in vars(module).values() if type(dag).__name__ == "DAG"}
     for name in options.dags:
-        run = found[name].test(run_conf=json.loads(options.conf))
+        run = found[name].test()
         print(f"RUN {run.dag_id} {run.run_id} {run.state}", flush=True)
 
 

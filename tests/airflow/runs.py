@@ -8,6 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ class Airflow:
     environment: dict[str, str]
     log: str = ""
     states: list[str] = field(default_factory=list)
+    _pause: threading.Event = field(default_factory=threading.Event)
 
     @property
     def dags(self) -> Path:
@@ -34,30 +39,41 @@ class Airflow:
         path.write_text(text)
         return path
 
-    def run(self, file: Path, *dags: str, conf: dict[str, Any] | None = None, timeout: float = 120) -> list[str]:
+    def run(self, file: Path, *dags: str, timeout: float = 240) -> list[str]:
         """The states in which runs of these DAGs end, one after the other."""
+        with self.running(file, *dags, timeout=timeout):
+            pass
+        return self.states
+
+    @contextmanager
+    def running(self, file: Path, *dags: str, timeout: float = 240) -> Iterator[None]:
+        """While DAGs run; then ``states`` says how they ended."""
         command = [sys.executable, "-m", "tests.airflow.dag_test", str(file), *dags]
-        command += ["--conf", json.dumps(conf or {})]
         environment = {**self.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(file.parent)}
-        with subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        ) as process:
+        with open(self.home / "run.log", "w+") as log:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
             try:
-                self.log, _ = process.communicate(timeout=timeout)
+                yield
+                process.wait(timeout=timeout)
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                log.seek(0)
+                self.log = log.read()
         runs = [line.split() for line in self.log.splitlines() if line.startswith("RUN ")]
-        (self.home / "run.log").write_text(self.log)
         assert len(runs) == len(dags), self.log[-6000:]
-        return [state for _, _, _, state in runs]
+        self.states = [state for _, _, _, state in runs]
+
+    def until(self, condition: Callable[[], Any], timeout: float = 120) -> Any:
+        """What ``condition`` says once it is true."""
+        deadline = time.monotonic() + timeout
+        while not (found := condition()):
+            assert time.monotonic() < deadline, (self.home / "run.log").read_text()[-6000:]
+            self._pause.wait(0.1)
+        return found
 
     def tasks(self) -> dict[str, str]:
         """The state of each task in its newest run; of a mapped one, of its last map index."""

@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
+from tests.airflow.dag_files import group
 from tests.airflow.without_spark import built, commit_to
-
-GROUP = """
-from airflow.sdk import DAG, Asset
-from airflow_backfill.operators.upstream import UpstreamOperator
-from airflow_backfill.sensors.await_finish import AwaitFinishSensor
-from airflow_backfill.task_groups.backfill import BackfillTaskGroup
-from tests.airflow.without_spark import run_here
-
-with DAG("build", schedule=None) as build:
-    group = BackfillTaskGroup(
-        "orders", source={source!r}, target={target!r}, key=["id"], max_lag=0, poke_interval=0.2, submit=run_here,
-        handoff_asset=Asset("orders_ready"), default_args={{"retry_delay": 0}}, {more}
-    )
-
-with DAG("follow", schedule=[Asset("orders_ready")]) as follow:
-    AwaitFinishSensor(task_id="await_finish", target={target!r}, poke_interval=0.2) >> UpstreamOperator(
-        task_id="upstream", target={target!r}, submit=run_here, outlets=[Asset("orders")]
-    )
-"""
-
-
-def group(airflow, source, target, more=""):
-    return airflow.write(GROUP.format(source=str(source), target=str(target), more=more))
 
 
 def test_build_and_follow(airflow, source, target):
@@ -81,7 +59,7 @@ def test_an_event_that_a_dead_worker_owed_is_told_by_the_next(airflow, source, t
 
 def test_another_spec_for_the_same_build_is_refused_without_spark(airflow, source, target):
     built(source, target, "plan")
-    file = group(airflow, source, target, more='where="id > 7"')
+    file = group(airflow, source, target, more='where="id > 7", default_args={"retries": 2}')
     assert airflow.run(file, "build") == ["failed"]
     failure = airflow.stored("orders.plan", "failure")
     assert (failure["code"], failure["data"]["difference"]) == ("SPEC_CHANGED", {"where": [None, "id > 7"]})

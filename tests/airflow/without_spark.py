@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from airflow.sdk import BaseOperator
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_backfill.core import effect as fx
@@ -32,7 +31,6 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.ledger.store import open_store
-from airflow_backfill.operators.launch import Launch
 from airflow_backfill.spark.application import _task, attempted, parser
 
 FILES = 4
@@ -183,21 +181,3 @@ def _files(source: str, epoch: int) -> tuple[fx.FileSize, ...]:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-class RunHere(BaseOperator):
-    """Runs an application in the task's own process."""
-
-    template_fields = ()
-
-    def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.launch = launch
-
-    def execute(self, context: Any) -> None:
-        main(Path(self.launch.application).stem, list(self.launch.arguments))
-
-
-def run_here(launch: Launch) -> RunHere:
-    """A launcher for ``submit=``."""
-    return RunHere(task_id=launch.task_id.rpartition(".")[2], launch=launch)

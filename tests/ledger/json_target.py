@@ -119,7 +119,9 @@ def _metadata(metadata: TableMetadata) -> dict[str, Any]:
 class JsonBuild(Model):
     """A build in a folder: ``source``, ``target`` and ``target.backfill``. Time begins now, and is the model's."""
 
-    def __init__(self, folder: Path, files: Sequence[fx.FileSize] = FILES, *, name: str = "orders", **model: Any) -> None:
+    def __init__(
+        self, folder: Path, files: Sequence[fx.FileSize] = FILES, *, name: str = "orders", **model: Any
+    ) -> None:
         self.folder = folder
         spec = BackfillSpec.parse(
             {"name": name, "source": str(folder / "source"), "target": str(folder / "target"), "key": ["id"]}

@@ -67,7 +67,7 @@ class Applications:
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", "local[2]", "--driver-memory", "1g", "--jars", jars()),
+            *("--master", "local[2]", "--driver-memory", "1g", "--jars", jars(), "--name", application),
             *settings,
             str(ROOT / "spark_apps" / f"{application}.py"),
             *named,

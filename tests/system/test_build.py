@@ -89,7 +89,7 @@ def _no_file_read_again(events: Path, target: str, done: int) -> None:
     """
     plan = BuildReader(target).state().plan
     logs = sorted(events.iterdir(), key=lambda path: path.stat().st_mtime)
-    snapshots = [path for path in logs if "table-backfill snapshot" in _name(path)]
+    snapshots = [path for path in logs if _name(path) == "snapshot"]
     assert len(snapshots) == 2
     read = [_records_read(path) for path in snapshots]
     assert plan.splits.rows is not None

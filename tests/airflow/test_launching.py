@@ -1,0 +1,61 @@
+"""How a task runs its application, and what it makes of its end."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+
+from tests.airflow.dag_files import group
+from tests.airflow.without_spark import built
+
+
+def test_a_launcher_is_told_the_public_command_line(airflow, source, target):
+    more = 'submit=told, spark={"conf": {"spark.a": "b"}}, verify=False, default_args={"retries": 0}'
+    assert airflow.run(group(airflow, source, target, more), "build") == ["success"]
+    assert "orders.verify" not in airflow.tasks()
+    launch = json.loads(target.with_name("launch-orders.snapshot.json").read_text())
+    assert launch["application"].endswith("spark_apps/snapshot.py")
+    assert launch["conf"] == {"spark.a": "b"}
+    names = zipfile.ZipFile(launch["py_files"]).namelist()
+    assert "airflow_backfill/core/attempt.py" in names
+    assert not [name for name in names if "/operators/" in name]
+
+
+def test_a_launcher_may_defer(airflow, source, target):
+    assert airflow.run(group(airflow, source, target, "submit=run_later"), "build") == ["success"]
+    assert airflow.returned("orders.finish")[0]["epoch"] == 3
+    assert {try_number for task in airflow.tasks() for try_number in [airflow.tries(task)]} == {1}
+    assert airflow.pulled("orders.snapshot", "_link_SparkUiLink") == ["http://spark.test/2"]
+
+
+@pytest.mark.parametrize(("launcher", "attempts"), [("dies", 2), ("loses_touch", 1)])
+def test_the_outcome_counts_not_the_process(airflow, source, target, launcher, attempts):
+    built(source, target, "plan")
+    more = f'task_args={{"snapshot": {{"submit": {launcher}, "retries": 1}}}}'
+    assert airflow.run(group(airflow, source, target, more), "build") == ["success"]
+    drawn = target.with_name("target.backfill").glob("attempts/*[0-9].json")
+    tasks = [json.loads(path.read_text()).get("task") for path in drawn]
+    assert tasks.count("snapshot") == attempts
+    assert airflow.tries("orders.snapshot") == attempts
+
+
+def test_a_fenced_attempt_is_not_tried_again(airflow, source, target):
+    more = 'task_args={"catch_up": {"submit": fails, "retries": 3}}'
+    assert airflow.run(group(airflow, source, target, more), "build") == ["failed"]
+    assert airflow.tries("orders.catch_up") == 1
+    assert airflow.stored("orders.catch_up", "failure")["code"] == "FENCED"
+    assert airflow.tasks()["orders.verify"] == "upstream_failed"
+
+
+def test_attempts_say_whose_they_are(airflow, source, target):
+    assert airflow.run(group(airflow, source, target), "build") == ["success"]
+    first = json.loads(target.with_name("target.backfill").joinpath("attempts/000000001.json").read_text())
+    assert (first["task"], first["dag_id"], first["task_id"], first["try_number"]) == (
+        "plan",
+        "build",
+        "orders.plan",
+        1,
+    )
+    assert airflow.stored("orders.verify", "progress")["phase"] == "catch_up"

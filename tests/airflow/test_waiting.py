@@ -1,0 +1,82 @@
+"""What waits: the log's consumer while the hand-off is held, the gate, and the consumer's door."""
+
+from __future__ import annotations
+
+import threading
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.ledger.reader import BuildReader
+from tests.airflow.dag_files import group
+from tests.airflow.without_spark import built, commit_to
+
+
+def order(target, verb, **options):
+    reader = BuildReader(str(target))
+    state = reader.state()
+    reader.control.order(state.plan.build, Command(verb, **options), floor=state.control.number)
+
+
+def held(airflow):
+    return airflow.stored("orders.consume_log", "waiting") == ["the build is on hold"]
+
+
+def applied(target):
+    return BuildReader(str(target)).state().applied
+
+
+def test_a_held_target_is_kept_fresh_and_handed_over_on_release(airflow, source, target):
+    built(source, target, "plan")
+    order(target, Verb.HOLD)
+    file = group(airflow, source, target, "max_lag=1")
+    with airflow.running(file, "build"):
+        airflow.until(lambda: held(airflow))
+        commit_to(source, 3)
+        airflow.until(lambda: applied(target) == 6)
+        commit_to(source, 4)
+        airflow.until(lambda: applied(target) == 10)
+        assert airflow.tasks()["orders.gate"] is None
+        order(target, Verb.RELEASE)
+    assert airflow.states == ["success"]
+    assert airflow.tries("orders.consume_log") == 1
+    assert airflow.returned("orders.finish")[0]["epoch"] == 10
+
+
+def test_a_cancel_reaches_a_deferred_task(airflow, source, target):
+    built(source, target, "plan")
+    order(target, Verb.HOLD)
+    with airflow.running(group(airflow, source, target), "build"):
+        airflow.until(lambda: held(airflow))
+        order(target, Verb.CANCEL)
+    assert airflow.states == ["failed"]
+    assert airflow.stored("orders.consume_log", "failure")["code"] == "CANCELLED"
+
+
+def test_the_gate_says_what_it_waited_for(airflow, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up")
+    closed = 'task_args={"gate": {"window": ("00:00", "00:00:01", "UTC"), "timeout": 1, "retries": 2}}'
+    built_elsewhere = target.with_name("other")
+    assert airflow.run(group(airflow, source, built_elsewhere, closed), "build") == ["failed"]
+    failure = airflow.stored("orders.gate", "failure")
+    assert (failure["code"], failure["data"]) == ("GATE_TIMEOUT", {"reasons": ["the time window is closed"]})
+    assert airflow.tries("orders.gate") == 1
+
+
+def test_a_diverged_target_opens_no_door(airflow, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    log = target / "_delta_log"
+    version = max(int(path.stem) for path in log.glob("*.json"))
+    action = '{"add":{"path":"foreign","size":1,"dataChange":true}}'
+    (log / f"{version + 1:020}.json").write_text(f'{{"commitInfo":{{"operation":"WRITE"}}}}\n{action}')
+    assert airflow.run(group(airflow, source, target), "follow") == ["failed"]
+    assert airflow.stored("await_finish", "failure")["code"] == "TARGET_DIVERGED"
+
+
+def test_the_door_opens_when_the_hand_off_is_committed(airflow, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify")
+    with airflow.running(group(airflow, source, target), "follow"):
+        airflow.until(lambda: airflow.stored("await_finish", "waiting") == ["the build is in catch_up"])
+        finishing = threading.Thread(target=built, args=(source, target, "finish"))
+        finishing.start()
+    finishing.join()
+    assert airflow.states == ["success"]
+    assert airflow.returned("await_finish") == [4]

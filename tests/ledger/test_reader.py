@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+from airflow_backfill.core.commit import Protocol, TableMetadata
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.effect import Head, Write
+from airflow_backfill.core.errors import (
+    HistoryLost,
+    NotPlanned,
+    RecordInvalid,
+    SourceNotDelta,
+    SourceReplaced,
+    TargetDiverged,
+    UnsupportedTable,
+)
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.source import check_source
+from airflow_backfill.core.task import (
+    CancelTask,
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    UpstreamTask,
+    VerifyTask,
+)
+from airflow_backfill.ledger.control_folder import SUFFIX
+from airflow_backfill.ledger.log_listing import commit_name
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from tests.core.model import NO_LAG, PATIENCE, ROUND, SCHEMA, Model
+from tests.ledger.json_target import JsonBuild
+from tests.ledger.process_cost import bytes_read
+
+Run = Callable[..., str]
+V = 7
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    return JsonBuild(tmp_path)
+
+
+def commit_file(table: str, version: int) -> Path:
+    return Path(table, "_delta_log", commit_name(version))
+
+
+# --- the state of a build ---
+
+
+def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> None:
+    """As the very same attempts leave it in a model that lives in memory."""
+    model = Model()
+    steps: list[tuple[Phase, Callable[[Any], Any]]] = [
+        (Phase.SNAPSHOT, lambda b: b.plan()),
+        (Phase.SNAPSHOT, lambda b: b.run(SnapshotTask(0, 1, ROUND))),
+        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE)))),
+        (Phase.CATCH_UP, lambda b: b.run(CatchUpTask(ROUND, NO_LAG, PATIENCE))),
+        (Phase.CATCH_UP, lambda b: b.run(VerifyTask())),
+        (Phase.FINISHED, lambda b: b.run(FinishTask())),
+        (Phase.UPSTREAM, lambda b: (b.write(), b.run(UpstreamTask(ROUND, upto=V + 4)))),
+    ]
+    for phase, step in steps:
+        step(build)
+        step(model)
+        found = BuildReader(build.location).state()
+        expected = model.state()
+        assert found.phase is expected.phase is phase
+        assert (found.positions, found.applied, found.totals) == (
+            expected.positions,
+            expected.applied,
+            expected.totals,
+        )
+        assert (found.handoff, found.proven) == (expected.handoff, expected.proven)
+
+
+def test_a_cancelled_build_is_read_as_such(build: JsonBuild) -> None:
+    build.plan()
+    build.order(Command(Verb.CANCEL))
+    build.run(CancelTask())
+    assert BuildReader(build.location).state().phase is Phase.CANCELLED
+
+
+def test_a_plan_that_is_only_in_the_log_is_found_there(build: JsonBuild) -> None:
+    sealed = build.sealed()
+    shutil.rmtree(build.location + SUFFIX + "/plans")
+    assert BuildReader(build.location).state() == sealed
+
+
+def test_a_lost_control_folder_loses_nothing_of_the_state(build: JsonBuild) -> None:
+    sealed = build.sealed()
+    shutil.rmtree(build.location + SUFFIX)
+    reader = BuildReader(build.location)
+    assert reader.state() == sealed
+    assert reader.commands(sealed.plan.build) == []
+
+
+def test_a_plan_that_is_nowhere_any_more_is_an_error_with_a_name(build: JsonBuild) -> None:
+    build.sealed()
+    shutil.rmtree(build.location + SUFFIX)
+    commit_file(build.location, 1).unlink()
+    with pytest.raises(RecordInvalid, match="nowhere"):
+        BuildReader(build.location).state()
+
+
+def test_the_plan_is_read_once(build: JsonBuild) -> None:
+    sealed = build.sealed()
+    reader = BuildReader(build.location)
+    reader.state()
+    shutil.rmtree(build.location + SUFFIX)
+    commit_file(build.location, 1).unlink()
+    assert reader.state() == sealed
+
+
+def test_a_copy_of_the_plan_that_somebody_edited_is_refused(build: JsonBuild) -> None:
+    build.sealed()
+    copy = next(Path(build.location + SUFFIX, "plans").iterdir())
+    document = json.loads(copy.read_text())
+    document["source"]["epoch"] += 1
+    copy.write_text(json.dumps(document))
+    with pytest.raises(RecordInvalid, match="plan"):
+        BuildReader(build.location).state()
+
+
+def test_no_table_is_not_a_build(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotDelta):
+        BuildReader(str(tmp_path / "nothing")).state()
+
+
+def test_a_table_of_somebody_else_is_not_planned(build: JsonBuild) -> None:
+    with pytest.raises(NotPlanned, match="not made by a table backfill"):
+        BuildReader(build.spec.source).state()
+
+
+def test_a_target_without_a_plan_is_not_planned(build: JsonBuild) -> None:
+    with pytest.raises(NotPlanned):
+        BuildReader(build.location).state()
+
+
+def test_another_build_than_the_targets_is_not_planned(build: JsonBuild) -> None:
+    build.sealed()
+    with pytest.raises(NotPlanned):
+        BuildReader(build.location).state("b2")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "named"),
+    [
+        (Protocol(4, 7), "reader version 4"),
+        (Protocol(3, 8), "writer version 8"),
+        (Protocol(3, 7, frozenset({"timeMachine"}), frozenset({"timeMachine"})), "timeMachine"),
+        (Protocol(3, 7, frozenset(), frozenset({"catalogManaged"})), "catalogManaged"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_protocol_that_cannot_be_read_is_named_before_any_record_is(
+    protocol: Protocol, named: str, build: JsonBuild
+) -> None:
+    build.sealed()
+    build.foreign("UPGRADE PROTOCOL", data_change=False, protocol=protocol)
+    with pytest.raises(UnsupportedTable, match=named):
+        BuildReader(build.location).state()
+
+
+def test_rows_of_somebody_else_are_seen(build: JsonBuild) -> None:
+    build.sealed()
+    build.foreign("WRITE")
+    with pytest.raises(TargetDiverged):
+        BuildReader(build.location).state()
+
+
+def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) -> None:
+    build.sealed()
+    newest = commit_file(build.location, build.target.head)
+    newest.write_text(newest.read_text()[:-40])
+    with pytest.raises(RecordInvalid):
+        BuildReader(build.location).state()
+
+
+def test_a_reader_does_not_write(build: JsonBuild) -> None:
+    build.plan()
+    attempt = build.start(SnapshotTask(0, 1, ROUND))
+    effect = attempt.until(Write)
+    with pytest.raises(TypeError):
+        build.reader.answer(effect)
+
+
+def test_errors_of_an_answer_are_raised_where_they_can_be_handled() -> None:
+    def asks_twice() -> Any:
+        try:
+            yield Head()
+        except HistoryLost:
+            return (yield Head())
+
+    answers = iter([HistoryLost("gone"), 7])
+
+    def answer(_: Any) -> Any:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    assert drive(asks_twice(), answer) == 7
+
+
+def test_the_tables_are_ones_to_other_readers(build: JsonBuild) -> None:
+    build.finished()
+    target = deltalake.DeltaTable(build.location)
+    assert target.version() == build.target.head
+    last = build.records()[-1]
+    assert target.transaction_version(last.app_id) == last.seq
+
+
+# --- the source ---
+
+
+@pytest.fixture
+def watched(build: JsonBuild) -> tuple[JsonBuild, SourceWatcher]:
+    plan = build.plan()
+    return build, SourceWatcher(plan)
+
+
+def numbers(view: Any) -> list[int]:
+    return [epoch.number for epoch in view.epochs]
+
+
+def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    assert numbers(watcher.view(V)) == []
+    build.write(rows=5, size=70)
+    build.optimize()
+    build.write(rows=2)
+    view = watcher.view(V)
+    assert (view.head, view.after, numbers(view)) == (V + 3, V, [8, 9, 10])
+    assert [(e.rows, e.bytes) for e in view.epochs] == [(5, 70), (0, 0), (2, 1)]
+    assert numbers(watcher.view(9)) == [10]
+
+
+def test_asking_again_at_any_time_gives_what_asking_once_would(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    for after in (7, 7, 8, 8, 10, 12):
+        build.write()
+        assert watcher.view(after) == SourceWatcher(build.draft()).view(after)
+
+
+def test_a_view_from_an_earlier_epoch_has_no_hole(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    build.write(times=5)
+    watcher.view(10)
+    assert numbers(watcher.view(V)) == [8, 9, 10, 11, 12]
+
+
+def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    build.write(times=300)
+    build.source.write_checksum()
+    before = bytes_read()
+    watcher.view(V)
+    first = bytes_read() - before
+    before = bytes_read()
+    watcher.view(V)
+    assert bytes_read() - before < first / 10
+
+
+@pytest.mark.parametrize("gone", [[8], [10], [12], [9, 10]])
+def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    """The newest version, too: a checksum or a checkpoint tells that it was there."""
+    build, watcher = watched
+    build.write(times=6)
+    for version in gone:
+        commit_file(build.spec.source, version).unlink()
+    view = watcher.view(V)
+    assert numbers(view) == [8, 9, 10, 11, 12, 13]
+    stops = {e.number: e.stop for e in view.epochs if e.stop is not None}
+    assert sorted(stops) == gone
+    assert all(isinstance(stop, HistoryLost) and stop.data == {"epoch": n} for n, stop in stops.items())
+    if gone[0] == 8:
+        with pytest.raises(HistoryLost):
+            check_source(build.draft(), view, V)
+
+
+def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    build.write(times=6)
+    build.source.write_checksum()
+    for version in range(10):
+        commit_file(build.spec.source, version).unlink()
+    view = watcher.view(V)
+    assert numbers(view) == [8, 9, 10, 11, 12, 13]
+    assert [e.number for e in view.epochs if e.stop is not None] == [8, 9]
+
+
+def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(tmp_path: Path) -> None:
+    build = JsonBuild(tmp_path)
+    watcher = SourceWatcher(build.plan())
+    shutil.rmtree(build.spec.source)
+    log = build._source_log()
+    for version in range(20):
+        metadata = TableMetadata("source-2", SCHEMA) if version == 0 else None
+        protocol = Protocol(1, 2) if version == 0 else None
+        log.land(replace(build.target.read(0), version=version, metadata=metadata, protocol=protocol))
+    view = watcher.view(V)
+    assert (view.table_id, view.head, numbers(view)) == ("source-2", 19, [])
+    with pytest.raises(SourceReplaced):
+        check_source(build.draft(), view, V)
+
+
+def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    build.write()
+    build.alter(table_id="source-2")
+    with pytest.raises(SourceReplaced):
+        check_source(build.draft(), watcher.view(V), V)
+
+
+def test_a_source_that_is_gone_is_no_silent_one(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    shutil.rmtree(build.spec.source)
+    with pytest.raises(SourceNotDelta):
+        watcher.view(V)
+
+
+def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+    build, watcher = watched
+    build.write()
+    build.alter(schema_json='{"type":"struct","fields":[]}')
+    stops = [e.stop.code if e.stop else None for e in watcher.view(V).epochs]
+    assert stops == [None, "SCHEMA_CHANGED"]
+
+
+WATCH = """
+import json, sys
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from tests.ledger.process_cost import peak_kilobytes
+plan = BuildReader(sys.argv[1]).plan(sys.argv[2])
+watcher = SourceWatcher(plan)
+before = peak_kilobytes()
+view = watcher.view(plan.source.epoch)
+print(json.dumps({"epochs": len(view.epochs), "rows": sum(e.rows for e in view.epochs),
+                  "kilobytes": peak_kilobytes() - before}))
+"""
+
+
+def test_ten_thousand_commits_are_watched_in_a_few_megabytes(build: JsonBuild, run: Run) -> None:
+    """A fraction of a kilobyte for each commit, however many files it holds."""
+    plan = build.plan()
+    log = Path(build.spec.source, "_delta_log")
+    adds = "".join(
+        json.dumps({"add": {"path": f"f-{n}", "partitionValues": {}, "size": 10, "modificationTime": 0,
+                            "dataChange": True, "stats": '{"numRecords":2}'}}) + "\n"
+        for n in range(20)
+    )  # fmt: skip
+    for version in range(V + 1, V + 10_001):
+        (log / commit_name(version)).write_text('{"commitInfo":{"timestamp":5,"operation":"WRITE"}}\n' + adds)
+    build.source.write_checksum()
+    measured = json.loads(run(WATCH, build.location, plan.build))
+    print(measured)
+    assert (measured["epochs"], measured["rows"]) == (10_000, 400_000)
+    assert measured["kilobytes"] < 12_000
