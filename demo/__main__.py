@@ -1,6 +1,7 @@
 """The main job, from nothing: two TPC-H tables built by Airflow and Spark while a writer keeps changing them.
 
-``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second.
+``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second. With the argument ``prepare`` only the
+source tables are made.
 """
 
 from __future__ import annotations
@@ -24,14 +25,13 @@ TARGETS = ("orders", "lineitem")
 
 
 def main() -> int:
-    scale, rate = os.environ.get("SCALE", "1"), os.environ.get("RATE", "1")
     place = Path(os.environ.get("TABLE_BACKFILL_DEMO", ROOT / ".demo")).absolute()
-    begun = time.monotonic()
+    if sys.argv[1:] == ["prepare"]:
+        prepare(place)
+        return 0
+    rate, begun = os.environ.get("RATE", "1"), time.monotonic()
     shutil.rmtree(place, ignore_errors=True)
-    (place / "targets").mkdir(parents=True)
-    print(f"TPC-H at scale {scale}, as Delta tables with change data feed, in {place}", flush=True)
-    tpch.make(place / "raw", float(scale))
-    _run([sys.executable, "-m", "demo.load", str(place / "raw"), str(place / "tables")], place, "load", os.environ)
+    prepare(place)
     airflow = _airflow(place)
     _run([str(BIN / "airflow"), "db", "migrate"], place, "migrate", airflow)
     with _writer(place, rate):
@@ -43,6 +43,17 @@ def main() -> int:
     print(f"\nThe writer: {(place / 'writer.log').read_text().splitlines()[-1]}")
     print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
     return 0
+
+
+def prepare(place: Path) -> None:
+    """The source tables, unless they are there."""
+    if (place / "tables" / TARGETS[-1] / "_delta_log").is_dir():
+        return
+    scale = os.environ.get("SCALE", "1")
+    (place / "targets").mkdir(parents=True, exist_ok=True)
+    print(f"TPC-H at scale {scale}, as Delta tables with change data feed, in {place}", flush=True)
+    tpch.make(place / "raw", float(scale))
+    _run([sys.executable, "-m", "demo.load", str(place / "raw"), str(place / "tables")], place, "load", os.environ)
 
 
 def _airflow(place: Path) -> Mapping[str, str]:

@@ -26,22 +26,27 @@ def load(spark: SparkSession, raw: Path, tables: Path) -> None:
 
 
 def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> None:
-    """One data file per parquet file of ``raw``, without a shuffle, so file statistics prune by key."""
+    """One data file per parquet file of ``raw``, without a shuffle, so file statistics prune by key.
+
+    Files stay of that size: without ``delta.targetFileSize`` delta-rs makes one file of all that a change touches.
+    """
     parts = files(raw, table)
-    reader = spark.newSession()
-    reader.conf.set("spark.sql.files.maxPartitionBytes", max(path.stat().st_size for path in parts))
-    rows = reader.read.parquet(*(str(path) for path in parts))
+    largest = max(path.stat().st_size for path in parts)
+    own = spark.newSession()
+    own.conf.set("spark.sql.files.maxPartitionBytes", largest)
+    # Spark's Delta does not know that property, and refuses what it does not know.
+    own.conf.set("spark.databricks.delta.allowArbitraryProperties.enabled", True)
     key = table.order_key
     with_ghost = f"explode(if({key} % {GHOST_EVERY} = 1, array({key}, {key} + {USED}), array({key}))) AS {key}"
-    target = (tables / table.name).absolute()
-    (
-        rows.selectExpr(*(with_ghost if column == key else column for column in rows.columns))
-        .write.format("delta")
-        .option("delta.enableChangeDataFeed", "true")
-        .option("delta.enableDeletionVectors", "true")
-        .save(str(target))
+    rows = own.read.parquet(*(str(path) for path in parts))
+    rows.selectExpr(*(with_ghost if column == key else column for column in rows.columns)).createTempView("rows")
+    target = f"delta.`{(tables / table.name).absolute()}`"
+    own.sql(
+        f"""CREATE TABLE {target} USING delta TBLPROPERTIES (
+        delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true, delta.targetFileSize = {largest})
+        AS SELECT * FROM rows"""
     )
-    spark.sql(f"DELETE FROM delta.`{target}` WHERE {key} % {BLOCK} >= {USED}")
+    own.sql(f"DELETE FROM {target} WHERE {key} % {BLOCK} >= {USED}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def tell(context: Context, task: BaseOperator, build: str, news: Callable[[Told]
 def last_told(asset: Asset, build: str) -> Told:
     """What the newest event of ``asset`` says that is about ``build``."""
     events = InletEventsAccessors([asset])[asset].ascending(False).limit(RECENT)
-    return next((event.extra for event in events if event.extra.get("build") == build), None)
+    return next((extra for event in events if (extra := event.extra or {}).get("build") == build), None)
 
 
 def refuse_loop(dag: DAG, task: BaseOperator) -> None:

@@ -93,9 +93,11 @@ class ApplicationOperator(SparkSubmitOperator):
         """Go on after the operator of ``submit`` was deferred."""
         store = context["task_state_store"]
         with decided(context):
-            me = Attempt(**store.get(ATTEMPT))
+            me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
+            if me is None:
+                raise ApplicationFailed("the attempt that was deferred is not in the task's state store any more")
             launched = self._launched = self._launcher(context, me)
-            self._settle(context, me, lambda: launched.resume_execution(store.get(RESUME), kwargs, context))
+            self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
@@ -203,10 +205,9 @@ class ApplicationOperator(SparkSubmitOperator):
 
     def _running(self, context: Context) -> Attempt | None:
         """The attempt of this task whose application still runs, as the cluster says."""
-        stored = context["task_state_store"].get(ATTEMPT)
-        if self.submit is not None or not self.durable or not isinstance(stored, dict):
+        me = _attempt(context["task_state_store"].get(ATTEMPT))
+        if self.submit is not None or not self.durable or me is None:
             return None
-        me = Attempt(**stored)
         handle = context["task_state_store"].get(f"spark_job_id/{me.name}")
         if handle is None or not self.is_job_active(self.get_job_status(handle, context)):
             return None
@@ -229,3 +230,12 @@ class ApplicationOperator(SparkSubmitOperator):
             # Only a submission sets it, and without it a kill after a reconnect does not reach the application.
             self._hook._yarn_application_id = cast("str", external_id)
         super().poll_until_complete(external_id, context)
+
+
+def _attempt(stored: JsonValue) -> Attempt | None:
+    """The attempt that ``task_state_store`` holds."""
+    match stored:
+        case {"generation": int(generation), "name": str(name)}:
+            return Attempt(generation, name)
+        case _:
+            return None

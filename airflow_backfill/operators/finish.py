@@ -26,8 +26,9 @@ class FinishOperator(PhaseOperator):
     def __init__(self, *, verified: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.verified = verified
-        if self.has_dag():
-            refuse_loop(self.dag, self)
+        dag = self.get_dag()
+        if dag is not None:
+            refuse_loop(dag, self)
 
     def task(self) -> FinishTask:
         return FinishTask(self.verified)

@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import NotAllowedNow as Rejected
+from airflow_backfill.core.errors import Rejected
 from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState

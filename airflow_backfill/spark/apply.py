@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, NetChanges
-from airflow_backfill.spark.session import SessionSettings
+from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.transform import quoted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def merge(net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metad
 def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
     session = spark.newSession()
     SessionSettings.read(spark).set(session)
-    confs = {name: spark.conf.get(name) for name in _SIZES} | {
+    confs = {name: spark.conf.get(name) or "" for name in _SIZES} | {
         "spark.databricks.delta.write.txnAppId": txn.app_id,
         "spark.databricks.delta.write.txnVersion": str(txn.version),
         "spark.databricks.delta.commitInfo.userMetadata": user_metadata,
@@ -89,6 +89,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
     }
     for name, value in confs.items():
         session.conf.set(name, value)
+    assert_safe(session)
     return session
 
 

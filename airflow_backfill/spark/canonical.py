@@ -57,12 +57,25 @@ def canonical(value: Column, kind: DataType) -> Column:
 
 def _present(value: Column, kind: DataType) -> Column:
     """The text of a value that is not null; null of one that is."""
-    if isinstance(kind, StringType):
-        return _counted("t", value.cast("string"))
     if isinstance(kind, (StructType, ArrayType, MapType)):
         return _nested(value, kind)
+    if isinstance(kind, (StringType, VariantType)):
+        return _long(value, kind)
     if type(kind) in _PLAIN:
         return _ended(_PLAIN[type(kind)], value.cast("string"))
+    return _short(value, kind)
+
+
+def _long(value: Column, kind: StringType | VariantType) -> Column:
+    """Text of any characters: its length says where it ends."""
+    if isinstance(kind, StringType):
+        tag, text = "t", value.cast("string")
+    else:
+        tag, text = "v", F.concat(F.schema_of_variant(value), F.lit(" "), F.to_json(value))
+    return F.concat(F.lit(tag), F.octet_length(text).cast("string"), F.lit(":"), text)
+
+
+def _short(value: Column, kind: DataType) -> Column:
     if isinstance(kind, DecimalType):
         return _ended(f"m{kind.precision},{kind.scale}e", value.cast("string"))
     if isinstance(kind, (FloatType, DoubleType)):
@@ -74,8 +87,6 @@ def _present(value: Column, kind: DataType) -> Column:
         return _ended("a", F.unix_date(value).cast("string"))
     if isinstance(kind, BinaryType):
         return _ended("x", F.hex(value))
-    if isinstance(kind, VariantType):
-        return _counted("v", F.concat(F.schema_of_variant(value), F.lit(" "), F.to_json(value)))
     if isinstance(kind, NullType):
         return value.cast("string")
     name = kind.simpleString()
@@ -101,8 +112,5 @@ def _nested(value: Column, kind: StructType | ArrayType | MapType) -> Column:
 
 
 def _ended(tag: str, text: Column) -> Column:
+    """Text without a semicolon in it."""
     return F.concat(F.lit(tag), text, F.lit(";"))
-
-
-def _counted(tag: str, text: Column) -> Column:
-    return F.concat(F.lit(tag), F.octet_length(text).cast("string"), F.lit(":"), text)

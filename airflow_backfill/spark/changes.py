@@ -39,8 +39,8 @@ class Changes:
     """How they are read, and why."""
     moved: bool
     """Some rows that go and come again may be unchanged: their files were rewritten."""
-    adds_only: bool
-    """Every commit does nothing to rows but add files of them."""
+    only_adds: bool
+    """No commit does anything to rows but add files of them."""
     expected: Sequence[Expected]
     distrusting: Callable[[frozenset[int]], Changes]
     """The same changes, with the files of these epochs read instead of their change data."""
@@ -103,7 +103,7 @@ def read_legs(
         frame=reduce(DataFrame.union, frames),
         legs=tuple(legs),
         moved=moved,
-        adds_only=not any(f.data_change for one in epochs for f in (*one.removed, *one.changes)),
+        only_adds=all(one.only_adds for one in epochs),
         expected=tuple(expected),
         distrusting=distrusting,
     )

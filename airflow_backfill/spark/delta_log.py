@@ -70,18 +70,17 @@ class DeltaVersion:
         reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader
         here = self._jvm.scala.Option.apply(self._snapshot)
         session = self._spark._jsparkSession
-        info = reader.changesToDF(
-            self._snapshot, first, last, commits, session, self._none, False, from_files, here
-        )
+        info = reader.changesToDF(self._snapshot, first, last, commits, session, self._none, False, from_files, here)
         return DataFrame(info.fileChangeDf(), self._spark)
 
     def _parse(self, kind: str, lines: Sequence[str]) -> Any:
         """Lines of a log as Delta's own objects, in one job of the JVM: a call for each of 10,000 takes seconds."""
         delta = self._jvm.org.apache.spark.sql.delta
-        shape = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))[kind].dataType
+        schema = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))
         texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()
         strings = self._jvm.org.apache.spark.sql.Encoders.STRING()
         text = DataFrame(self._spark._jsparkSession.createDataset(texts, strings).toDF(), self._spark)
+        shape = schema[kind].dataType.simpleString()
         rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
         encoders = getattr(delta.implicits, "package$").__getattr__("MODULE$")
         encoder = encoders.addFileEncoder() if kind == "add" else encoders.removeFileEncoder()

@@ -79,8 +79,11 @@ def differing_keys(
     """Which keys of these buckets differ, and how."""
     names = list(key) if key is not None else [_DIGEST]
     columns = [F.col(quoted(name)) for name in names]
+    limbs = [limb.alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
     sides = [
-        digested(rows, rows.schema).where(_bucket(key, of).isin(*buckets)).select(*columns, *_named_limbs(), F.lit(side).alias(_SIDE))
+        digested(rows, rows.schema)
+        .where(_bucket(key, of).isin(*buckets))
+        .select(*columns, *limbs, F.lit(side).alias(_SIDE))
         for side, rows in enumerate((source, target))
     ]
     in_source, in_target = F.count_if(F.col(_SIDE) == 0), F.count_if(F.col(_SIDE) == 1)
@@ -117,10 +120,6 @@ def _limbs() -> list[Column]:
     """The digest as numbers whose sum over two billion rows fits into a long."""
     starts = range(1, _LIMBS * _HEX_PER_LIMB, _HEX_PER_LIMB)
     return [F.conv(F.substring(_DIGEST, start, _HEX_PER_LIMB), 16, 10).cast("bigint") for start in starts]
-
-
-def _named_limbs() -> list[Column]:
-    return [limb.alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
 
 
 def _total(row: Row) -> int:

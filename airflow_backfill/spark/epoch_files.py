@@ -56,7 +56,12 @@ class EpochFiles:
     @property
     def data_change(self) -> bool:
         """Whether any row may differ after this commit."""
-        return any(f.data_change for f in (*self.added, *self.removed, *self.changes))
+        return bool(self.changes) or any(f.data_change for f in (*self.added, *self.removed))
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether the commit does nothing to rows but add files of them."""
+        return not self.changes and not any(f.data_change for f in self.removed)
 
     @property
     def rewrites(self) -> bool:
@@ -91,7 +96,7 @@ def _epoch_files(epoch: int, text: str) -> EpochFiles:
     copied = None
     for kind, action in _actions(epoch, text):
         if kind in files:
-            files[kind].append(_file(action, data_change=kind == "cdc" or action.get("dataChange", True)))
+            files[kind].append(_file(action))
         elif kind == "commitInfo":
             metrics = action.get("operationMetrics") or {}
             no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _CHANGED)
@@ -114,7 +119,7 @@ def _actions(epoch: int, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, action
 
 
-def _file(action: dict[str, Any], *, data_change: bool) -> FileAction:
+def _file(action: dict[str, Any]) -> FileAction:
     statistics = json.loads(action.pop("stats", None) or "{}")
     records = statistics.get("numRecords")
     vector = action.get("deletionVector")
@@ -124,6 +129,6 @@ def _file(action: dict[str, Any], *, data_change: bool) -> FileAction:
         size=action.get("size") or 0,
         rows=None if records is None else records - hidden,
         vector=f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else None,
-        data_change=data_change,
+        data_change=action.get("dataChange", True),
         line=json.dumps(action),
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression
 
@@ -99,7 +99,19 @@ class Checker:
         _refuse(sql, tree)
         if not resolved.deterministic():
             raise _invalid(sql, "does not always give the same value for the same row")
-        return selected.schema[0], tree
+        field = selected.schema[0]
+        return StructField(field.name, _bare(field.dataType), field.nullable), tree
+
+
+def _bare(kind: DataType) -> DataType:
+    """The type without what the source's table says about its columns: mapping ids, generators, CHAR lengths."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _bare(f.dataType), f.nullable) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_bare(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_bare(kind.keyType), _bare(kind.valueType), kind.valueContainsNull)
+    return kind
 
 
 def _nodes(expression: Any) -> list[dict[str, Any]]:

@@ -39,8 +39,6 @@ parse_json parse_url schema_of_variant to_csv to_json to_variant_object try_pars
 try_variant_get url_decode url_encode variant_get"""
 
 ALLOWED = frozenset(
-    " ".join(
-        (_CONDITIONS, _PREDICATES, _CONVERSIONS, _NUMBERS, _STRINGS, _HASHES, _TIMES, _NESTED, _DOCUMENTS)
-    ).split()
+    " ".join((_CONDITIONS, _PREDICATES, _CONVERSIONS, _NUMBERS, _STRINGS, _HASHES, _TIMES, _NESTED, _DOCUMENTS)).split()
 )
 """Names as SQL calls them, in lower case."""

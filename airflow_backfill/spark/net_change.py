@@ -138,7 +138,7 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
 
 
 def _comparable(kind: DataType) -> bool:
-    """Whether equal values are the same value. Maps and variants have no equality, collations an equality of their own."""
+    """Whether equal values are the same value: maps and variants have no equality, collations one of their own."""
     return not any(word in kind.simpleString() for word in ("map<", "variant", "collate"))
 
 
@@ -212,7 +212,7 @@ def _net(
         upserts=sum(g["upserts"] for g in groups),
         deletes=sum(g["deletes"] for g in groups),
         changes=sum(g["rows"] for g in groups),
-        only_inserts=changes.adds_only and all(g[CHANGE_TYPE] == INSERT and not g["older"] for g in groups),
+        only_inserts=changes.only_adds and all(g[CHANGE_TYPE] == INSERT and not g["older"] for g in groups),
         bounds=bounds,
         staged=staged,
     )

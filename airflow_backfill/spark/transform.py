@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -74,7 +75,7 @@ class Transform:
     outputs: tuple[Output, ...]
     where: str | None
     schema: StructType
-    """What the target's rows look like."""
+    """What the target's rows look like. Names and types only: no metadata of the source's columns."""
     source_schema: StructType
 
     def apply(self, rows: DataFrame) -> DataFrame:
@@ -97,7 +98,9 @@ class Transform:
             raise KeyInvalid(f"the source has no key column {column!r} (it has: {names})", column=column)
         if not _orders(field.dataType):
             kind = field.dataType.simpleString()
-            raise KeyInvalid(f"key column {column!r} is of type {kind}, which identifies no row", column=column, type=kind)
+            raise KeyInvalid(
+                f"key column {column!r} is of type {kind}, which identifies no row", column=column, type=kind
+            )
         for output in self.outputs:
             if output.source == field.name:
                 return output.name
@@ -121,7 +124,8 @@ def parse(
     columns = [quoted(f.name) for f in source_schema.fields] if select is None else list(select)
     if not columns:
         raise InvalidExpression("select names no column", expression="")
-    outputs, fields = [], []
+    outputs: list[Output] = []
+    fields: list[StructField] = []
     for sql in columns:
         found = checker.column(sql)
         _check_name(found.field.name, sql)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Asset, TaskGroup
+from airflow.sdk import Asset, BaseOperator, TaskGroup
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.operators.catch_up import CatchUpOperator
@@ -19,6 +19,7 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.sensors.gate import GateSensor
 
+T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")
 RETRIES = 3
 """Retries of a task, unless the DAG or the group says otherwise."""
@@ -95,15 +96,19 @@ class BackfillTaskGroup(TaskGroup):
         self._check(lanes)
         self.handoff_asset = handoff_asset or Asset(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff")
 
-        self._common = {"ledger_conn_id": ledger_conn_id}
-        self._spark = {"submit": submit, **(spark or {})}
         sizes = {"round_bytes": round_bytes, "round_rows": round_rows}
         rounds = {option: value for option, value in sizes.items() if value is not None}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
-        hold = {"max_lag": max_lag, "window": window}
+        # A skip further up, of a task that is not ours, must not let the rest of a build be skipped in silence.
+        every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "none_failed"}
+        later = {**every, "target": self._planned("target"), "build": self._planned("build")}
+        applications = {"submit": submit, **(spark or {})}
         with self:
-            self.plan = PlanOperator(
-                **self._arguments("plan", spark=True),
+            self.plan = self._task(
+                PlanOperator,
+                "plan",
+                **applications,
+                ledger_conn_id=ledger_conn_id,
                 build_name=name or self.group_id,
                 source=source,
                 target=target,
@@ -114,64 +119,60 @@ class BackfillTaskGroup(TaskGroup):
                 lanes=lanes,
                 on_existing=on_existing,
             )
-            self.snapshot = self._snapshot(lanes, rounds)
-            self.consume_log = ConsumeLogOperator(
-                **self._after_plan("consume_log", spark=True),
+            self.snapshot = self._snapshot(lanes, **later, **applications, **rounds)
+            self.consume_log = self._task(
+                ConsumeLogOperator,
+                "consume_log",
+                **later,
+                **applications,
                 **rounds,
                 **waiting,
-                **hold,
+                max_lag=max_lag,
+                window=window,
                 approval=self.child_id("approve") if approval else None,
             )
-            self.gate = GateSensor(**self._after_plan("gate"), **waiting, **hold, timeout=gate_timeout.total_seconds())
-            self.catch_up = CatchUpOperator(**self._after_plan("catch_up", spark=True), **rounds, max_lag=max_lag)
-            self.finish = FinishOperator(
-                **self._after_plan("finish", spark=True), verified=verify, outlets=[self.handoff_asset]
+            self.gate = self._task(
+                GateSensor,
+                "gate",
+                **later,
+                **waiting,
+                max_lag=max_lag,
+                window=window,
+                timeout=gate_timeout.total_seconds(),
             )
-            self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
+            self.catch_up = self._task(CatchUpOperator, "catch_up", **later, **applications, **rounds, max_lag=max_lag)
+            self.verify = self._task(VerifyOperator, "verify", **later, **applications) if verify else None
+            self.finish = self._task(
+                FinishOperator, "finish", **later, **applications, verified=verify, outlets=[self.handoff_asset]
+            )
             if approval:
-                self.snapshot >> self._approve(approval) >> self.gate
-            if verify:
-                self.verify = VerifyOperator(**self._after_plan("verify", spark=True))
-                self.catch_up >> self.verify >> self.finish
-            else:
-                self.catch_up >> self.finish
+                self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
+        self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
+        if self.verify is None:
+            self.catch_up >> self.finish
+        else:
+            self.catch_up >> self.verify >> self.finish
 
-    def _snapshot(self, lanes: int, rounds: Mapping[str, int]) -> Any:
-        arguments = {**self._after_plan("snapshot", spark=True), **rounds, "lanes": lanes}
+    def _task(self, operator: type[T], task: str, **arguments: Any) -> T:
+        return operator(**{"task_id": task, **arguments, **self._task_args.get(task, {})})
+
+    def _snapshot(self, lanes: int, **arguments: Any) -> Any:
         if lanes == 1:
-            return SnapshotOperator(**arguments)
+            return self._task(SnapshotOperator, "snapshot", **arguments)
+        arguments = {"task_id": "snapshot", "lanes": lanes, **arguments, **self._task_args.get("snapshot", {})}
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
-    def _approve(self, approval: bool | Mapping[str, Any]) -> ApprovalOperator:
+    def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
         asked = {
             "subject": f"Hand over {self.group_id}?",
-            "body": "The target " + self._planned("target") + " is kept fresh until somebody decides.",
-            **(approval if isinstance(approval, Mapping) else {}),
+            "body": f"{self._planned('target')} is kept fresh until somebody decides.",
+            "fail_on_reject": True,
+            "trigger_rule": "none_failed",
         }
-        return ApprovalOperator(
-            task_id="approve",
-            trigger_rule="none_failed",
-            fail_on_reject=True,
-            **asked,
-            **self._task_args.get("approve", {}),
-        )
-
-    def _arguments(self, task: str, *, spark: bool = False) -> dict[str, Any]:
-        """What a task of this name gets besides its own arguments."""
-        return {
-            "task_id": task,
-            **self._common,
-            **(self._spark if spark else {}),
-            **self._task_args.get(task, {}),
-        }
-
-    def _after_plan(self, task: str, *, spark: bool = False) -> dict[str, Any]:
-        """The same for a task after the plan: of the plan's result it takes the target and the build, no more."""
-        build = {"target": self._planned("target"), "build": self._planned("build")}
-        # A skip further up, of a task that is not ours, must not let the rest of a build be skipped in silence.
-        return {"trigger_rule": "none_failed", **build, **self._arguments(task, spark=spark)}
+        return self._task(ApprovalOperator, "approve", **{**asked, **approval})
 
     def _planned(self, field: str) -> str:
+        """Of the plan's result, the tasks after it take the target and the build, no more."""
         return f"{{{{ ti.xcom_pull(task_ids='{self.child_id('plan')}')['{field}'] }}}}"
 
     def _check(self, lanes: int) -> None:

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 
 from demo.fold import compare
 from demo.load import BASE_VERSION, load_table
-from demo.tpch import ORDERS, TABLES, rows
+from demo.tpch import ORDERS, TABLES, files, rows
 from tests.demo.reading import by_delta_rs, by_spark
 
 pytestmark = pytest.mark.spark
@@ -25,10 +25,14 @@ def test_a_loaded_table_equals_tpch(spark, raw, loaded, table):
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_a_loaded_table_has_what_sources_have(loaded, table):
+def test_a_loaded_table_has_what_sources_have(raw, loaded, table):
     delta = DeltaTable(loaded / table.name)
     assert {"changeDataFeed", "deletionVectors"} <= set(delta.protocol().writer_features)
-    assert delta.metadata().configuration["delta.enableChangeDataFeed"] == "true"
+    assert delta.metadata().configuration == {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": "true",
+        "delta.targetFileSize": str(max(path.stat().st_size for path in files(raw, table))),
+    }
     commit = loaded / table.name / "_delta_log" / f"{BASE_VERSION:020d}.json"
     added = [action["add"] for action in map(json.loads, commit.read_text().splitlines()) if "add" in action]
     assert len(delta.file_uris()) == 6

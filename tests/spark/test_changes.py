@@ -71,30 +71,26 @@ def test_the_cheapest_way(history: Callable[[str], Source]) -> None:
 
 @pytest.mark.parametrize("legs", [by_feed, by_difference])
 @pytest.mark.parametrize(("after", "through"), [(1, 5), (6, 9), (11, 14)])
-def test_parts_of_the_history(
-    history: Callable[[str], Source], after: int, through: int, legs: Callable
-) -> None:
+def test_parts_of_the_history(history: Callable[[str], Source], after: int, through: int, legs: Callable) -> None:
     check(history("vectors"), after, through, legs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_epoch_of_the_feed_is_the_step_between_two_versions(
-    history: Callable[[str], Source], kind: str
-) -> None:
+def test_each_epoch_of_the_feed_is_the_step_between_two_versions(history: Callable[[str], Source], kind: str) -> None:
     """The per-version law, for all versions in one job: before, plus what comes, minus what goes, is after."""
     source = history(kind)
     columns = [quoted(c) for c in source.columns]
+    changes = read(source, 0, source.head, by_feed)
+    counted = changes.frame.groupBy("_commit_version", "_change_type").count().collect()
+    assert changes.prove({(epoch, kind): count for epoch, kind, count in counted}) == frozenset()
 
     def signed(rows: DataFrame, epoch: int, sign: int) -> DataFrame:
         return rows.select(*columns, F.lit(epoch).cast("long").alias("_epoch"), F.lit(sign).alias("_sign"))
 
     comes = F.col("_change_type").isin("insert", "update_postimage")
-    feed = read(source, 0, source.head, by_feed).frame
-    everything = feed.select(*columns, F.col("_commit_version"), F.when(comes, 1).otherwise(-1))
+    everything = changes.frame.select(*columns, F.col("_commit_version"), F.when(comes, 1).otherwise(-1))
     for epoch in range(1, source.head + 1):
-        everything = everything.union(signed(source.at(epoch - 1), epoch, 1)).union(
-            signed(source.at(epoch), epoch, -1)
-        )
+        everything = everything.union(signed(source.at(epoch - 1), epoch, 1)).union(signed(source.at(epoch), epoch, -1))
     names = [*(f"c{i}" for i in range(len(columns))), "epoch", "sign"]
     wrong = everything.toDF(*names).groupBy(*names[:-1]).agg(F.sum("sign").alias("sign")).where("sign <> 0")
     assert wrong.collect() == []

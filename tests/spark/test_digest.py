@@ -25,7 +25,7 @@ COLUMNS = (
     "a array<int>, m map<string,int>, st struct<x:int,y:string>, dt date, aa array<array<string>>"
 )
 Rows = list[list[Any]]
-ID, I, S, T, DE, TS, NT, D, B, A, M, ST, DT, AA = range(14)
+ID, INT, S, T, DE, TS, NT, D, B, A, M, ST, DT, AA = range(14)
 
 
 def made(random_: random.Random) -> Rows:
@@ -67,8 +67,8 @@ CORRUPTIONS: list[Callable[[Rows, random.Random], Any]] = [
     lambda rows, r: rows.extend([list(r.choice(rows))] * 2),
     lambda rows, r: rows.append(made(r)[0]),
     lambda rows, r: set_cell(rows, r, ID, lambda v: v + 1000),
-    lambda rows, r: set_cell(rows, r, I, lambda v: 100 if v is None else v + 1),
-    lambda rows, r: set_cell(rows, r, I, lambda v: 0 if v is None else None),
+    lambda rows, r: set_cell(rows, r, INT, lambda v: 100 if v is None else v + 1),
+    lambda rows, r: set_cell(rows, r, INT, lambda v: 0 if v is None else None),
     lambda rows, r: (row := r.choice(rows), row.__setitem__(slice(S, T + 1), [row[T], row[S]])),
     lambda rows, r: set_cell(rows, r, S, lambda v: "" if v is None else v + " "),
     lambda rows, r: set_cell(rows, r, T, lambda v: "null" if v is None else v.upper()),
@@ -83,7 +83,7 @@ CORRUPTIONS: list[Callable[[Rows, random.Random], Any]] = [
     lambda rows, r: set_cell(rows, r, ST, lambda v: (None, "z") if v is None else (v[0], "z")),
     lambda rows, r: set_cell(rows, r, DT, lambda v: None if v else date(1970, 1, 1)),
     lambda rows, r: set_cell(rows, r, AA, lambda v: [[]] if v is None else [["x", "y"], *v[1:]]),
-    lambda rows, r: rows.__setitem__(0, rows[0][:I] + rows[1][I:]),
+    lambda rows, r: rows.__setitem__(0, rows[0][:INT] + rows[1][INT:]),
 ]
 
 
@@ -139,7 +139,7 @@ def test_values_that_look_alike_are_told_apart(spark: SparkSession, one: str, ot
         ("cast('NaN' as double)", "sqrt(-1.0d)"),
         ("map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)"),
         ("timestamp'2020-01-01 00:00:00Z'", "timestamp'2020-01-01 02:00:00+02:00'"),
-        ("parse_json('{\"a\": 1, \"b\": 2}')", "parse_json('{\"b\":2,\"a\":1}')"),
+        ('parse_json(\'{"a": 1, "b": 2}\')', 'parse_json(\'{"b":2,"a":1}\')'),
     ],
 )
 def test_one_value_in_two_guises_is_one(spark: SparkSession, one: str, other: str) -> None:

@@ -24,8 +24,8 @@ def changes_of(spark: SparkSession, rows: list[tuple], schema: str = SCHEMA, *, 
     epochs = {row[-1] for row in rows}
     expected = [Expected(e, None, None, None, images=False) for e in epochs]
     frame = spark.createDataFrame(rows, schema)
-    adds_only = all(row[-2] == "insert" for row in rows)
-    return Changes(frame, (), moved, adds_only, expected, lambda _: pytest.fail("nothing to distrust"))
+    only_adds = all(row[-2] == "insert" for row in rows)
+    return Changes(frame, (), moved, only_adds, expected, lambda _: pytest.fail("nothing to distrust"))
 
 
 def transform_of(spark: SparkSession, changes: Changes, *select: str, where: str | None = None) -> Transform:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid
 from airflow_backfill.spark.functions import ALLOWED
@@ -25,6 +25,15 @@ def test_all_columns_as_they_are(spark: SparkSession, schema: StructType) -> Non
     transform = parse(spark, schema)
     assert transform.schema == schema
     assert [o.source for o in transform.outputs] == schema.names
+
+
+def test_what_the_source_says_about_its_columns_does_not_reach_the_target(spark: SparkSession) -> None:
+    note = {"delta.columnMapping.id": 1, "delta.generationExpression": "1"}
+    inner = StructType([StructField("f", IntegerType(), True, note)])
+    schema = StructType([StructField("a", ArrayType(inner), True, note)])
+    plain = "struct<a:array<struct<f:int>>>"
+    assert parse(spark, schema).schema.simpleString() == plain
+    assert "delta" not in parse(spark, schema).schema.json()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,23 @@
+"""Where the examples find their tables and Spark; a deployment of your own has its own answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+LAKE = os.environ.get("TABLE_BACKFILL_DEMO", "/tables")
+"""The folder, or the URI, under which all tables of the examples are."""
+
+
+def spark() -> dict[str, Any]:
+    """Arguments for spark-submit: none where Spark is configured already, else a small Spark on this machine."""
+    if "SPARK_CONF_DIR" in os.environ:
+        return {}
+    jars = Path(os.environ.get("TABLE_BACKFILL_JARS", Path(sys.prefix) / "jars"))
+    return {
+        "jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
+        "driver_memory": "2g",
+        "conf": {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"},
+    }
