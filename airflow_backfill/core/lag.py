@@ -8,7 +8,7 @@ them in a row are an error with numbers. The bound stands in the record: a retry
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.errors import NotConverging, RecordInvalid
@@ -28,11 +28,17 @@ class Bound:
         return Bound(start=pending, value=pending)
 
     def take(self, pending_after: int) -> Bound:
-        """The bound after a round that leaves ``pending_after`` epochs, as far as it has seen."""
+        """The bound after a round that left ``pending_after`` epochs."""
         allowed = max(self.value - 1, 0)
         least = pending_after if self.least is None else min(self.least, pending_after)
         contracted = pending_after <= allowed or least != self.least
         return Bound(self.start, min(pending_after, allowed), 0 if contracted else self.stalled + 1, least)
+
+    def measured(self, pending: int) -> Bound:
+        """The bound as a round begins when ``pending`` epochs are: what the round before it left untaken, and what
+        was committed meanwhile. The first round of an attempt has none before it, and only sets the mark.
+        """
+        return replace(self, least=pending) if self.least is None else self.take(pending)
 
     def renewed(self) -> Bound:
         """The bound for a new attempt: what was committed while nobody worked is no fault of its rounds."""

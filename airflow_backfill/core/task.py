@@ -287,8 +287,7 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     pending = len(seen.source.pending(applied))
     check_converging(state.bound, pending, patience, rate_limited=seen.control.rate is not None)
     move = _expected(log_round.next_epochs(state, seen, size), state, seen)
-    claimed = move.does.log_epochs
-    return replace(move, changes={"bound": state.bound.take(pending - claimed)}) if claimed else move
+    return replace(move, changes={"bound": state.bound.measured(pending)}) if move.does.log_epochs else move
 
 
 def _expected(move: Move | None, state: BuildState, seen: Observed) -> Move:

@@ -126,7 +126,8 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
     newest = of_key.orderBy(F.col(EPOCH).desc(), comes.desc())
     place = F.row_number().over(newest)
-    twin = comes & (F.lag(EPOCH).over(newest) == F.col(EPOCH)) & F.lag(comes).over(newest)
+    # What comes is first among the changes of an epoch: another one before it comes, too.
+    twin = comes & (F.lag(EPOCH).over(newest) == F.col(EPOCH))
     op = F.when(comes & F.col(_WHOLE), F.lit(UPSERT)).otherwise(F.lit(DELETE))
     if changes.moved and all(_comparable(field.dataType) for field in transform.schema.fields):
         row = F.struct(*(F.col(quoted(o.name)) for o in transform.outputs))

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.airflow.home import HOME
-from tests.airflow.runs import ROOT, Airflow
+from tests.airflow.runs import ROOT, Airflow, DagTests
 from tests.airflow.without_spark import make_source
 
 
@@ -44,12 +45,19 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "airflow.db"
 
 
+@pytest.fixture(scope="session")
+def dag_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagTests]:
+    tests = DagTests(environment(tmp_path_factory.mktemp("dag_tests")))
+    yield tests
+    tests.stop()
+
+
 @pytest.fixture
-def airflow(migrated: Path, tmp_path: Path) -> Airflow:
+def airflow(migrated: Path, dag_tests: DagTests, tmp_path: Path) -> Airflow:
     home = tmp_path / "airflow"
     (home / "dags").mkdir(parents=True)
     shutil.copy(migrated, home)
-    return Airflow(home, environment(home))
+    return Airflow(home, environment(home), dag_tests)
 
 
 @pytest.fixture

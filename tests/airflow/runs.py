@@ -19,12 +19,51 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
+class DagTests:
+    """The process that runs DAGs, one request at a time; started again if it was killed."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._process: subprocess.Popen[str] | None = None
+
+    @contextmanager
+    def request(self, timeout: float, **request: Any) -> Iterator[None]:
+        """While a request is worked on; its process group is killed when the time is over."""
+        process = self._process = self._process or subprocess.Popen(
+            [sys.executable, "-m", "tests.airflow.dag_test"],
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        pid = int(process.stdout.readline())
+        killer = threading.Timer(timeout, os.killpg, (pid, signal.SIGKILL))
+        try:
+            yield
+            killer.start()
+        except BaseException:
+            os.killpg(pid, signal.SIGKILL)
+            raise
+        finally:
+            process.stdout.readline()
+            killer.cancel()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+
 @dataclass
 class Airflow:
-    """An Airflow with a database of its own. DAGs run in a process that is killed when its time is over."""
+    """An Airflow with a database of its own."""
 
     home: Path
     environment: dict[str, str]
+    dag_tests: DagTests
     log: str = ""
     states: list[str] = field(default_factory=list)
     _pause: threading.Event = field(default_factory=threading.Event)
@@ -39,33 +78,39 @@ class Airflow:
         path.write_text(text)
         return path
 
-    def run(self, file: Path, *dags: str, timeout: float = 240) -> list[str]:
-        """The states in which runs of these DAGs end, one after the other."""
-        with self.running(file, *dags, timeout=timeout):
+    def run(self, file: Path, *dags: str, timeout: float = 120, **how: Any) -> list[str]:
+        """The states in which runs of these DAGs of a file end, one after the other."""
+        with self.running(file, *dags, timeout=timeout, **how):
             pass
         return self.states
 
     @contextmanager
-    def running(self, file: Path, *dags: str, timeout: float = 240) -> Iterator[None]:
+    def running(
+        self,
+        file: Path,
+        *dags: str,
+        conf: dict[str, Any] | None = None,
+        without_spark: bool = False,
+        timeout: float = 120,
+    ) -> Iterator[None]:
         """While DAGs run; then ``states`` says how they ended."""
-        command = [sys.executable, "-m", "tests.airflow.dag_test", str(file), *dags]
-        environment = {**self.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(file.parent)}
-        with open(self.home / "run.log", "w+") as log:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            try:
+        states = self.home / "states.json"
+        states.unlink(missing_ok=True)
+        request = {
+            "home": str(self.home),
+            "environment": {**self.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(file.parent)},
+            "file": str(file),
+            "dags": dags,
+            "conf": conf or {},
+            "without_spark": without_spark,
+        }
+        try:
+            with self.dag_tests.request(timeout, **request):
                 yield
-                process.wait(timeout=timeout)
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                log.seek(0)
-                self.log = log.read()
-        runs = [line.split() for line in self.log.splitlines() if line.startswith("RUN ")]
-        assert len(runs) == len(dags), self.log[-6000:]
-        self.states = [state for _, _, _, state in runs]
+        finally:
+            self.log = (self.home / "run.log").read_text(errors="replace")
+        assert states.exists(), self.log[-6000:]
+        self.states = json.loads(states.read_text())
 
     def until(self, condition: Callable[[], Any], timeout: float = 120) -> Any:
         """What ``condition`` says once it is true."""

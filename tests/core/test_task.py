@@ -160,11 +160,15 @@ def test_each_round_that_claims_epochs_moves_the_bound_whatever_was_written_befo
     build = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9))
     step = one_each.step(build, seen(V + 5))
     assert isinstance(step, Move)
-    assert step.changes == {"bound": Bound(9, 4, 0, least=4)}
+    assert step.changes == {"bound": Bound(9, 9, 0, least=5)}
+    again = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9, 0, least=5))
+    step = one_each.step(again, seen(V + 5))
+    assert isinstance(step, Move)
+    assert step.changes == {"bound": Bound(9, 5, 0, least=5)}
 
 
 def test_only_the_last_part_of_an_epoch_moves_the_bound() -> None:
-    for done, changes in ((1, {}), (2, {"bound": Bound(9, 1, 0, least=1)})):
+    for done, changes in ((1, {}), (2, {"bound": Bound(9, 9, 0, least=2)})):
         build = state(Phase.CONSUME_LOG, InEpoch(8, done, 3), bound=Bound(9, 9))
         step = TASKS["consume_log"].step(build, seen(V + 2))
         assert isinstance(step, Move)

@@ -50,6 +50,6 @@ def test_each_file_holds_a_range_of_keys(loaded, table):
 
 
 def test_a_table_that_is_there_is_not_touched(spark, raw, loaded):
-    with pytest.raises(AnalysisException, match="DELTA_PATH_EXISTS"):
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         load_table(spark, raw, loaded, ORDERS)
     assert DeltaTable(loaded / ORDERS.name).version() == BASE_VERSION

@@ -181,10 +181,12 @@ def test_the_range_of_each_key_column_is_a_literal_of_its_type(spark: SparkSessi
     schema = ", ".join(f"{name} {kind}" for name, (kind, _, _) in columns.items())
     rows = [(*(v[side] for v in columns.values()), "insert", 5) for side in (1, 2)]
     changes = changes_of(spark, rows, f"{schema}, _change_type string, _commit_version bigint")
+    elsewhere = spark.newSession()
+    elsewhere.conf.set("spark.sql.session.timeZone", "America/New_York")
     with net_changes(changes, transform_of(spark, changes), tuple(columns)) as net:
         assert net.bounds.keys() == columns.keys()
         for name, (kind, low, high) in columns.items():
-            row = spark.sql(f"SELECT {net.bounds[name][0]} AS low, {net.bounds[name][1]} AS high")
+            row = elsewhere.sql(f"SELECT {net.bounds[name][0]} AS low, {net.bounds[name][1]} AS high")
             assert row.schema["low"].dataType.simpleString() == kind
             assert tuple(row.first()) == (low, high)
 

@@ -103,6 +103,18 @@ def test_change_data_that_is_short_is_distrusted(read: dict[tuple[int, str], int
     assert prove([expected_of_feed(files, change_data=True)], read) == lacking
 
 
+def test_change_data_is_distrusted_by_what_little_the_log_says() -> None:
+    unknown = [file("a", None)]
+    files = commit(1, added=[file("n", 10)], removed=unknown, changes=[file("c", None)], copied=8)
+    expected = [expected_of_feed(files, change_data=True)]
+    assert prove(expected, counts(pre=2, post=2)) == frozenset()
+    assert prove(expected, counts(pre=1, post=1)) == {1}
+    files = commit(1, added=unknown, removed=unknown, changes=[file("c", None)])
+    expected = [expected_of_feed(files, change_data=True)]
+    assert prove(expected, counts(pre=2, post=2)) == frozenset()
+    assert prove(expected, counts(post=2)) == {1}
+
+
 def test_rows_that_a_commit_copied_are_not_expected() -> None:
     files = commit(1, added=[file("n", 10)], removed=[file("a", 10)], changes=[file("c", None)], copied=8)
     assert prove([expected_of_feed(files, change_data=True)], counts(pre=2, post=2)) == frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid
@@ -161,6 +162,15 @@ def test_a_function_that_the_user_registered(spark: SparkSession, schema: Struct
         assert transform.schema.simpleString() == "struct<p:int>"
     finally:
         spark.sql("DROP TEMPORARY FUNCTION plus_one")
+
+
+def test_a_registered_function_that_is_not_deterministic(spark: SparkSession, schema: StructType) -> None:
+    spark.udf.register("dice", F.udf(lambda: 4, "int").asNondeterministic())
+    try:
+        with pytest.raises(InvalidExpression, match="same value"):
+            parse(spark, schema, ["dice() AS d"], functions=["dice"])
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION dice")
 
 
 def test_every_allowed_function_is_one_of_sparks(spark: SparkSession) -> None:

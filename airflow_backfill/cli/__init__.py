@@ -1,0 +1,1 @@
+"""The command line: ``table-backfill``. Reads the ledger without a JVM; imports neither Airflow nor PySpark."""

@@ -1,0 +1,82 @@
+"""The example DAGs: all of them load, and what they show works."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from airflow.dag_processing.dagbag import BundleDagBag, DagBag
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_backfill.core.control import Verb
+from airflow_backfill.ledger.reader import BuildReader
+from tests.airflow.runs import ROOT
+from tests.airflow.without_spark import built, make_source
+
+DAGS = ROOT / "dags"
+
+
+@pytest.fixture
+def lake(airflow, tmp_path):
+    airflow.environment["TABLE_BACKFILL_DEMO"] = str(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def bag() -> DagBag:
+    return BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
+
+
+def test_all_load(bag):
+    assert bag.import_errors == {}
+    assert {"orders_backfill", "orders_follow", "shop_backfill", "guarded_backfill"} <= set(bag.dags)
+    shop = bag.dags["shop_backfill"]
+    assert len(shop.task_group.children) == 20
+    guarded = bag.dags["guarded_backfill"].task_dict
+    assert guarded["customers.snapshot"].downstream_task_ids == {"customers.consume_log", "customers.approve"}
+    assert guarded["customers.gate"].upstream_task_ids == {"customers.consume_log", "customers.approve"}
+
+
+@pytest.mark.slow
+def test_orders_with_spark(airflow, lake):
+    source = lake / "shop" / "orders"
+
+    def orders(start, stop, status):
+        ids = pa.array(range(start, stop), pa.int64())
+        amounts = pa.array([100.0] * len(ids))
+        return pa.table({"order_id": ids, "customer_id": ids, "amount": amounts, "status": [status] * len(ids)})
+
+    write_deltalake(source, orders(0, 100, "paid"), configuration={"delta.enableChangeDataFeed": "true"})
+    write_deltalake(source, orders(100, 150, "draft"), mode="append")
+    assert airflow.run(DAGS / "orders.py", "orders_backfill", timeout=600) == ["success"]
+    (event,) = airflow.events("orders_ready")
+    assert (event["epoch"], event["rows"]) == (1, 100)
+    DeltaTable(source).update(updates={"status": "'paid'"}, predicate="order_id = 100")
+    DeltaTable(source).delete("order_id < 10")
+    assert airflow.run(DAGS / "orders_follow.py", "orders_follow", timeout=300) == ["success"]
+    (event,) = airflow.events("orders_eur")
+    assert (event["epoch"], event["epochs"], event["rows"]) == (3, 2, 11)
+
+
+@pytest.mark.slow
+def test_twenty_tables(airflow, lake, bag):
+    tables = list(bag.dags["shop_backfill"].task_group.children)
+    made = make_source(lake / "made")
+    (lake / "shop").mkdir()
+    for table in tables:
+        (lake / "shop" / table).symlink_to(made)
+    assert airflow.run(DAGS / "shop.py", "shop_backfill", without_spark=True, timeout=500) == ["success"]
+    finished = [airflow.returned(f"{table}.finish")[0]["epoch"] for table in tables]
+    assert finished == [3] * 20
+
+
+def test_steering_a_build(airflow, source, target):
+    built(source, target, "plan")
+    conf = {"target": str(target), "verb": "throttle", "rate": 500}
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf) == ["success"]
+    reader = BuildReader(str(target))
+    ((number, command),) = reader.commands(reader.state().plan.build)
+    assert (number, command.verb, command.rate) == (1, Verb.THROTTLE, 500)
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", "--conf", json.dumps(conf | {"rate": 0})) == [
+        "success"
+    ]
+    assert [command.rate for _, command in reader.commands(reader.state().plan.build)] == [500, 0]
