@@ -5,56 +5,128 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from airflow_backfill.cli.speed import recent_speed, seconds_left
+from airflow_backfill.cli.waiting import waits_for
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import obey
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.source import SourceView, check_source
+from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+
+ATTEMPTS = 5
+"""How many of the last attempts are shown."""
 
 
 def status(target: str) -> dict[str, Any]:
-    """The summary of the committed state, the source's lag now, and the last attempts."""
+    """The summary of the committed state, the source's lag now, what the build waits for, and the last attempts."""
+    now = time.time_ns() // 1_000_000
     reader = BuildReader(target)
     state = reader.state()
-    view = SourceWatcher(state.plan).view(state.reached)
-    pending = view.pending(state.reached)
     control = obey(state.control, reader.commands(state.plan.build))
-    stops = [epoch for epoch in pending if epoch.stop is not None]
-    attempts = reader.control.attempts()[-5:]
+    source, trouble = _source(state)
+    speed = recent_speed(reader.log, state)
     return {
         **summarize(state),
-        "lag": {"head": view.head, "epochs": len(pending), "rows": sum(epoch.rows for epoch in pending)},
-        "stops_at": {"epoch": stops[0].number, "error": str(stops[0].stop)} if stops else None,
+        "lag": None if source is None else _lag(state, source, now),
+        "rows_per_second": None if speed is None else round(speed.rows, 1),
+        "seconds_left": seconds_left(state, source, speed),
         "ordered": control.number,
-        "attempts": [{"generation": number, "task": document.get("task")} for number, document in attempts],
-        "seen": time.time_ns() // 1_000_000,
+        "waits_for": waits_for(state, control, trouble or source, now),
+        "attempts": _attempts(reader.control),
+        "seen": now,
     }
 
 
 def as_text(found: dict[str, Any]) -> str:
     """A dozen lines."""
-    rows, control, certificate = found["rows"], found["control"], found["certificate"]
+    rows, files = found["rows"], found["files"]
     lines = [
-        f"{found['name']}: {found['phase']} {found['percent']} %",
-        f"  source   {found['source']} at epoch {found['lag']['head']}, snapshot at {found['snapshot_epoch']}",
-        f"  target   {found['target']} at epoch {found['epoch']}, version {found['target_version']}",
-        f"  files    {found['files']['done']} of {found['files']['of']}",
-        f"  rows     {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
+        f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
+        f"  source    {found['source']}, snapshot at epoch {found['snapshot_epoch']}",
+        f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
+        f"  files     {files['done']:,} of {files['of']:,}",
+        f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
         f"{rows['consuming_upstream']:,} upstream",
-        f"  pending  {found['lag']['epochs']} epochs, about {found['lag']['rows']:,} rows",
+        f"  pending   {_pending(found['lag'])}",
+        *(f"  waits for {reason}" for reason in found["waits_for"]),
+        *_in_force(found),
     ]
-    if found["handoff"] is not None:
-        lines.append(f"  hand-off at epoch {found['handoff']}")
-    if certificate is not None:
-        lines.append(
-            f"  proven   {certificate['rows']:,} rows at epoch {certificate['epoch']}: {certificate['digest']}"
-        )
-    in_force = [name for name in ("paused", "held", "cancelled") if control[name]]
-    if control["rate"] is not None:
-        in_force.append(f"{control['rate']} rows/s")
-    if in_force:
-        lines.append(f"  in force {', '.join(in_force)}")
-    if found["ordered"] > control["number"]:
-        lines.append(f"  ordered  command {found['ordered']}, acknowledged {control['number']}")
-    if found["stops_at"] is not None:
-        lines.append(f"  stops at epoch {found['stops_at']['epoch']}: {found['stops_at']['error']}")
-    lines += [f"  attempt  {one['generation']}: {one['task']}" for one in found["attempts"]]
+    if found["certificate"] is not None:
+        proof = found["certificate"]
+        lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['digest']}")
+    for one in found["attempts"]:
+        lines.append(f"  attempt   {one['generation']} {one['task']}: {one['outcome'] or 'no outcome yet'}")
     return "\n".join(lines)
+
+
+def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]:
+    """The source as far as it can be seen, and what is wrong with it."""
+    try:
+        source = SourceWatcher(state.plan).view(state.reached)
+    except BackfillError as error:
+        return None, error
+    try:
+        check_source(state.plan, source, state.reached)
+    except BackfillError as error:
+        return source, error
+    return source, None
+
+
+def _lag(state: BuildState, source: SourceView, now: int) -> dict[str, int]:
+    pending = source.pending(state.reached)
+    return {
+        "head": source.head,
+        "epochs": len(pending),
+        "rows": sum(epoch.rows for epoch in pending),
+        "age": max(now - pending[0].at, 0) if pending else 0,
+    }
+
+
+def _attempts(control: ControlFolder) -> list[dict[str, Any]]:
+    found = []
+    for generation, document in control.attempts()[-ATTEMPTS:]:
+        outcome = control.outcome(Attempt(generation, document["attempt"]))
+        code = None if outcome is None else outcome["code"]
+        found.append({"generation": generation, "task": document.get("task"), "outcome": code})
+    return found
+
+
+def _ahead(found: dict[str, Any]) -> str:
+    speed, left = found["rows_per_second"], found["seconds_left"]
+    said = [] if speed is None else [f"{speed:,.0f} rows/s"]
+    if left is not None:
+        said.append(f"{_duration(left)} left")
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _stands(found: dict[str, Any]) -> str:
+    part = found["part"]
+    where = "before the snapshot's epoch" if found["epoch"] is None else f"at epoch {found['epoch']}"
+    where += "" if part is None else f" and {part['done']} of {part['of']} parts of epoch {part['epoch']}"
+    return where if found["handoff"] is None else f"{where}, hand-off at epoch {found['handoff']}"
+
+
+def _pending(lag: dict[str, int] | None) -> str:
+    if lag is None:
+        return "unknown: the source cannot be read"
+    if not lag["epochs"]:
+        return f"nothing, the source is at epoch {lag['head']}"
+    since = _duration(lag["age"] // 1000)
+    return f"{lag['epochs']:,} epochs, about {lag['rows']:,} rows, up to epoch {lag['head']}; the oldest for {since}"
+
+
+def _in_force(found: dict[str, Any]) -> list[str]:
+    control = found["control"]
+    said = [name for name in ("paused", "held", "cancelled") if control[name]]
+    if control["rate"] is not None:
+        said.append(f"{control['rate']:,} rows/s at most")
+    return [f"  in force  {', '.join(said)}"] if said else []
+
+
+def _duration(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

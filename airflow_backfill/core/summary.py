@@ -74,9 +74,11 @@ def _percent(state: BuildState) -> float:
     if state.phase is Phase.SNAPSHOT:
         files = state.plan.splits.files
         return round(100 * _files_done(state) / files, 1) if files else 0.0
-    if state.bound is None or state.bound.start == 0:
+    seen = state.newest.record.pending if state.newest is not None else None
+    if state.bound is None or state.bound.start == 0 or seen is None:
         return 100.0
-    return round(100 * (1 - min(state.bound.value, state.bound.start) / state.bound.start), 1)
+    left = min(max(seen.head - state.reached, 0), state.bound.start)
+    return round(100 * (1 - left / state.bound.start), 1)
 
 
 def _pending(state: BuildState) -> dict[str, int | None] | None:

@@ -17,15 +17,17 @@ from typing import Any
 
 
 def serve() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Airflow prints what it likes
     _import_airflow()
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
         if pid == 0:
             os._exit(_answer(request))
-        print(pid, flush=True)
+        print(pid, file=answers, flush=True)
         _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 
 
 def _answer(request: dict[str, Any]) -> int:

@@ -9,6 +9,7 @@ from airflow_backfill.core.effect import FileSize, Write
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch
+from airflow_backfill.core.record import Pending
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.core.task import CancelTask, ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
@@ -44,9 +45,11 @@ def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: 
     assert summary["epoch"] is None
 
 
-@pytest.mark.parametrize(("bound", "percent"), [(Bound(10, 10), 0), (Bound(10, 4), 60), (Bound(10, 0), 100)], ids=str)
-def test_the_log_is_measured_in_what_was_pending_at_the_seal(bound: Bound, percent: float) -> None:
-    assert summarize(state(Phase.CONSUME_LOG, bound=bound))["percent"] == percent
+@pytest.mark.parametrize(("applied", "percent"), [(V, 0), (V + 6, 60), (V + 10, 100), (V + 12, 100)])
+def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, percent: float) -> None:
+    seen = Pending(head=V + 10, epochs=10, rows=10, at=0)
+    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(10, 10), pending=seen)
+    assert summarize(log)["percent"] == percent
 
 
 def test_a_log_without_anything_pending_is_done() -> None:

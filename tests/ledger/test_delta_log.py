@@ -246,9 +246,7 @@ def test_every_kind_of_checkpoint_is_read(write_log: WriteLog, tmp_path: Path) -
             (table / "_delta_log" / name(3, suffix)).unlink()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "{}", '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}', "[]"]
-)
+@pytest.mark.parametrize("content", ["", "{", "{}", '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}', "[]"])
 def test_bad_summaries_are_passed_over(content: str, write_log: WriteLog) -> None:
     bad = {
         name(4, "crc"): content,
@@ -259,9 +257,7 @@ def test_bad_summaries_are_passed_over(content: str, write_log: WriteLog) -> Non
     assert log(table).protocol_and_metadata() == state("t0", OLD)
     for version in (0, 1):
         (table / "_delta_log" / name(version)).unlink()
-    with pytest.raises(
-        HistoryLost, match=r"version 1 is gone; checksum of version 4: .*; checkpoint of version 3: "
-    ):
+    with pytest.raises(HistoryLost, match=r"version 1 is gone; checksum of version 4: .*; checkpoint of version 3: "):
         log(table).protocol_and_metadata()
 
 

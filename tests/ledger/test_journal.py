@@ -115,9 +115,7 @@ def test_companions_stand_beside_their_document(journal: Journal, tmp_path: Path
     assert journal.append({"attempt": "y"}) == 8
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", '"x"', "null", '{"a":1}x', "\0\0", "x" * (MAX_DOCUMENT_BYTES + 1)]
-)
+@pytest.mark.parametrize("content", ["", "{", "[]", '"x"', "null", '{"a":1}x', "\0\0", "x" * (MAX_DOCUMENT_BYTES + 1)])
 def test_a_damaged_document_is_named(content: str, journal: Journal, tmp_path: Path) -> None:
     journal.append({"n": 1})
     (tmp_path / "control/commands/000000002.json").write_text(content)
@@ -130,9 +128,7 @@ def test_a_damaged_document_is_named(content: str, journal: Journal, tmp_path: P
     assert journal.after(2) == [(3, {"n": 3})]
 
 
-@pytest.mark.parametrize(
-    "name", ["notes.txt", "3.json", "000000003.JSON", "000000003.json.bak", "0000000030.json"]
-)
+@pytest.mark.parametrize("name", ["notes.txt", "3.json", "000000003.JSON", "000000003.json.bak", "0000000030.json"])
 def test_a_foreign_file_is_named(name: str, journal: Journal, tmp_path: Path) -> None:
     journal.append({"n": 1})
     (tmp_path / "control/commands" / name).write_text("{}")

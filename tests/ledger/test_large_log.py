@@ -53,12 +53,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_reading_the_newest_commits_costs_little(table: Path, run: Run) -> None:
     runs: list[dict[str, Any]] = [json.loads(run(MEASURE, table, NEWEST)) for _ in range(5)]
     best = min(runs, key=lambda measured: measured["milliseconds"])
-    print(
-        {
-            key: best[key]
-            for key in ("milliseconds", "of_these_importing", "bytes_read", "kilobytes_of_memory")
-        }
-    )
+    print({key: best[key] for key in ("milliseconds", "of_these_importing", "bytes_read", "kilobytes_of_memory")})
     names = [f"{version:020}.json" for version in range(COMMITS - NEWEST, COMMITS)]
     commits = sum((table / "_delta_log" / name).stat().st_size for name in names)
     checksum = (table / "_delta_log" / f"{COMMITS - 1:020}.crc").stat().st_size

@@ -65,9 +65,7 @@ def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
 
 def test_a_log_and_a_journal_in_a_bucket(store: Store) -> None:
     first = b'{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
-    store.put(
-        "_delta_log/00000000000000000000.json", first + b'{"metaData":{"id":"t","schemaString":"{}"}}\n'
-    )
+    store.put("_delta_log/00000000000000000000.json", first + b'{"metaData":{"id":"t","schemaString":"{}"}}\n')
     store.put("_delta_log/00000000000000000001.json", b'{"txn":{"appId":"a","version":5}}')
     store.put("_delta_log/_staged_commits/00000000000000000002.x.json", b"{}")
     log = DeltaLog(store)

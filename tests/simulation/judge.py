@@ -86,6 +86,7 @@ class Judge:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             _must(behind, "a round was begun after a foreign commit had been there to see")
         _must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+        self._pending(document)
         self._progress(document)
         self._promises(document)
         if self.foreign_at is None:
@@ -111,6 +112,16 @@ class Judge:
                 _must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
             if other["layout"][0] == number:
                 _must(other["layout"] == document["layout"], "two layouts have one number")
+
+    def _pending(self, document: dict[str, Any]) -> None:
+        """What the record calls pending is what comes after the epoch at which the target stood before it."""
+        if document["event"] not in ("files", "seal", "epochs", "pin", "certify"):
+            return
+        together = len(set(self.progress.values())) == 1
+        epoch, done = next(iter(self.progress.values()))
+        stood = epoch if done == WHOLE else epoch - 1
+        head, epochs, *_ = document["pending"]
+        _must(epochs == head - (stood if together and epoch >= 0 else self.pinned), "pending epochs are miscounted")
 
     def _progress(self, document: dict[str, Any]) -> None:
         splits = [tuple(p) if isinstance(p, list) else (p,) for n, p in document["positions"] for _ in range(n)]

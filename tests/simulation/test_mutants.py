@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant, caught_by
 
-SEEDS = range(250)
+SEEDS = range(1500)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -164,7 +164,7 @@ class World:
             cleared = STAGES[self.rng.randrange(0, self.stage)]
             if cleared != "gate":
                 self._start(cleared, twin=True)
-        if stage not in ("plan", "gate") and self._happens("twin"):
+        if stage != "gate" and self._happens("twin"):
             self._start(stage, twin=True)
         if self._happens("early"):
             self._start(self.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)

@@ -1,0 +1,65 @@
+"""How fast a build has been lately, from what its last barriers hold and when they were committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.record import barrier_record
+from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.state import Barrier, BuildState
+from airflow_backfill.ledger.delta_log import DeltaLog
+
+LOOK_BACK = 20
+"""Commits of the target that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Per second, waiting included."""
+
+    rows: float
+    bytes: float
+
+
+def recent_speed(log: DeltaLog, state: BuildState) -> Speed | None:
+    """The speed over the last rounds of the phase the build is in; None if there are not two of them."""
+    rounds = [b for b in _barriers(log, state) if b.record.event in (Event.FILES, Event.EPOCHS)]
+    seconds = (rounds[0].at - rounds[-1].at) / 1000 if rounds else 0
+    if seconds <= 0:
+        return None
+    # The oldest one only says when the others began.
+    rows = sum(barrier.rows for barrier in rounds[:-1])
+    return Speed(rows / seconds, sum(barrier.record.work.snapshot_bytes for barrier in rounds[:-1]) / seconds)
+
+
+def seconds_left(state: BuildState, source: SourceView | None, speed: Speed | None) -> int | None:
+    """What the work at hand takes if nothing changes; None if that cannot be told."""
+    if speed is None:
+        return None
+    if state.phase is Phase.SNAPSHOT and not state.sealed:
+        left = max(state.plan.splits.bytes - state.totals.snapshot_bytes, 0)
+        return round(left / speed.bytes) if speed.bytes else None
+    if source is None or not speed.rows:
+        return None
+    upto = state.handoff if state.phase is Phase.CATCH_UP else None
+    pending = (e for e in source.pending(state.reached) if upto is None or e.number <= upto)
+    return round(sum(epoch.rows for epoch in pending) / speed.rows)
+
+
+def _barriers(log: DeltaLog, state: BuildState) -> list[Barrier]:
+    """The last barriers of the state's phase, newest first, as far as the log holds them."""
+    found: list[Barrier] = []
+    try:
+        for commit in islice(log.newest_first(), LOOK_BACK):
+            record = barrier_record(commit)
+            if record is None:
+                continue
+            if record.build != state.plan.build or record.phase is not state.phase:
+                break
+            found.append(Barrier.of(commit, record))
+    except HistoryLost:
+        pass  # What is left of the log is enough, or there is no speed to tell.
+    return found

@@ -1,0 +1,54 @@
+"""What a build waits for, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_backfill.core.control import Control
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.source import Epoch, SourceView
+from airflow_backfill.core.state import BuildState
+
+
+def waits_for(state: BuildState, control: Control, source: SourceView | BackfillError, now: int) -> list[str]:
+    """Everything that has to happen before the build goes on; nothing if its next task only has to run."""
+    if state.phase is Phase.CANCELLED:
+        return ["a new plan: the build was cancelled"]
+    return [*_commands(state, control, now), *_source(state, source), *_phase(state, control)]
+
+
+def _commands(state: BuildState, control: Control, now: int) -> list[str]:
+    due = max((barrier.record.due for barrier in state.known), default=0)
+    reasons = []
+    if control.cancelled:
+        reasons.append("the cancel application: the build is to be cancelled")
+    if control.number > state.control.number:
+        reasons.append(f"the next barrier, to acknowledge commands up to {control.number}")
+    if control.paused:
+        reasons.append("a resume: the build is paused")
+    if control.rate == 0:
+        reasons.append("another rate: it is 0")
+    elif control.rate == state.control.rate and due > now:
+        reasons.append(f"the throttle: the next round may begin in {-(-(due - now) // 1000)} s")
+    return reasons
+
+
+def _source(state: BuildState, source: SourceView | BackfillError) -> list[str]:
+    if isinstance(source, BackfillError):
+        return [f"somebody: {source}"]
+    pending: Sequence[Epoch] = source.pending(state.reached)
+    return [f"somebody: {stop}" for stop in [next((e.stop for e in pending if e.stop is not None), None)] if stop]
+
+
+def _phase(state: BuildState, control: Control) -> list[str]:
+    match state.phase:
+        case Phase.SNAPSHOT if state.sealed:
+            return ["the consume_log task: every file is read"]
+        case Phase.CONSUME_LOG if control.held:
+            return ["a release: the gate is on hold"]
+        case Phase.CATCH_UP if state.applied == state.handoff:
+            proven = state.certificate is not None
+            return ["the finish task: the copy is proven"] if proven else [f"the proof at epoch {state.handoff}"]
+        case _:
+            return []
