@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test lint demo airflow bench docker-check lock
+.PHONY: help setup test test-all lint demo airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,6 +21,9 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest
+
+test-all: lint  ## every test there is
+	$(BIN)/python -m pytest tests
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

@@ -8,46 +8,51 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.cli.cancel import submit_cancel
-from airflow_backfill.cli.command import ordered
-from airflow_backfill.cli.status import as_text, status
+from airflow_backfill.cli.command import acknowledged, ordered
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 
-PLAIN = (Verb.PAUSE, Verb.RESUME, Verb.HOLD, Verb.RELEASE)
+HELP = {
+    "status": "where a build is, and what it waits for",
+    "pause": "start no new unit of work",
+    "resume": "lift a pause",
+    "hold": "keep the gate closed; the target stays fresh meanwhile",
+    "release": "lift a hold",
+    "throttle": "limit the rows per second; 0 is a pause, 'none' lifts the limit",
+    "cancel": "end the build; plan it again to go on",
+}
 
 
 def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="table-backfill", description=__doc__)
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    helps = {
-        "status": "where a build is",
-        "pause": "start no new unit of work",
-        "resume": "lift a pause",
-        "hold": "keep the gate closed; the target stays fresh meanwhile",
-        "release": "lift a hold",
-        "throttle": "limit the rows per second; 0 is a pause, 'none' lifts the limit",
-        "cancel": "end the build; plan it again to go on",
-    }
-    for name, text in helps.items():
+    for name, text in HELP.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("target", help="location of the target table")
         command.add_argument("--json", action="store_true", help="print JSON")
         if name == "throttle":
             command.add_argument("rate", help="rows per second, or 'none'")
         if name == "cancel":
-            command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
+            _add_cancel(command)
+        elif name != "status":
             command.add_argument(
-                "--no-submit", action="store_true", help="only order it; submit the application yourself"
+                "--wait", type=float, metavar="SECONDS", help="wait that long for a barrier to acknowledge it"
             )
-            command.add_argument("--spark-submit", default="spark-submit", help="how to start Spark")
-            command.add_argument("--conf", action="append", default=[], help="Spark setting NAME=VALUE; repeatable")
-            command.add_argument("--jars", help="as spark-submit takes them")
     return arguments
 
 
+def _add_cancel(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
+    command.add_argument("--no-submit", action="store_true", help="only order it; submit the application yourself")
+    command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="how to start Spark")
+    command.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
+    )
+    command.add_argument("--jars", help="as spark-submit takes them")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 if it was done, 1 for a coded error; a wrong command line ends with 2."""
+    """0 if it was done, 1 for a coded error or a command that nobody acknowledged; a wrong command line ends with 2."""
     options = parser().parse_args(argv)
     try:
         result, text = _perform(options)
@@ -55,31 +60,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(error.to_json()) if options.json else str(error), file=sys.stderr)
         return 1
     print(json.dumps(result) if options.json else text)
-    return 0
+    return 0 if result.get("acknowledged", True) else 1
 
 
 def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     if options.command == "status":
+        # Here, because nothing else needs what it needs.
+        from airflow_backfill.cli.status import as_text, status
+
         found = status(options.target)
         return found, as_text(found)
     number = ordered(options.target, _command(options))
     result: dict[str, Any] = {"command": options.command, "number": number}
     text = f"{options.command} is command {number}; the record of the next barrier acknowledges it"
-    if options.command == "cancel" and not options.no_submit:
-        outcome = submit_cancel(options)
-        return {**result, **outcome}, f"{text}\nthe build is cancelled; dropped: {outcome.get('dropped', 'nothing')}"
-    return result, text
+    if options.command == "cancel":
+        return (result, text) if options.no_submit else _submitted(options, result, text)
+    if options.wait is None:
+        return result, text
+    known = acknowledged(options.target, number, options.wait)
+    said = "acknowledged" if known else f"not acknowledged within {options.wait:g} s: is a task running?"
+    return {**result, "acknowledged": known}, f"{text}\n{said}"
+
+
+def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -> tuple[dict[str, Any], str]:
+    from airflow_backfill.cli.cancel import submit_cancel
+
+    outcome = submit_cancel(options)
+    dropped = ", ".join(outcome.get("dropped", ())) or "nothing"
+    return {**result, **outcome}, f"{text}\nthe build is cancelled; dropped: {dropped}"
 
 
 def _command(options: argparse.Namespace) -> Command:
     verb = Verb(options.command)
-    if verb in PLAIN:
-        return Command(verb)
     if verb is Verb.CANCEL:
         return Command(verb, drop=options.drop)
-    if options.rate == "none":
+    if verb is not Verb.THROTTLE or options.rate == "none":
         return Command(verb)
-    if not options.rate.isascii() or not options.rate.isdigit():
+    if not options.rate.isascii() or not options.rate.isdigit() or len(options.rate) > 15:
         raise InvalidSpec(f"rate: rows per second or 'none' (got {options.rate!r})", field="rate", value=options.rate)
     return Command(verb, rate=int(options.rate))
 

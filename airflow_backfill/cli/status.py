@@ -9,7 +9,7 @@ from airflow_backfill.cli.speed import recent_speed, seconds_left
 from airflow_backfill.cli.waiting import waits_for
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
@@ -34,7 +34,7 @@ def status(target: str) -> dict[str, Any]:
         "rows_per_second": None if speed is None else round(speed.rows, 1),
         "seconds_left": seconds_left(state, source, speed),
         "ordered": control.number,
-        "waits_for": waits_for(state, control, trouble or source, now),
+        "waits_for": waits_for(state, control, source, trouble, now),
         "attempts": _attempts(reader.control),
         "seen": now,
     }
@@ -63,15 +63,17 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]:
-    """The source as far as it can be seen, and what is wrong with it."""
+    """The source as it can be seen, or why it cannot. A hole in its log is among its epochs."""
     try:
         source = SourceWatcher(state.plan).view(state.reached)
     except BackfillError as error:
         return None, error
     try:
         check_source(state.plan, source, state.reached)
+    except HistoryLost:
+        return source, None
     except BackfillError as error:
-        return source, error
+        return None, error
     return source, None
 
 

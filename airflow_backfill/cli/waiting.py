@@ -11,11 +11,18 @@ from airflow_backfill.core.source import Epoch, SourceView
 from airflow_backfill.core.state import BuildState
 
 
-def waits_for(state: BuildState, control: Control, source: SourceView | BackfillError, now: int) -> list[str]:
-    """Everything that has to happen before the build goes on; nothing if its next task only has to run."""
+def waits_for(
+    state: BuildState, control: Control, source: SourceView | None, trouble: BackfillError | None, now: int
+) -> list[str]:
+    """Everything that has to happen before the build goes on; nothing if its next task only has to run.
+
+    ``trouble`` is why the source cannot be followed, if it cannot.
+    """
     if state.phase is Phase.CANCELLED:
         return ["a new plan: the build was cancelled"]
-    return [*_commands(state, control, now), *_source(state, source), *_phase(state, control)]
+    stop = trouble if source is None else _next_stop(source.pending(state.reached))
+    somebody = [] if stop is None else [f"somebody: {stop}"]
+    return [*_commands(state, control, now), *somebody, *_phase(state, control)]
 
 
 def _commands(state: BuildState, control: Control, now: int) -> list[str]:
@@ -34,11 +41,8 @@ def _commands(state: BuildState, control: Control, now: int) -> list[str]:
     return reasons
 
 
-def _source(state: BuildState, source: SourceView | BackfillError) -> list[str]:
-    if isinstance(source, BackfillError):
-        return [f"somebody: {source}"]
-    pending: Sequence[Epoch] = source.pending(state.reached)
-    return [f"somebody: {stop}" for stop in [next((e.stop for e in pending if e.stop is not None), None)] if stop]
+def _next_stop(pending: Sequence[Epoch]) -> BackfillError | None:
+    return next((epoch.stop for epoch in pending if epoch.stop is not None), None)
 
 
 def _phase(state: BuildState, control: Control) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag

@@ -130,6 +130,11 @@ class JsonBuild(Model):
         self.spec = spec
         super().__init__(files, spec=spec, now=time.time_ns() // 1_000_000, **model)
 
+    @staticmethod
+    def found(folder: Path, files: Sequence[fx.FileSize] = FILES, **model: Any) -> JsonBuild:
+        """The build that another process has left in the folder."""
+        return _Found(folder, files, **model)
+
     def _source_log(self) -> JsonLog:
         return JsonLog(Path(self.spec.source))
 
@@ -193,3 +198,10 @@ class JsonBuild(Model):
                 return fx.Looked(self.now, self.reader.commands(self.draft().build), self.files if files else ())
             case _:
                 return super().answer(effect)
+
+
+class _Found(JsonBuild):
+    def _begin(self) -> None:
+        commits = (self.target.read(version) for version in range(self.target.head + 1))
+        self._txns = {name: version for commit in commits for name, version in commit.txns.items()}
+        self.stored_plan = self.reader.plan(self.draft().build)

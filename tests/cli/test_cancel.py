@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.cli.main import main
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.phase import Phase
+from tests.ledger.json_target import JsonBuild
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    build = JsonBuild(tmp_path)
+    build.plan()
+    return build
+
+
+@pytest.fixture
+def received(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the stand-in for ``spark-submit`` leaves what it was given."""
+    monkeypatch.setenv("RECEIVED", str(tmp_path / "received.json"))
+    return tmp_path / "received.json"
+
+
+@pytest.fixture
+def submit(tmp_path: Path, received: Path) -> str:
+    script = tmp_path / "spark-submit"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "cancel_application.py"}" "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def said(capsys: pytest.CaptureFixture[str], status: int, *argv: str) -> dict[str, Any]:
+    assert main([*argv, "--json"]) == status
+    captured = capsys.readouterr()
+    found: dict[str, Any] = json.loads(captured.err if status else captured.out)
+    return found
+
+
+def test_a_cancel_is_ordered_first_and_then_committed(
+    build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = said(capsys, 0, "cancel", build.location, "--spark-submit", submit)
+    assert (found["number"], found["phase"]) == (1, "cancelled")
+    assert found["control"] == {"number": 1, "paused": False, "rate": None, "held": False, "cancelled": True}
+    assert build.state().phase is Phase.CANCELLED
+    assert Path(build.location).is_dir()
+
+
+def test_settings_and_jars_are_passed_on(
+    build: JsonBuild, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
+    said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)
+    given = json.loads(received.read_text())
+    assert given["argv"][: len(settings)] == settings
+    assert "--drop" not in given["argv"]
+    assert build.plan().build in given["argv"]
+    assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
+
+
+def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
+    assert f"dropped: {build.location}" in capsys.readouterr().out
+    assert not Path(build.location).exists()
+    assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL, drop=True))]
+
+
+def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, 0, "cancel", build.location, "--no-submit") == {"command": "cancel", "number": 1}
+    assert build.state().phase is Phase.SNAPSHOT
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [("TARGET_BUSY", "holds the lock"), ("", "no memory")], ids=["coded", "lost"]
+)
+def test_an_application_that_fails_is_told_and_the_cancel_stays_ordered(
+    code: str,
+    says: str,
+    build: JsonBuild,
+    submit: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FAILS", code)
+    error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
+    assert error["code"] == "APPLICATION_FAILED"
+    assert says in error["message"]
+    assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL))]
+    monkeypatch.delenv("FAILS")
+    assert said(capsys, 0, "cancel", build.location, "--spark-submit", submit)["phase"] == "cancelled"
+
+
+def test_a_finished_build_is_not_cancelled_and_nothing_is_started(
+    tmp_path: Path, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = JsonBuild(tmp_path / "other")
+    build.finished()
+    error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
+    assert (error["code"], error["data"]) == ("NOT_ALLOWED_NOW", {"phase": "finished"})
+    assert not received.exists()

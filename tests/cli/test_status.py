@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from typing import Any
+
+import pytest
+
+from airflow_backfill.cli.status import as_text, status
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.effect import FileSize, Write
+from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
+from airflow_backfill.ledger.log_listing import commit_name
+from tests.core.model import NO_LAG, PATIENCE, ROUND
+from tests.ledger.json_target import JsonBuild
+
+REPO = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    build = JsonBuild(tmp_path, [FileSize(1_000, 50)] * 40)
+    build.write_ms = 2_000
+    return build
+
+
+def shown(build: JsonBuild) -> tuple[dict[str, Any], str]:
+    found = status(build.location)
+    assert json.loads(json.dumps(found)) == found
+    text = as_text(found)
+    assert len(text.splitlines()) < 25
+    return found, text
+
+
+def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
+    build.plan()
+    build.start(SnapshotTask(0, 1, RoundSize(1, 10**6))).until(Write, nth=12)
+    found, text = shown(build)
+    assert (found["percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
+    assert text.startswith("orders: snapshot, 25.0 % (25 rows/s, 1 min 0 s left)\n")
+    assert "files     10 of 40" in text
+    assert "before the snapshot's epoch" in text
+
+
+def test_a_log_shows_what_is_pending_and_for_how_long(build: JsonBuild) -> None:
+    build.sealed()
+    build.now -= 3_700_000
+    build.write(rows=3_000, times=2)
+    found, text = shown(build)
+    assert (found["lag"]["head"], found["lag"]["epochs"], found["lag"]["rows"]) == (9, 2, 6_000)
+    assert found["lag"]["age"] >= 3_500_000
+    assert "2 epochs, about 6,000 rows, up to epoch 9; the oldest for " in text
+
+
+def test_an_epoch_in_part_is_shown(build: JsonBuild) -> None:
+    build.sealed()
+    build.write(rows=10)
+    build.start(ConsumeLogTask(RoundSize(10**9, 4), NO_LAG, PATIENCE)).until(Write, nth=3)
+    assert "at epoch 7 and 1 of 3 parts of epoch 8" in shown(build)[1]
+
+
+def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
+    build.plan()
+    control = build.reader.control
+    lost, fenced = control.draw_attempt({"task": "snapshot"}), control.draw_attempt({"task": "snapshot"})
+    control.store_outcome(fenced, Fenced("a newer attempt has taken over").to_json())
+    found, text = shown(build)
+    assert [(one["generation"], one["outcome"]) for one in found["attempts"]] == [
+        (1, "OK"),
+        (lost.generation, None),
+        (fenced.generation, "FENCED"),
+    ]
+    assert "attempt   2 snapshot: no outcome yet" in text
+    assert "attempt   3 snapshot: FENCED" in text
+
+
+def test_only_the_last_attempts_are_shown(build: JsonBuild) -> None:
+    build.plan()
+    for _ in range(20):
+        build.reader.control.draw_attempt({"task": "snapshot"})
+    assert [one["generation"] for one in shown(build)[0]["attempts"]] == [17, 18, 19, 20, 21]
+
+
+def test_commands_in_force_are_those_that_a_barrier_acknowledged(build: JsonBuild) -> None:
+    build.plan()
+    build.order(Command(Verb.HOLD))
+    build.order(Command(Verb.THROTTLE, 5_000))
+    assert "in force" not in shown(build)[1]
+    build.run(SnapshotTask(0, 1, ROUND))
+    found, text = shown(build)
+    assert "in force  held, 5,000 rows/s at most" in text
+    assert found["ordered"] == found["control"]["number"] == 2
+
+
+@pytest.mark.parametrize("how", ["gone", "replaced", "unreadable"])
+def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, build: JsonBuild) -> None:
+    build.sealed()
+    match how:
+        case "gone":
+            shutil.rmtree(build.spec.source)
+        case "replaced":
+            build.alter(table_id="source-2")
+        case "unreadable":
+            Path(build.spec.source, "_delta_log", commit_name(build.source.head)).write_text("{")
+    found, text = shown(build)
+    assert (found["phase"], found["epoch"], found["lag"]) == ("consume_log", 7, None)
+    assert "unknown: the source cannot be read" in text
+    assert "waits for somebody: [" in text
+
+
+def test_a_hole_in_the_log_is_told_with_what_is_pending(build: JsonBuild) -> None:
+    build.sealed()
+    build.write(times=4)
+    build.source.write_checksum()
+    Path(build.spec.source, "_delta_log", commit_name(8)).unlink()
+    found, text = shown(build)
+    assert found["lag"]["epochs"] == 4
+    assert "waits for somebody: [HISTORY_LOST] epoch 8" in text
+
+
+def test_a_finished_build_shows_its_proof_and_goes_on_counting(build: JsonBuild) -> None:
+    build.finished()
+    build.write(times=3)
+    found, text = shown(build)
+    assert (found["phase"], found["percent"], found["lag"]["epochs"]) == ("finished", 100.0, 3)
+    assert "proven    42 rows at epoch 7, digest" in text
+    assert "hand-off at epoch 7" in text
+
+
+def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:
+    build.sealed()
+    before, _ = shown(build)
+    shutil.rmtree(build.location + ".backfill")
+    found, _ = shown(build)
+    assert found["attempts"] == []
+    assert {k: found[k] for k in ("phase", "epoch", "rows")} == {k: before[k] for k in ("phase", "epoch", "rows")}
+
+
+def test_a_status_costs_a_fifth_of_a_second(build: JsonBuild) -> None:
+    """Processor time of a fresh process, its imports included: the machine may be busy with something else."""
+    build.sealed()
+    build.write(times=30)
+    command = [sys.executable, "-m", "airflow_backfill.cli.main", "status", build.location, "--json"]
+    costs = []
+    for _ in range(5):
+        before = getrusage(RUSAGE_CHILDREN)
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(REPO)}, capture_output=True, check=True)
+        after = getrusage(RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert json.loads(done.stdout)["lag"]["epochs"] == 30
+    print(f"milliseconds: {[round(1000 * cost) for cost in costs]}")
+    assert min(costs) < 0.2
+
+
+def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_stores_need() -> None:
+    program = "import sys, airflow_backfill.cli.main, airflow_backfill.cli.status; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(REPO)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert not {"airflow", "pyspark", "pyarrow", "obstore", "deltalake", "subprocess"} & set(done.stdout.split())
