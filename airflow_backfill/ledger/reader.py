@@ -83,6 +83,8 @@ class SourceWatcher:
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
         epochs = [e for e in self._epochs if e.number > after]
+        if epochs and epochs[0].number != after + 1:
+            epochs = []  # what is remembered begins later than what is asked for
         seen = epochs[-1].number if epochs else after
         if metadata.table_id == self._plan.source.table_id:
             there = set(self._log.versions(seen))

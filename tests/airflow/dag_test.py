@@ -81,7 +81,8 @@ def _import_airflow() -> None:
     import airflow.sdk.execution_time.task_runner  # noqa: F401
     from airflow.sdk.execution_time.supervisor import in_process_api_server
 
-    in_process_api_server().app  # noqa: B018 (made on first use, takes seconds, starts no thread)
+    # Made on first use otherwise, which takes seconds. Starts no thread.
+    in_process_api_server().app._cadwyn_initialize()
 
 
 if __name__ == "__main__":

@@ -78,7 +78,6 @@ def test_steering_a_build(airflow, source, target):
     reader = BuildReader(str(target))
     ((number, command),) = reader.commands(reader.state().plan.build)
     assert (number, command.verb, command.rate) == (1, Verb.THROTTLE, 500)
-    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", "--conf", json.dumps(conf | {"rate": 0})) == [
-        "success"
-    ]
+    conf["rate"] = 0
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf) == ["success"]
     assert [command.rate for _, command in reader.commands(reader.state().plan.build)] == [500, 0]

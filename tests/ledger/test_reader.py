@@ -253,7 +253,6 @@ def test_asking_again_at_any_time_gives_what_asking_once_would(watched: tuple[Js
         assert watcher.view(after) == SourceWatcher(build.draft()).view(after)
 
 
-@pytest.mark.xfail(reason="what a watcher remembers begins at the last epoch it was asked for", strict=True)
 def test_a_view_from_an_earlier_epoch_has_no_hole(watched: tuple[JsonBuild, SourceWatcher]) -> None:
     build, watcher = watched
     build.write(times=5)

@@ -70,7 +70,7 @@ def test_the_cheapest_way(history: Callable[[str], Source]) -> None:
 
 
 @pytest.mark.parametrize("legs", [by_feed, by_difference])
-@pytest.mark.parametrize(("after", "through"), [(1, 5), (6, 9), (11, 14)])
+@pytest.mark.parametrize(("after", "through"), [(1, 5), (6, 9), (11, 12)])
 def test_parts_of_the_history(history: Callable[[str], Source], after: int, through: int, legs: Callable) -> None:
     check(history("vectors"), after, through, legs)
 

@@ -109,7 +109,7 @@ def test_change_data_is_distrusted_by_what_little_the_log_says() -> None:
     expected = [expected_of_feed(files, change_data=True)]
     assert prove(expected, counts(pre=2, post=2)) == frozenset()
     assert prove(expected, counts(pre=1, post=1)) == {1}
-    files = commit(1, added=unknown, removed=unknown, changes=[file("c", None)])
+    files = commit(1, added=[file("n", None)], removed=unknown, changes=[file("c", None)])
     expected = [expected_of_feed(files, change_data=True)]
     assert prove(expected, counts(pre=2, post=2)) == frozenset()
     assert prove(expected, counts(post=2)) == {1}
