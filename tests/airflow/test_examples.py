@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
@@ -38,8 +36,27 @@ def test_all_load(bag):
     assert guarded["customers.gate"].upstream_task_ids == {"customers.consume_log", "customers.approve"}
 
 
+@pytest.fixture
+def spark_conf(airflow, tmp_path):
+    """Spark as a cluster would configure it: a small one on this machine, for many small applications."""
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    jars = sorted(Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars")).glob("*.jar"))
+    settings = {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
+    text = "".join(f"{name} {value}\n" for name, value in settings.items())
+    (folder / "spark-defaults.conf").write_text(text)
+    airflow.environment["SPARK_CONF_DIR"] = str(folder)
+
+
 @pytest.mark.slow
-def test_orders_with_spark(airflow, lake):
+def test_orders_with_spark(airflow, lake, spark_conf):
     source = lake / "shop" / "orders"
 
     def orders(start, stop, status):
@@ -52,6 +69,7 @@ def test_orders_with_spark(airflow, lake):
     assert airflow.run(DAGS / "orders.py", "orders_backfill", timeout=600) == ["success"]
     (event,) = airflow.events("orders_ready")
     assert (event["epoch"], event["rows"]) == (1, 100)
+    assert airflow.pulled("orders.snapshot", "_link_SparkUiLink")[0].startswith("http://127.0.0.1:40")
     DeltaTable(source).update(updates={"status": "'paid'"}, predicate="order_id = 100")
     DeltaTable(source).delete("order_id < 10")
     assert airflow.run(DAGS / "orders_follow.py", "orders_follow", timeout=300) == ["success"]
