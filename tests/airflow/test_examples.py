@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
