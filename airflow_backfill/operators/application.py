@@ -149,7 +149,7 @@ class ApplicationOperator(SparkSubmitOperator):
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(
-                f"the application ended without an outcome: {trouble or 'no error was reported'}", attempt=me.name
+                f"the application ended without an outcome: {_said(trouble)}", attempt=me.name
             ) from trouble
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble
@@ -209,7 +209,15 @@ class ApplicationOperator(SparkSubmitOperator):
         if self.submit is not None or not self.durable or me is None:
             return None
         handle = context["task_state_store"].get(f"spark_job_id/{me.name}")
-        if handle is None or not self.is_job_active(self.get_job_status(handle, context)):
+        if handle is None:
+            return None
+        try:
+            active = self.is_job_active(self.get_job_status(handle, context))
+        except Exception:
+            # A second application does no harm, it fences the first one. Waiting for an answer could take for ever.
+            self.log.warning("the cluster does not say whether %s runs; starting another", handle, exc_info=True)
+            active = False
+        if not active:
             return None
         self.log.info("rejoining the application of attempt %s: %s", me.name, handle)
         return me
@@ -230,6 +238,15 @@ class ApplicationOperator(SparkSubmitOperator):
             # Only a submission sets it, and without it a kill after a reconnect does not reach the application.
             self._hook._yarn_application_id = cast("str", external_id)
         super().poll_until_complete(external_id, context)
+
+
+def _said(trouble: Exception | None) -> str:
+    """The end of what the launcher reported; not the command line, in which a setting may be a secret."""
+    if trouble is None:
+        return "no error was reported"
+    said = str(trouble)
+    _, cut, status = said.partition(" Error code is: ")
+    return f"exit status {status}"[-2000:] if cut else said[-2000:]
 
 
 def _attempt(stored: JsonValue) -> Attempt | None:

@@ -18,8 +18,8 @@ from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
+from tests.core.histories import SEEDS, random_build, states
 from tests.core.model import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model, Running
-from tests.core.test_state import SEEDS, random_build, states
 
 
 def read(model: Model, build: str | None = None) -> BuildState:

@@ -1,0 +1,200 @@
+"""spark-submit as the operators call it: a script in its place, and YARN's REST interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.operators.snapshot import SnapshotOperator
+from airflow_backfill.operators.verify import VerifyOperator
+from tests.airflow.runs import ROOT
+from tests.airflow.without_spark import built
+
+# Writes its arguments down, and runs the application that needs no Spark.
+SCRIPT = f"""#!{sys.executable}
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT)!r})
+Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
+print("Submitted application application_1700000000000_0001", flush=True)
+if os.environ.get("DIES"):
+    sys.exit("java.lang.OutOfMemoryError: Java heap space")
+from tests.airflow.without_spark import main
+entry = next(n for n, word in enumerate(sys.argv) if word.endswith(".py"))
+outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
+sys.exit(0 if outcome["code"] == "OK" else 1)
+"""
+
+
+@pytest.fixture
+def submitted(tmp_path, monkeypatch):
+    """What spark-submit was called with."""
+    script = tmp_path / "bin" / "spark-submit"
+    script.parent.mkdir()
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SUBMITTED", str(tmp_path / "submitted.json"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    return lambda: json.loads((tmp_path / "submitted.json").read_text())
+
+
+def drawn(target):
+    return BuildReader(str(target)).control.attempts()
+
+
+def test_spark_submit_gets_our_entry_point_and_zip(context, source, target, submitted):
+    built(source, target, "plan")
+    operator = SnapshotOperator(task_id="t", target=str(target), round_rows=10, conf={"spark.a": "b"})
+    assert operator.execute(context)["epoch"] == 3
+    line = submitted()
+    entry = next(word for word in line if word.endswith("spark_apps/snapshot.py"))
+    before, after = line[: line.index(entry)], line[line.index(entry) + 1 :]
+    assert before[before.index("--name") + 1] == "table-backfill-snapshot"
+    assert "spark.a=b" in before
+    assert before[before.index("--py-files") + 1].endswith(".zip")
+    number, document = drawn(target)[-1]
+    assert after[:6] == ["--target", str(target), "--generation", str(number), "--attempt", document["attempt"]]
+    assert after[after.index("--round-rows") + 1] == "10"
+    assert (operator.spark_ui, context["ti"].pushed) == (
+        f"http://spark.test/{number}",
+        {"_link_SparkUiLink": f"http://spark.test/{number}"},
+    )
+
+
+def test_files_of_the_drivers_image(context, source, target, submitted):
+    built(source, target, "plan")
+    folder = "local:///opt/table-backfill/spark_apps/"
+    SnapshotOperator(task_id="t", target=str(target), applications=folder, py_files="").execute(context)
+    line = submitted()
+    assert "local:///opt/table-backfill/spark_apps/snapshot.py" in line
+    assert "--py-files" not in line
+
+
+def test_a_phase_whose_goal_is_reached_starts_nothing(context, source, target, submitted, tmp_path):
+    built(source, target, "plan", "snapshot")
+    before = len(drawn(target))
+    assert SnapshotOperator(task_id="t", target=str(target)).execute(context)["epoch"] == 3
+    assert len(drawn(target)) == before
+    assert not (tmp_path / "submitted.json").exists()
+
+
+def test_a_phase_whose_turn_has_not_come_starts_nothing(context, source, target, submitted):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="NOT_ALLOWED_NOW"):
+        VerifyOperator(task_id="t", target=str(target)).execute(context)
+    assert len(drawn(target)) == 1
+
+
+def test_a_cancelled_build_starts_nothing(context, source, target, submitted):
+    state = built(source, target, "plan")
+    BuildReader(str(target)).control.order(state.plan.build, Command(Verb.CANCEL))
+    with pytest.raises(AirflowFailException, match="CANCELLED"):
+        SnapshotOperator(task_id="t", target=str(target)).execute(context)
+    assert len(drawn(target)) == 1
+
+
+def test_another_build_in_the_targets_place(context, source, target, submitted):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="NOT_PLANNED"):
+        SnapshotOperator(task_id="t", target=str(target), build="another").execute(context)
+
+
+def test_an_application_that_dies_is_tried_again(context, source, target, submitted, monkeypatch):
+    built(source, target, "plan")
+    monkeypatch.setenv("DIES", "1")
+    with pytest.raises(AirflowException, match="(?s)APPLICATION_FAILED.*OutOfMemoryError") as raised:
+        SnapshotOperator(task_id="t", target=str(target), conf={"account.key": "canary"}).execute(context)
+    assert not isinstance(raised.value, AirflowFailException)
+    assert "canary" not in str(raised.value) + json.dumps(context["task_state_store"])
+
+
+class Yarn(BaseHTTPRequestHandler):
+    """A resource manager with one application."""
+
+    states: list[tuple[str, str]] = []
+    killed: list[str] = []
+
+    def do_GET(self):
+        state, final = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        self._answer(404 if state == "GONE" else 200, {"app": {"state": state, "finalStatus": final}})
+
+    def do_PUT(self):
+        self.killed.append(self.path)
+        self._answer(202, {})
+
+    def _answer(self, status, document):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def yarn(monkeypatch) -> Iterator[type[Yarn]]:
+    class Here(Yarn):
+        states = [("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")]
+        killed = []
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Here) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": "127.0.0.1:%d" % server.server_port}
+        connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+        yield Here
+        server.shutdown()
+        thread.join()
+
+
+def on_yarn(target):
+    return SnapshotOperator(task_id="t", target=str(target), yarn_track_via_rm_api=True)
+
+
+HANDLE = "application_1700000000000_0001"
+
+
+def test_yarns_handle_is_kept_under_the_attempts_name(context, source, target, submitted, yarn):
+    built(source, target, "plan")
+    yarn.states = [("FINISHED", "SUCCEEDED")]
+    assert on_yarn(target).execute(context)["epoch"] == 3
+    _, document = drawn(target)[-1]
+    assert context["task_state_store"][f"spark_job_id/{document['attempt']}"] == HANDLE
+
+
+def test_an_application_that_outlived_its_worker_is_rejoined(context, source, target, submitted, yarn, tmp_path):
+    built(source, target, "plan")
+    me = BuildReader(str(target)).control.draw_attempt({"task": "snapshot"})
+    context["task_state_store"]["attempt"] = {"generation": me.generation, "name": me.name}
+    context["task_state_store"][f"spark_job_id/{me.name}"] = HANDLE
+    outcome = {"code": "OK", "result": {}}
+    BuildReader(str(target)).control.store_outcome(me, outcome)
+    operator = on_yarn(target)
+    assert operator.execute(context)["epoch"] == 3
+    assert len(drawn(target)) == 2
+    assert not (tmp_path / "submitted.json").exists()
+    operator.on_kill()
+    assert yarn.killed == [f"/ws/v1/cluster/apps/{HANDLE}/state"]
+
+
+@pytest.mark.parametrize("state", ["FAILED", "KILLED", "GONE"])
+def test_one_that_ended_or_is_forgotten_is_not(context, source, target, submitted, yarn, state):
+    built(source, target, "plan")
+    context["task_state_store"]["attempt"] = {"generation": 1, "name": "before"}
+    context["task_state_store"]["spark_job_id/before"] = HANDLE
+    yarn.states = [(state, "FAILED"), ("FINISHED", "SUCCEEDED")]
+    assert on_yarn(target).execute(context)["epoch"] == 3
+    assert len(drawn(target)) == 2

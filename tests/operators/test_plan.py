@@ -1,0 +1,137 @@
+"""What the plan refuses in the worker: with its code, without Spark, and without a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from deltalake import write_deltalake
+
+from airflow_backfill.operators.plan import PlanOperator
+from tests.airflow.launchers import run_here
+from tests.airflow.without_spark import built
+
+
+def no_spark(launch):
+    raise AssertionError(f"Spark was started: {launch}")
+
+
+def plan(source, target, **options):
+    fixed = {"submit": no_spark, "task_id": "plan", "build_name": "orders", "key": ["id"]}
+    return PlanOperator(**fixed | {"source": str(source), "target": str(target)} | options)
+
+
+def traces(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(bytes(path) + path.read_bytes() for path in files)).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"build_name": ""}, "SPEC_INVALID"),
+        ({"build_name": "{{ params.name }}"}, "SPEC_INVALID"),
+        ({"build_name": "a/../b"}, "SPEC_INVALID"),
+        ({"source": "{{ var.value.lake }}/orders"}, "SPEC_INVALID"),
+        ({"source": "relative/path"}, "SPEC_INVALID"),
+        ({"source": "s3a://key:secret@bucket/orders"}, "SPEC_INVALID"),
+        ({"target": ""}, "SPEC_INVALID"),
+        ({"target": "None"}, "SPEC_INVALID"),
+        ({"key": []}, "SPEC_INVALID"),
+        ({"key": "id"}, "SPEC_INVALID"),
+        ({"key": ["id", "id"]}, "SPEC_INVALID"),
+        ({"select": [1]}, "SPEC_INVALID"),
+        ({"strategy": "snapshots"}, "SPEC_INVALID"),
+        ({"new_columns": True}, "SPEC_INVALID"),
+        ({"on_existing": "overwrite"}, "SPEC_INVALID"),
+        ({"where": "x" * 70_000}, "SPEC_INVALID"),
+    ],
+)
+def test_a_bad_request(context, source, target, tmp_path, options, code):
+    before = traces(tmp_path)
+    asked = {"source": source, "target": target} | options
+    with pytest.raises(AirflowFailException):
+        plan(**asked).execute(context)
+    failure = context["task_state_store"]["failure"]
+    assert (failure["code"], failure["retry"]) == (code, False)
+    assert "secret" not in json.dumps(failure)
+    assert traces(tmp_path) == before
+
+
+def test_source_and_target_must_be_two_tables(context, source, target, tmp_path):
+    before = traces(tmp_path)
+    for other in (source, source / "inner", f"file://{source}/"):
+        with pytest.raises(AirflowFailException, match="SPEC_INVALID"):
+            plan(source, other).execute(context)
+    assert traces(tmp_path) == before
+
+
+def test_a_source_that_is_none(context, target, tmp_path):
+    with pytest.raises(AirflowFailException, match="SOURCE_NOT_DELTA"):
+        plan(tmp_path / "missing", target).execute(context)
+
+
+def test_a_source_without_a_feed(context, target, tmp_path):
+    write_deltalake(tmp_path / "plain", pa.table({"id": [1]}))
+    with pytest.raises(AirflowFailException, match="SOURCE_FEED_OFF.*SET TBLPROPERTIES"):
+        plan(tmp_path / "plain", target).execute(context)
+
+
+def test_a_target_that_is_somebody_elses(context, source, target, tmp_path):
+    write_deltalake(target, pa.table({"id": [1]}))
+    before = traces(tmp_path)
+    with pytest.raises(AirflowFailException, match="TARGET_EXISTS"):
+        plan(source, target).execute(context)
+    assert traces(tmp_path) == before
+
+
+def test_a_target_of_another_build(context, source, target):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="TARGET_EXISTS.*'orders'"):
+        plan(source, target, build_name="others").execute(context)
+
+
+def test_an_existing_build_goes_on_without_spark(context, source, target):
+    state = built(source, target, "plan", "snapshot")
+    assert plan(source, target).execute(context)["build"] == state.plan.build
+
+
+def test_a_finished_build_needs_its_source_no_more(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    shutil.rmtree(source)
+    assert plan(source, target).execute(context)["certificate"]["epoch"] == 3
+
+
+def test_an_existing_build_fails_if_that_was_asked_for(context, source, target):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="TARGET_EXISTS"):
+        plan(source, target, on_existing="fail").execute(context)
+
+
+def test_a_cancelled_build_starts_spark(context, source, target):
+    built(source, target, "plan", "cancel")
+    assert plan(source, target, submit=run_here).execute(context)["build"]
+    assert built(source, target).phase.value == "snapshot"
+
+
+def test_the_spec_travels_whole(context, source, target):
+    where = "note <> 'it''s \"quoted\" {$1} ü'"
+    plan(source, target, submit=run_here, where=where, select=["id", "id + 1 AS n"]).execute(context)
+    spec = built(source, target).plan.spec
+    assert (spec.where, spec.select) == (where, ("id", "id + 1 AS n"))
+
+
+def test_without_an_answer_of_spark_it_is_tried_again(context, source, target):
+    def silent(launch):
+        return EmptyOperator(task_id="silent")
+
+    with pytest.raises(AirflowException) as raised:
+        plan(source, target, submit=silent).execute(context)
+    assert not isinstance(raised.value, AirflowFailException)
+    assert context["task_state_store"]["failure"]["code"] == "APPLICATION_FAILED"

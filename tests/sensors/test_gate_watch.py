@@ -1,0 +1,139 @@
+"""What is seen of a build on its way to the gate."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
+from airflow_backfill.core.gate import Broken, MaxLag, Ready, Waiting
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.sensors.conditions import Window
+from airflow_backfill.sensors.gate_watch import Approval, GateWatch
+from tests.airflow.without_spark import built, commit_to
+
+NEVER = Window.parse(("00:00", "00:00:00.000001", "UTC"))
+
+
+@pytest.fixture
+def fresh(source, target):
+    """A build whose log is consumed."""
+    return built(source, target, "plan", "snapshot", "consume_log")
+
+
+def watch(target, **options):
+    return GateWatch(**{"target": str(target), "max_lag": MaxLag(epochs=1), **options})
+
+
+def order(target, verb, **options):
+    reader = BuildReader(str(target))
+    reader.control.order(reader.state().plan.build, Command(verb, **options))
+
+
+def approval(monkeypatch, state):
+    monkeypatch.setattr(Approval, "state", lambda self: state)
+    return Approval("d", "r", "approve")
+
+
+def test_a_fresh_build_is_ready(fresh, target):
+    assert watch(target).gate() == Ready(3)
+    assert watch(target).live().verdict == Ready(3)
+
+
+def test_a_snapshot_in_the_making_is_not(source, target):
+    built(source, target, "plan")
+    assert watch(target).gate() == Waiting(("the snapshot is not sealed",), lag=False)
+
+
+def test_the_gate_goes_by_the_lag_that_was_committed(fresh, source, target):
+    commit_to(source, 5)
+    assert watch(target).gate() == Ready(3)
+    assert watch(target).live().verdict == Waiting(("5 epochs are pending after epoch 3",), lag=True)
+
+
+@pytest.mark.parametrize(("epochs", "wake"), [(1, False), (2, False), (3, True)])
+def test_a_held_build_is_left_to_fall_behind_twice_the_bound(fresh, source, target, epochs, wake):
+    order(target, Verb.HOLD)
+    commit_to(source, epochs)
+    sight = watch(target).live()
+    assert isinstance(sight.verdict, Waiting)
+    assert "the build is on hold" in sight.verdict.reasons
+    assert (sight.wake, sight.only_lag) == (wake, False)
+
+
+def test_nobody_but_the_log_holds_it_back(fresh, source, target):
+    commit_to(source, 2)
+    sight = watch(target).live()
+    assert (sight.only_lag, sight.wake) == (True, True)
+
+
+def test_a_paused_build_is_not_woken_to_wait_in_spark(fresh, source, target):
+    order(target, Verb.PAUSE)
+    commit_to(source, 9)
+    assert watch(target).live().wake is False
+    order(target, Verb.RESUME)
+    assert watch(target).live().wake is True
+
+
+def test_a_closed_window(fresh, target):
+    closed = Waiting(("the time window is closed",), lag=False)
+    assert watch(target, window=NEVER).gate() == closed
+    assert watch(target, window=NEVER).live().verdict == closed
+
+
+def test_an_age_as_bound(fresh, source, target):
+    commit_to(source)
+    old = watch(target, max_lag=MaxLag(age=0)).live()
+    assert old.only_lag
+    assert watch(target, max_lag=MaxLag(age=3_600_000)).live().verdict == Ready(3)
+
+
+@pytest.mark.parametrize("state", [None, "awaiting_input", "deferred", "running", "up_for_retry"])
+def test_an_approval_that_is_not_there_yet(fresh, target, monkeypatch, state):
+    sight = watch(target, approval=approval(monkeypatch, state)).live()
+    assert sight.verdict == Waiting(("nobody has approved the hand-off",), lag=False)
+    assert sight.wake is False
+
+
+def test_an_approval(fresh, target, monkeypatch):
+    assert watch(target, approval=approval(monkeypatch, "success")).live().verdict == Ready(3)
+
+
+@pytest.mark.parametrize("state", ["failed", "upstream_failed", "skipped"])
+def test_a_rejection(fresh, target, monkeypatch, state):
+    sight = watch(target, approval=approval(monkeypatch, state)).live()
+    assert isinstance(sight.verdict, Broken) and isinstance(sight.verdict.error, Rejected)
+    assert sight.wake is True
+
+
+def test_a_cancel_is_seen_at_once(fresh, target):
+    order(target, Verb.CANCEL)
+    for verdict in (watch(target).gate(), watch(target).live().verdict):
+        assert isinstance(verdict, Broken) and isinstance(verdict.error, Cancelled)
+
+
+def test_lost_history_is_seen_at_once(fresh, source, target):
+    commit_to(source, 2)
+    DeltaTable(source).create_checkpoint()
+    (source / "_delta_log" / f"{4:020}.json").unlink()
+    sight = watch(target).live()
+    assert isinstance(sight.verdict, Broken) and isinstance(sight.verdict.error, HistoryLost)
+
+
+def test_a_foreign_commit_opens_nothing(fresh, target):
+    version = fresh.proven + 1
+    foreign = '{"commitInfo":{"operation":"DELETE"}}\n{"remove":{"path":"a","dataChange":true}}'
+    (target / "_delta_log" / f"{version:020}.json").write_text(foreign)
+    for look in (watch(target).gate, watch(target).live):
+        with pytest.raises(TargetDiverged):
+            look()
+
+
+def test_it_survives_json():
+    whole = GateWatch("/t", MaxLag(age=5), "b", NEVER, Approval("d", "r", "t"), "conn")
+    assert GateWatch.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+    bare = GateWatch("/t", MaxLag(epochs=0))
+    assert GateWatch.from_json(json.loads(json.dumps(bare.to_json()))) == bare

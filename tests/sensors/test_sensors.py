@@ -1,0 +1,91 @@
+"""The gate and the consumer's door, as tasks call them."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.sensors.await_finish import AwaitFinishSensor
+from airflow_backfill.sensors.gate import GateSensor
+from tests.airflow.without_spark import built, commit_to
+
+WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+
+
+def hold(target):
+    reader = BuildReader(str(target))
+    reader.control.order(reader.state().plan.build, Command(Verb.HOLD))
+
+
+def gate(target, **options):
+    return GateSensor(**{"task_id": "gate", "target": str(target), "poke_interval": 0, "timeout": 0} | options)
+
+
+def door(target, **options):
+    return AwaitFinishSensor(**{"task_id": "door", "target": str(target), "poke_interval": 0, "timeout": 0} | options)
+
+
+def test_an_open_gate(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    assert gate(target).execute(context) == {"target": str(target), "build": None, "epoch": 3}
+
+
+def test_a_gate_that_was_passed_stays_open(context, source, target):
+    built(source, target, *WHOLE)
+    hold(target)
+    assert gate(target).execute(context)["epoch"] == 3
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_closed_gate_gives_up_for_good_and_says_why(context, source, target, deferrable):
+    built(source, target, "plan", "snapshot", "consume_log")
+    hold(target)
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*the build is on hold"):
+        gate(target, deferrable=deferrable).execute(context)
+    assert context["task_state_store"]["waiting"] == ["the build is on hold"]
+    assert context["task_state_store"]["failure"]["data"] == {"reasons": ["the build is on hold"]}
+
+
+def test_a_deferred_gate_carries_its_deadline(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    hold(target)
+    sensor = gate(target, deferrable=True, timeout=100)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+    deadline = deferred.value.trigger.deadline
+    with pytest.raises(TaskDeferred) as again:
+        sensor.resumed(context, event={"deadline": deadline})
+    assert again.value.trigger.deadline == deadline
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
+        sensor.resumed(context, event={"deadline": 0})
+
+
+def test_a_build_that_cannot_go_on_fails_for_good(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "cancel")
+    with pytest.raises(AirflowFailException, match="CANCELLED"):
+        gate(target).execute(context)
+    with pytest.raises(AirflowFailException, match="CANCELLED"):
+        door(target).execute(context)
+
+
+def test_the_door_returns_the_first_epoch_to_follow(context, source, target):
+    built(source, target, *WHOLE)
+    commit_to(source, 2)
+    built(source, target, "upstream")
+    assert door(target).execute(context) == 4
+
+
+@pytest.mark.parametrize("done", range(len(WHOLE)))
+def test_nothing_but_the_committed_hand_off_opens_the_door(context, source, target, done):
+    if done:
+        built(source, target, *WHOLE[:done])
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
+        door(target).execute(context)
+
+
+def test_the_door_waits_for_the_build_it_was_told(context, source, target):
+    built(source, target, *WHOLE)
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT.*not of another"):
+        door(target, build="another").execute(context)

@@ -1,0 +1,148 @@
+"""The shape of the group, whatever is switched on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from airflow.sdk import DAG, Asset, TaskGroup
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+
+CHAIN = ["plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish"]
+
+
+def group(group_id="orders", **options):
+    fixed = {"source": "/lake/orders", "target": "/lake/copy", "key": ["id"]}
+    return BackfillTaskGroup(group_id, **fixed | options)
+
+
+def edges(dag):
+    return {
+        (task.label, next_)
+        for task in dag.tasks
+        for next_ in (dag.task_dict[n].label for n in task.downstream_task_ids)
+    }
+
+
+def test_the_chain():
+    with DAG("d", schedule=None) as dag:
+        made = group()
+    assert edges(dag) == set(zip(CHAIN, CHAIN[1:], strict=False))
+    assert (made.plan.task_id, made.finish.task_id) == ("orders.plan", "orders.finish")
+    assert made.finish.outlets == [made.handoff_asset]
+    assert made.handoff_asset == Asset("table-backfill/d/orders/handoff")
+
+
+def test_without_a_proof():
+    with DAG("d", schedule=None) as dag:
+        made = group(verify=False)
+    assert ("catch_up", "finish") in edges(dag)
+    assert made.verify is None
+    assert made.finish.verified is False
+
+
+def test_with_an_approval():
+    with DAG("d", schedule=None) as dag:
+        made = group(approval={"subject": "Now?", "assigned_users": {"id": "1", "name": "ann"}})
+    assert {("snapshot", "approve"), ("approve", "gate"), ("consume_log", "gate")} <= edges(dag)
+    approve = dag.task_dict["orders.approve"]
+    assert (approve.subject, approve.fail_on_reject) == ("Now?", True)
+    assert made.consume_log.approval == "orders.approve"
+
+
+def test_lanes_are_mapped_over_a_literal_list():
+    with DAG("d", schedule=None) as dag:
+        group(lanes=3)
+    snapshot = dag.task_dict["orders.snapshot"]
+    assert snapshot.is_mapped
+    assert snapshot.expand_input.value == {"lane": [0, 1, 2]}
+    assert edges(dag) == set(zip(CHAIN, CHAIN[1:], strict=False))
+
+
+def test_no_skip_before_it_skips_a_build():
+    with DAG("d", schedule=None) as dag:
+        group(approval=True)
+    rules = {task.label: task.trigger_rule for task in dag.tasks}
+    assert rules.pop("plan") == "all_success"
+    assert set(rules.values()) == {"none_failed"}
+
+
+def test_options_reach_their_tasks():
+    with DAG("d", schedule=None) as dag:
+        made = group(
+            max_lag=timedelta(minutes=2),
+            window=("22:00", "06:00", "UTC"),
+            round_rows=5,
+            spark={"conn_id": "big", "conf": {"a": "b"}},
+            task_args={"snapshot": {"driver_memory": "8g", "round_rows": 7}, "gate": {"timeout": 3}},
+        )
+    assert (made.consume_log.lag.age, made.gate.max_lag.age, made.catch_up.lag.age) == (120_000,) * 3
+    assert made.consume_log.window == made.gate.window
+    assert (made.snapshot.round_rows, made.catch_up.round_rows) == (7, 5)
+    assert (made.snapshot._driver_memory, made.catch_up._driver_memory) == ("8g", None)
+    assert made.gate.timeout == 3
+    assert {task._conn_id for task in dag.tasks if hasattr(task, "_conn_id")} == {"big"}
+
+
+def test_of_the_plan_later_tasks_take_target_and_build():
+    with DAG("d", schedule=None):
+        made = group(target="/lake/{{ ds }}")
+    assert made.plan.target == "/lake/{{ ds }}"
+    assert made.gate.target == "{{ ti.xcom_pull(task_ids='orders.plan')['target'] }}"
+    assert made.finish.build == "{{ ti.xcom_pull(task_ids='orders.plan')['build'] }}"
+
+
+@pytest.mark.parametrize(("default", "retries"), [({}, 3), ({"retries": 0}, 0), ({"retries": 7}, 7)])
+def test_tasks_are_retried_unless_the_dag_says_otherwise(default, retries):
+    with DAG("d", schedule=None, default_args=default) as dag:
+        group(lanes=2)
+    assert {task.retries for task in dag.tasks} == {retries}
+
+
+def test_many_groups_and_groups_in_groups():
+    with DAG("d", schedule=None) as dag:
+        with TaskGroup("shop"):
+            inner = group()
+        for n in range(20):
+            group(f"t{n}", target=f"/lake/copy{n}")
+    assert inner.plan.task_id == "shop.orders.plan"
+    assert inner.plan.build_name == "shop.orders"
+    assert "task_ids='shop.orders.plan'" in inner.gate.target
+    assert len(dag.tasks) == 21 * 7
+
+
+@pytest.mark.parametrize("options", [{"lanes": 0}, {"lanes": 2.0}, {"lanes": True}, {"lanes": 257}])
+def test_lanes_that_are_none(options):
+    with pytest.raises(InvalidSpec, match="lanes"), DAG("d", schedule=None):
+        group(**options)
+
+
+@pytest.mark.parametrize("options", [{"task_args": {"snapshots": {}}}, {"max_lag": -1}, {"window": ("22:00", "06:00")}])
+def test_mistakes_are_found_when_the_dag_is_built(options):
+    with pytest.raises(InvalidSpec), DAG("d", schedule=None):
+        group(**options)
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="bukets"), DAG("d", schedule=None):
+        group(bukets=8)
+
+
+def test_a_dag_that_waits_for_its_own_hand_off_is_refused():
+    ready = Asset("ready")
+    with pytest.raises(ValueError, match="would start itself"), DAG("d", schedule=[ready]):
+        group(handoff_asset=ready)
+
+
+def test_it_survives_serialization_and_subsets():
+    with DAG("d", schedule=None) as dag:
+        group(lanes=2, approval=True)
+    stored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    assert set(stored.task_dict) == set(dag.task_dict)
+    assert set(stored.task_group.get_task_group_dict()) == {None, "orders"}
+    subset = stored.partial_subset(["orders.gate"], include_upstream=True, include_downstream=False)
+    assert "orders.finish" not in subset.task_dict
+    assert {"Spark UI", "Target"} == set(stored.task_dict["orders.verify"].extra_links)

@@ -1,0 +1,141 @@
+"""Triggers: all they know is in ``serialize``, and they fire when there is something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from importlib import import_module
+
+import pytest
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.triggers.finish import FinishTrigger
+from airflow_backfill.triggers.gate import GateTrigger
+from airflow_backfill.triggers.lag import LagTrigger
+from tests.airflow.without_spark import built, commit_to, make_source
+
+SOON = 30
+
+
+@pytest.fixture
+def source(tmp_path):
+    return make_source(tmp_path / "source")
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "target"
+
+
+def order(target, verb):
+    reader = BuildReader(str(target))
+    reader.control.order(reader.state().plan.build, Command(verb))
+
+
+def copied(trigger):
+    """The trigger as a triggerer makes it."""
+    path, arguments = trigger.serialize()
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)(**json.loads(json.dumps(arguments)))
+
+
+def fire(trigger, until=SOON):
+    async def first():
+        async for event in trigger.run():
+            return event.payload
+
+    return asyncio.run(asyncio.wait_for(first(), until))
+
+
+def watch(target):
+    return GateWatch(str(target), MaxLag(epochs=1)).to_json()
+
+
+def gate(target, **options):
+    return GateTrigger(watch=watch(target), poke_interval=0.05, **options)
+
+
+def lag(target):
+    return LagTrigger(watch=watch(target), poke_interval=0.05)
+
+
+def finish(target, **options):
+    return FinishTrigger(target=str(target), build=None, ledger_conn_id=None, poke_interval=0.05, **options)
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish])
+def test_a_copy_is_the_same(target, make):
+    trigger = make(target)
+    assert copied(trigger).serialize() == trigger.serialize()
+
+
+@pytest.mark.parametrize("make", [gate, lag])
+def test_fires_on_release(source, target, make):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    trigger = copied(make(target))
+    with pytest.raises(asyncio.TimeoutError):
+        fire(trigger, until=0.5)
+    order(target, Verb.RELEASE)
+    assert fire(trigger) == {"deadline": None}
+
+
+def test_fires_when_a_held_target_falls_behind(source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, 3)
+    assert fire(copied(lag(target))) == {"deadline": None}
+
+
+def test_fires_on_the_hand_off(source, target):
+    trigger = copied(finish(target))
+    with pytest.raises(asyncio.TimeoutError):
+        fire(trigger, until=0.5)
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    assert fire(trigger) == {"deadline": None}
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish])
+def test_fires_on_a_cancel(source, target, make):
+    built(source, target, "plan", "snapshot", "consume_log", "cancel")
+    assert fire(copied(make(target))) == {"deadline": None}
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish])
+def test_fires_for_an_error_of_the_build(source, target, make):
+    state = built(source, target, "plan", "snapshot", "consume_log")
+    foreign = '{"commitInfo":{"operation":"RESTORE"}}'
+    (target / "_delta_log" / f"{state.proven + 1:020}.json").write_text(foreign)
+    assert fire(copied(make(target))) == {"deadline": None}
+
+
+@pytest.mark.parametrize("make", [gate, finish])
+def test_fires_at_the_deadline(source, target, make):
+    built(source, target, "plan")
+    deadline = time.time() + 0.3
+    assert fire(copied(make(target, deadline=deadline))) == {"deadline": deadline}
+    assert time.time() >= deadline
+
+
+def test_an_error_that_is_not_the_builds_is_raised(source, target):
+    built(source, target, "plan")
+    broken = GateTrigger(watch={"target": str(target)}, poke_interval=0.05)
+    with pytest.raises(KeyError):
+        fire(broken)
+
+
+def test_many_copies_at_once_say_the_same(source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+
+    async def all_at_once():
+        async def first(trigger):
+            async for event in trigger.run():
+                return event.payload
+
+        return await asyncio.gather(*(first(copied(gate(target))) for _ in range(8)))
+
+    assert asyncio.run(all_at_once()) == [{"deadline": None}] * 8
