@@ -22,6 +22,7 @@ from tests.airflow.without_spark import built
 # Writes its arguments down, and runs the application that needs no Spark.
 SCRIPT = f"""#!{sys.executable}
 import json, os, sys
+from typing import ClassVar
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
@@ -112,7 +113,7 @@ def test_another_build_in_the_targets_place(context, source, target, submitted):
 def test_an_application_that_dies_is_tried_again(context, source, target, submitted, monkeypatch):
     built(source, target, "plan")
     monkeypatch.setenv("DIES", "1")
-    with pytest.raises(AirflowException, match="(?s)APPLICATION_FAILED.*OutOfMemoryError") as raised:
+    with pytest.raises(AirflowException, match=r"(?s)APPLICATION_FAILED.*OutOfMemoryError") as raised:
         SnapshotOperator(task_id="t", target=str(target), conf={"account.key": "canary"}).execute(context)
     assert not isinstance(raised.value, AirflowFailException)
     assert "canary" not in str(raised.value) + json.dumps(context["task_state_store"])
@@ -121,8 +122,8 @@ def test_an_application_that_dies_is_tried_again(context, source, target, submit
 class Yarn(BaseHTTPRequestHandler):
     """A resource manager with one application."""
 
-    states: list[tuple[str, str]] = []
-    killed: list[str] = []
+    states: ClassVar[list[tuple[str, str]]] = []
+    killed: ClassVar[list[str]] = []
 
     def do_GET(self):
         state, final = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -146,13 +147,13 @@ class Yarn(BaseHTTPRequestHandler):
 @pytest.fixture
 def yarn(monkeypatch) -> Iterator[type[Yarn]]:
     class Here(Yarn):
-        states = [("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")]
-        killed = []
+        states: ClassVar = [("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")]
+        killed: ClassVar = []
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Here) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": "127.0.0.1:%d" % server.server_port}
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"127.0.0.1:{server.server_port}"}
         connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
         yield Here

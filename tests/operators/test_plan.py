@@ -73,13 +73,13 @@ def test_source_and_target_must_be_two_tables(context, source, target, tmp_path)
 
 
 def test_a_source_that_is_none(context, target, tmp_path):
-    with pytest.raises(AirflowFailException, match="SOURCE_NOT_DELTA"):
+    with pytest.raises(AirflowFailException, match=r"SOURCE_NOT_DELTA"):
         plan(tmp_path / "missing", target).execute(context)
 
 
 def test_a_source_without_a_feed(context, target, tmp_path):
     write_deltalake(tmp_path / "plain", pa.table({"id": [1]}))
-    with pytest.raises(AirflowFailException, match="SOURCE_FEED_OFF.*SET TBLPROPERTIES"):
+    with pytest.raises(AirflowFailException, match=r"SOURCE_FEED_OFF.*SET TBLPROPERTIES"):
         plan(tmp_path / "plain", target).execute(context)
 
 
@@ -93,7 +93,7 @@ def test_a_target_that_is_somebody_elses(context, source, target, tmp_path):
 
 def test_a_target_of_another_build(context, source, target):
     built(source, target, "plan")
-    with pytest.raises(AirflowFailException, match="TARGET_EXISTS.*'orders'"):
+    with pytest.raises(AirflowFailException, match=r"TARGET_EXISTS.*'orders'"):
         plan(source, target, build_name="others").execute(context)
 
 

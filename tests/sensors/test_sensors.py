@@ -87,5 +87,5 @@ def test_nothing_but_the_committed_hand_off_opens_the_door(context, source, targ
 
 def test_the_door_waits_for_the_build_it_was_told(context, source, target):
     built(source, target, *WHOLE)
-    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT.*not of another"):
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*not of another"):
         door(target, build="another").execute(context)
