@@ -1,4 +1,4 @@
-"""The folder beside a target: attempts and their outcomes, commands, and copies of plans.
+"""The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs.
 
 Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress
 is nowhere else than there, and numbers go on above the highest one that the log knows. It lies beside the
@@ -25,7 +25,7 @@ OUTCOME = "outcome"
 
 
 class ControlFolder:
-    """``attempts/``, ``commands/`` and ``plans/`` of one target."""
+    """``attempts/``, ``commands/``, ``plans/`` and ``proofs/`` of one target."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -85,14 +85,24 @@ class ControlFolder:
 
     def plan(self, build: str) -> Plan | None:
         """The copy of a build's plan; None if there is none."""
+        found = self._document(_plan_name(build))
+        return None if found is None else Plan.from_json(found)
+
+    def store_part(self, name: str, document: Mapping[str, Any]) -> None:
+        """Keep what a verification has found out about some files. ``name`` says which, and how it was asked."""
+        self._store.put(_part_name(name), json.dumps(document).encode())
+
+    def part(self, name: str) -> Any:
+        """What an earlier attempt has found out under this name; None if nothing."""
+        return self._document(_part_name(name))
+
+    def _document(self, name: str) -> Any:
         try:
-            data = self._store.read(_plan_name(build), MAX_DOCUMENT_BYTES + 1)
+            return json.loads(self._store.read(name, MAX_DOCUMENT_BYTES + 1))
         except NotFound:
             return None
-        try:
-            return Plan.from_json(json.loads(data))
         except ValueError:
-            raise RecordInvalid(f"{self._store.url}: {_plan_name(build)} is damaged", build=build) from None
+            raise RecordInvalid(f"{self._store.url}: {name} is damaged", file=name) from None
 
 
 def location_beside(target: str) -> str:
@@ -102,3 +112,7 @@ def location_beside(target: str) -> str:
 
 def _plan_name(build: str) -> str:
     return f"plans/{build}.json"
+
+
+def _part_name(name: str) -> str:
+    return f"proofs/{name}.json"

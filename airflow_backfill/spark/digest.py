@@ -31,6 +31,9 @@ class Digest:
     rows: int
     total: int
 
+    def __add__(self, other: Digest) -> Digest:
+        return Digest(self.rows + other.rows, (self.total + other.total) % _MODULUS)
+
 
 class Kind(str, Enum):
     """What is wrong with a key of the target."""

@@ -1,7 +1,8 @@
 """Named points at which a test can kill an application. Without the environment variable they do nothing.
 
 ``TABLE_BACKFILL_CRASH=point:nth:whom`` kills at the nth passage of the point, with SIGKILL: ``python`` only
-(its JVM lives on for seconds, and may still commit), ``jvm`` only, or ``group``, both.
+(its JVM lives on for seconds, and may still commit), ``jvm`` only, or ``group``, both. The points are
+``before_commit``, ``before_apply``, ``after_commit``, ``before_verify`` and ``after_part`` (of a verification).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 import signal
 
 VARIABLE = "TABLE_BACKFILL_CRASH"
-POINTS = ("before_commit", "before_apply", "after_commit", "before_verify")
 
 _passed: dict[str, int] = {}
 

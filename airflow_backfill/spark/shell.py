@@ -20,7 +20,7 @@ from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.net_change import Buckets, net_changes
-from airflow_backfill.spark.proof import prove_equal
+from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.transform import Transform, parse
@@ -63,7 +63,8 @@ class Shell:
                 return self._write(effect)
             case fx.Prove(epoch, version):
                 crash_point("before_verify")
-                return prove_equal(self.spark, self.plan, self._transform, epoch, version, _now())
+                proof = Proof(self.spark, self.plan, self._transform, self.reader.control)
+                return proof.certificate(epoch, version, _now())
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
