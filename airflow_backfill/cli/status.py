@@ -12,7 +12,7 @@ from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.summary import lag, running_out, summarize
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 
@@ -30,7 +30,7 @@ def status(target: str) -> dict[str, Any]:
     speed = recent_speed(reader.log, state)
     return {
         **summarize(state),
-        "lag": None if source is None else _lag(state, source, now),
+        "lag": None if source is None else lag(state, source, now),
         "rows_per_second": None if speed is None else round(speed.rows, 1),
         "seconds_left": seconds_left(state, source, speed),
         "ordered": control.number,
@@ -51,6 +51,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
         f"{rows['consuming_upstream']:,} upstream",
         f"  pending   {_pending(found['lag'])}",
+        *_warnings(found["lag"]),
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *_in_force(found),
     ]
@@ -75,16 +76,6 @@ def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]
     except BackfillError as error:
         return None, error
     return source, None
-
-
-def _lag(state: BuildState, source: SourceView, now: int) -> dict[str, int]:
-    pending = source.pending(state.reached)
-    return {
-        "head": source.head,
-        "epochs": len(pending),
-        "rows": sum(epoch.rows for epoch in pending),
-        "age": max(now - pending[0].at, 0) if pending else 0,
-    }
 
 
 def _attempts(control: ControlFolder) -> list[dict[str, Any]]:
@@ -118,6 +109,11 @@ def _pending(lag: dict[str, int] | None) -> str:
         return f"nothing, the source is at epoch {lag['head']}"
     since = _duration(lag["age"] // 1000)
     return f"{lag['epochs']:,} epochs, about {lag['rows']:,} rows, up to epoch {lag['head']}; the oldest for {since}"
+
+
+def _warnings(lag: dict[str, int | None] | None) -> list[str]:
+    warning = None if lag is None else running_out(lag)
+    return [] if warning is None else [f"  WARNING   {warning}"]
 
 
 def _in_force(found: dict[str, Any]) -> list[str]:

@@ -17,6 +17,9 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move
 from airflow_backfill.core.totals import Totals
 
+ROUND_BYTES = 2 << 30
+ROUND_ROWS = 20_000_000
+"""What a round takes up if nobody says otherwise."""
 ROW_BYTES = 100
 """What a row is taken to need in a file that does not say how many it has."""
 
@@ -25,8 +28,8 @@ ROW_BYTES = 100
 class RoundSize:
     """A round ends with the unit that reaches ``bytes`` or ``rows``, whichever is first."""
 
-    bytes: int
-    rows: int
+    bytes: int = ROUND_BYTES
+    rows: int = ROUND_ROWS
 
     def limited(self, rate: int | None) -> RoundSize:
         """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five

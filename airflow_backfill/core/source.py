@@ -46,6 +46,8 @@ class SourceView:
     head: int
     after: int
     epochs: Sequence[Epoch]
+    kept: int | None = None
+    """Milliseconds for which the source keeps an epoch readable, if it was looked at."""
 
     def pending(self, applied: int) -> Sequence[Epoch]:
         """The epochs later than ``applied``."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, InEpoch
+from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
+
+ALARM = 0.25
+"""The part of the source's retention that is left when people are warned."""
 
 
 def summarize(state: BuildState) -> dict[str, Any]:
@@ -46,6 +51,35 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "target_version": newest.version if newest is not None else plan.target_version,
         "at": newest.at if newest is not None else None,
     }
+
+
+def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None]:
+    """How far the source is ahead of the committed state, as plain JSON; times are milliseconds.
+
+    ``age`` is how long the oldest pending epoch has been pending, ``readable`` for how long the source promises to
+    keep it from now on: what comes before it was replaced then, the pinned files included.
+    """
+    pending = source.pending(state.reached)
+    age = max(now - pending[0].at, 0) if pending else 0
+    return {
+        "head": source.head,
+        "epochs": len(pending),
+        "rows": sum(epoch.rows for epoch in pending),
+        "age": age,
+        "readable": None if source.kept is None or not pending else max(source.kept - age, 0),
+        "kept": source.kept,
+    }
+
+
+def running_out(lag: Mapping[str, int | None]) -> str | None:
+    """What to say when most of the time is over for which the source keeps what is still needed; else None."""
+    readable, kept = lag["readable"], lag["kept"]
+    if readable is None or kept is None or readable > kept * ALARM:
+        return None
+    return (
+        f"the oldest epoch that is needed stays readable for {readable // 60_000} more minutes: raise "
+        "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it"
+    )
 
 
 def _certificate(state: BuildState) -> dict[str, Any]:

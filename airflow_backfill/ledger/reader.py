@@ -11,6 +11,7 @@ from airflow_backfill.core.errors import HistoryLost, NotPlanned
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.planning import plan_in
 from airflow_backfill.core.reading import load
+from airflow_backfill.core.retention import Retention
 from airflow_backfill.core.source import Epoch, SourceView, epoch_of, lost
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.admission import OWNER
@@ -91,7 +92,8 @@ class SourceWatcher:
             new = range(seen + 1, head + 1)
             epochs += [epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new]
         self._epochs = epochs
-        return SourceView(metadata.table_id, head, after, tuple(epochs))
+        kept = Retention.of(metadata.configuration).shorter
+        return SourceView(metadata.table_id, head, after, tuple(epochs), kept)
 
 
 def drive(generator: Generator[fx.Effect, Any, _Result], answer: Any) -> _Result:

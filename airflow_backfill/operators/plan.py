@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
+from airflow_backfill.core.forecast import described
 from airflow_backfill.core.planning import check_same
+from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
@@ -39,6 +41,8 @@ class PlanOperator(ApplicationOperator):
     :param strategy: how snapshot and log are put together. (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
     :param lanes: into how many parts the snapshot's files are dealt.
+    :param round_bytes: bytes that a round will take up, for the forecast.
+    :param round_rows: rows that a round will take up, for the forecast.
     :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
     """
 
@@ -59,6 +63,8 @@ class PlanOperator(ApplicationOperator):
         strategy: str | None = None,
         new_columns: str | None = None,
         lanes: int = 1,
+        round_bytes: int = ROUND_BYTES,
+        round_rows: int = ROUND_ROWS,
         on_existing: str = "resume",
         **kwargs: Any,
     ) -> None:
@@ -71,6 +77,8 @@ class PlanOperator(ApplicationOperator):
         self.strategy = strategy
         self.new_columns = new_columns
         self.lanes = lanes
+        self.round_bytes = round_bytes
+        self.round_rows = round_rows
         self.on_existing = on_existing
 
     @property
@@ -90,6 +98,7 @@ class PlanOperator(ApplicationOperator):
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         spec = self.spec
+        RoundSize(self.round_bytes, self.round_rows)
         if self.on_existing not in ON_EXISTING:
             raise InvalidSpec(f"on_existing: must be one of {', '.join(ON_EXISTING)}", field="on_existing")
         existing = self._existing(spec)
@@ -104,13 +113,15 @@ class PlanOperator(ApplicationOperator):
         else:
             admit_source(self.ledger.delta_log(spec.source), spec)
         outcome = self.run_application(context, floor=highest_generation(existing) if existing is not None else 0)
-        self.log.info("%s", encode(outcome["report"]))
+        for line in described(outcome["report"]):
+            self.log.info(line)
         context["task_state_store"].set(REPORT, outcome["report"])
         return self.result(self._committed())
 
     def arguments(self) -> list[str]:
         spec = encode(self.spec.to_json())
-        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes)]
+        size = ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
+        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *size]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         plan = state.plan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.summary import lag, running_out, summarize
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.reader import SourceWatcher
 
@@ -26,17 +26,7 @@ INTERVAL = 10.0
 
 def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, Any]:
     """The summary of a build, and how far behind its source it is. Times are milliseconds since 1970."""
-    pending = source.pending(state.reached)
-    return {
-        **summarize(state),
-        "lag": {
-            "head": source.head,
-            "epochs": len(pending),
-            "rows": sum(epoch.rows for epoch in pending),
-            "age": max(0, now - pending[0].at) if pending else 0,
-        },
-        "seen": now,
-    }
+    return {**summarize(state), "lag": lag(state, source, now), "seen": now}
 
 
 class Reporter:
@@ -50,6 +40,7 @@ class Reporter:
         self._watcher: SourceWatcher | None = None
         self._store, self._log, self._also = store, log, also
         self._told = ""
+        self._warned = False
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -83,3 +74,7 @@ class Reporter:
         if line != self._told:
             self._log.info(line)
             self._told = line
+        warning = running_out(progress["lag"])
+        if warning is not None and not self._warned:
+            self._log.warning(warning)
+            self._warned = True

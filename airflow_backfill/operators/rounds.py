@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.operators.phase import PhaseOperator
-from airflow_backfill.spark.application import ROUND_BYTES, ROUND_ROWS
 
 
 class RoundsOperator(PhaseOperator):

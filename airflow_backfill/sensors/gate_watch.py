@@ -18,6 +18,7 @@ from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import Rejected
 from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
 from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.summary import lag, running_out
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.conditions import Window, high_water
@@ -79,6 +80,12 @@ class GateWatch:
         source, at = as_committed(state, source)
         return decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
 
+    def alarm(self) -> str | None:
+        """What to say when the source will soon no longer keep what the build still needs."""
+        hook = LedgerHook(self.ledger_conn_id)
+        state = hook.reader(self.target).state(self.build)
+        return running_out(lag(state, hook.watcher(state.plan).view(state.reached), _now()))
+
     def live(self) -> Sight:
         """The gate's verdict with the lag of now, and whether there is something to do about it."""
         now = _now()
@@ -132,7 +139,7 @@ def as_committed(state: BuildState, source: SourceView) -> tuple[SourceView, int
     if pending is None or pending.head > source.head or pending.head < source.after:
         return source, _now()
     known = source.epochs[: pending.head - source.after]
-    return SourceView(source.table_id, pending.head, source.after, known), pending.at
+    return replace(source, head=pending.head, epochs=known), pending.at
 
 
 def _now() -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
@@ -38,8 +38,6 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROUND_BYTES = 2 << 30
-ROUND_ROWS = 20_000_000
 PATIENCE = 10
 """Rounds in a row that may leave more pending than the bound allows."""
 
@@ -59,7 +57,7 @@ def parser(application: str) -> argparse.ArgumentParser:
         arguments.add_argument("--lanes", type=int, default=1)
     if application == "snapshot":
         arguments.add_argument("--lane", type=int, default=0)
-    if application in ("snapshot", "consume_log", "catch_up", "upstream"):
+    if application in ("plan", "snapshot", "consume_log", "catch_up", "upstream"):
         arguments.add_argument("--round-bytes", type=int, default=ROUND_BYTES)
         arguments.add_argument("--round-rows", type=int, default=ROUND_ROWS)
     if application in ("consume_log", "catch_up"):
@@ -128,7 +126,7 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
     if application == "plan":
         spec = BackfillSpec.parse(json.loads(options.spec))
         hold_lock(spark, spec.target)
-        state, report = Planner(spark, spec, options.lanes, me).plan(OnExisting(options.on_existing))
+        state, report = Planner(spark, spec, options.lanes, me, _size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
     hold_lock(spark, options.target)
     shell = Shell(spark, options.target)

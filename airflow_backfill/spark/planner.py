@@ -14,21 +14,26 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetExists
+from airflow_backfill.core.forecast import RECENT, Work, report
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.planning import check_same, settle
 from airflow_backfill.core.reading import load
+from airflow_backfill.core.retention import Retention
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.source import Epoch, epoch_of
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, ResumeTask
 from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.store import open_store
 from airflow_backfill.spark.failure import classify
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
 from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.shell import Shell
-from airflow_backfill.spark.snapshot_files import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +42,8 @@ log = logging.getLogger(__name__)
 
 SPLITS = 64
 CREATE_TRIES = 8
+RECENT_EPOCHS = 200
+"""How many commits of the source are looked at for its change rate."""
 HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _ODD = set(" ,;{}()\n\t=")
 
@@ -52,8 +59,11 @@ class OnExisting(str, Enum):
 class Planner:
     """Plans the build that ``spec`` asks for, in one Spark session."""
 
-    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt) -> None:
+    def __init__(
+        self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt, size: RoundSize | None = None
+    ) -> None:
         self._spark, self._spec, self._lanes, self._me = spark, spec, lanes, me
+        self._size = size or RoundSize()
         self._shell = Shell(spark, spec.target)
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
@@ -73,11 +83,7 @@ class Planner:
         self._make_target(found)
         plan = self._shell.run(settle(self._draft(found), _now()))
         state = self._shell.run(load(plan.build))
-        return state, {
-            "existing": False,
-            "commit_guarantee": guarantee,
-            **self._report(plan, found.files.files),
-        }
+        return state, self._report(plan, found, guarantee)
 
     def _existing(self) -> BuildState | None:
         if inspect_target(self._spark, self._spec) is None:
@@ -161,19 +167,28 @@ class Planner:
                 return version - 1
         return head
 
-    def _report(self, plan: Plan, files: list[DataFile]) -> dict[str, Any]:
-        largest = max(files, key=lambda f: f.size, default=None)
-        alone = Location.parse(plan.spec.target).local and plan.lanes > 1
-        return {
-            "strategy": plan.spec.strategy,
-            "snapshot_epoch": plan.source.epoch,
-            "files": plan.splits.files,
-            "bytes": plan.splits.bytes,
-            "rows": plan.splits.rows,
-            "splits": len(plan.splits),
-            "largest_file": None if largest is None else {"path": largest.path, "bytes": largest.size},
-            "note": "lanes take turns: the target's store lets one writer in at a time" if alone else None,
-        }
+    def _report(self, plan: Plan, found: Preflight, guarantee: str) -> dict[str, Any]:
+        now, splits = _now(), plan.splits
+        largest = max(found.files.files, key=lambda f: f.size, default=None)
+        notes = []
+        if Location.parse(plan.spec.target).local and plan.lanes > 1:
+            notes.append("lanes take turns: the target's store lets one writer in at a time")
+        if largest is not None and largest.size > self._size.bytes:
+            notes.append(f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}")
+        work = Work(splits.files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism)
+        retention = Retention.of(found.metadata.configuration)
+        return report(plan, work, self._recent(plan, now), now, retention, guarantee, notes)
+
+    def _recent(self, plan: Plan, now: int) -> list[Epoch]:
+        """The source's epochs of the last hours up to the pinned one, but for those whose commits are gone."""
+        log, found = DeltaLog(open_store(plan.spec.source, spark=self._spark)), list[Epoch]()
+        versions = log.versions(max(-1, plan.source.epoch - RECENT_EPOCHS))
+        for version in reversed([v for v in versions if v <= plan.source.epoch]):
+            epoch = epoch_of(plan, log.read(version))
+            if epoch.at < now - RECENT:
+                break
+            found.append(epoch)
+        return found[::-1]
 
 
 def nullable(schema: StructType) -> StructType:

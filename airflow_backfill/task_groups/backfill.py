@@ -117,6 +117,7 @@ class BackfillTaskGroup(TaskGroup):
                 where=where,
                 new_columns=new_columns,
                 lanes=lanes,
+                **rounds,
                 on_existing=on_existing,
             )
             self.snapshot = self._snapshot(lanes, **later, **applications, **rounds)

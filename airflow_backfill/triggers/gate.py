@@ -19,6 +19,7 @@ class GateTrigger(PollTrigger):
     def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
         super().__init__(poke_interval=poke_interval, deadline=deadline)
         self.watch = watch
+        self._warned = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
@@ -26,4 +27,13 @@ class GateTrigger(PollTrigger):
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
     def due(self) -> bool:
-        return not isinstance(GateWatch.from_json(self.watch).gate(), Waiting)
+        watch = GateWatch.from_json(self.watch)
+        self.warn(watch)
+        return not isinstance(watch.gate(), Waiting)
+
+    def warn(self, watch: GateWatch) -> None:
+        """Say once if the source will soon no longer keep what is still needed."""
+        alarm = None if self._warned else watch.alarm()
+        if alarm is not None:
+            self.log.warning(alarm)
+            self._warned = True

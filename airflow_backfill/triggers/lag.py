@@ -12,4 +12,6 @@ class LagTrigger(GateTrigger):
     """
 
     def due(self) -> bool:
-        return GateWatch.from_json(self.watch).live().wake
+        watch = GateWatch.from_json(self.watch)
+        self.warn(watch)
+        return watch.live().wake

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.forecast import Work, report
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
 from airflow_backfill.core.planning import settle
 from airflow_backfill.core.record import Certificate
+from airflow_backfill.core.retention import Retention
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
@@ -31,23 +34,30 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.ledger.store import open_store
-from airflow_backfill.spark.application import _task, attempted, parser
+from airflow_backfill.spark.application import _size, _task, attempted, parser
 
 FILES = 4
 
 
-def make_source(path: Path, rows: int = 40) -> Path:
+def make_source(path: Path, properties: Mapping[str, str] | None = None, rows: int = 40) -> Path:
     """A Delta table with change data feed, in a few files."""
+    configuration = {"delta.enableChangeDataFeed": "true", **(properties or {})}
     for n in range(FILES):
         part = pa.table({"id": pa.array(range(n * rows, (n + 1) * rows), pa.int64())})
-        write_deltalake(path, part, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+        write_deltalake(path, part, mode="append", configuration=configuration)
     return path
 
 
-def commit_to(source: Path, epochs: int = 1) -> None:
-    """More epochs of the source."""
+def commit_to(source: Path, epochs: int = 1, at: float | None = None) -> None:
+    """More epochs of the source; ``at`` is when, in seconds since 1970, if not now."""
     for _ in range(epochs):
         write_deltalake(source, pa.table({"id": pa.array([time.time_ns()], pa.int64())}), mode="append")
+        if at is not None:
+            commit = max((source / "_delta_log").glob("*.json"))
+            lines = [json.loads(line) for line in commit.read_text().splitlines()]
+            for line in lines:
+                line.get("commitInfo", {}).update(timestamp=int(at * 1000))
+            commit.write_text("\n".join(map(json.dumps, lines)))
 
 
 def built(source: Path, target: Path, *applications: str, **options: Any) -> BuildState:
@@ -79,7 +89,10 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
     shell = Shell(options.target)
     if application == "plan":
         state, existing = shell.plan(BackfillSpec.parse(json.loads(options.spec)), options.lanes, me)
-        return {**summarize(state), "report": {"existing": existing}}
+        splits, now = state.plan.splits, _now()
+        work = Work(splits.files, splits.bytes, splits.rows, _size(options), 1)
+        said = {"existing": True} if existing else report(state.plan, work, [], now, Retention.of({}), "a test", [])
+        return {**summarize(state), "report": said}
     task = CancelTask() if application == "cancel" else _task(application, options, shell)
     return summarize(drive(run(task, me, options.build), shell.answer))
 
@@ -143,7 +156,7 @@ class Shell:
             case fx.Prove(epoch, version):
                 return Certificate(epoch, version, rows=160, digest="ab" * 32, buckets=1, at=_now())
             case fx.Pause(until):
-                time.sleep(min(max(0.0, until - _now()) / 1000, 0.2))
+                threading.Event().wait(min(max(0.0, until - _now()) / 1000, 0.2))
 
     @property
     def _known(self) -> Plan:

@@ -11,10 +11,10 @@ from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.record import Pending
 from airflow_backfill.core.snapshot_round import RoundSize
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.summary import lag, running_out, summarize
 from airflow_backfill.core.task import CancelTask, ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
 from tests.core.model import NO_LAG, PATIENCE, ROUND, Model
-from tests.core.states import CERTIFICATE, V, planned, state
+from tests.core.states import CERTIFICATE, V, planned, state, view
 
 ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
 
@@ -133,3 +133,29 @@ def test_a_command_that_no_barrier_has_acknowledged_is_not_shown_as_in_force() -
     model.sealed()
     model.order(Command(Verb.HOLD))
     assert not summarize(model.state())["control"]["held"]
+
+
+HOUR = 3_600_000
+
+
+def test_the_lag_says_how_long_the_needed_past_stays_readable() -> None:
+    found = lag(state(Phase.CONSUME_LOG), view(V + 3, rows=5, at=HOUR, kept=10 * HOUR), 4 * HOUR)
+    assert found == {"head": V + 3, "epochs": 3, "rows": 15, "age": 3 * HOUR, "readable": 7 * HOUR, "kept": 10 * HOUR}
+
+
+def test_nothing_pending_needs_no_past() -> None:
+    found = lag(state(Phase.CONSUME_LOG), view(kept=HOUR), 4 * HOUR)
+    assert (found["epochs"], found["age"], found["readable"]) == (0, 0, None)
+    assert running_out(found) is None
+
+
+@pytest.mark.parametrize(("age", "warned"), [(0, False), (7, False), (8, True), (10, True), (11, True)])
+def test_the_warning_comes_when_a_quarter_of_the_retention_is_left(age: int, warned: bool) -> None:
+    found = lag(state(Phase.CONSUME_LOG), view(V + 1, at=HOUR, kept=10 * HOUR), (1 + age) * HOUR)
+    warning = running_out(found)
+    assert (warning is not None) is warned
+    assert warning is None or f" {max(10 - age, 0) * 60} more minutes" in warning
+
+
+def test_a_source_that_was_not_looked_at_warns_of_nothing() -> None:
+    assert running_out(lag(state(Phase.CONSUME_LOG), view(V + 1), HOUR)) is None

@@ -139,3 +139,15 @@ def test_many_copies_at_once_say_the_same(source, target):
         return await asyncio.gather(*(first(copied(gate(target))) for _ in range(8)))
 
     assert asyncio.run(all_at_once()) == [{"deadline": None}] * 8
+
+
+@pytest.mark.parametrize("make", [gate, lag])
+@pytest.mark.parametrize(("kept", "warned"), [("interval 1 minutes", True), ("interval 1 weeks", False)])
+def test_warns_once_when_the_source_will_soon_not_keep_what_is_needed(tmp_path, target, capsys, make, kept, warned):
+    source = make_source(tmp_path / "source", {"delta.deletedFileRetentionDuration": kept})
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, at=time.time() - 50)
+    with pytest.raises(asyncio.TimeoutError):
+        fire(copied(make(target)), until=0.5)
+    assert capsys.readouterr().out.count("stays readable") == warned

@@ -1,0 +1,138 @@
+"""What a plan can say about the work ahead: how much, about how long, and whether the log can be caught up with.
+
+An estimate for people, from the sizes in the log and from what was measured (bench/RESULTS.md); no decision rests on
+it. What happens is measured while it happens, and a log that grows faster than it is applied ends as NotConverging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.retention import Retention
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.source import Epoch
+
+RECENT = 24 * 3_600_000
+"""Milliseconds of the source's past from which its change rate is taken."""
+COPY_BYTES = 16_000_000
+"""Bytes of data files that a core copies in a second."""
+APPLY_ROWS = 35_000
+"""Changed rows that a core merges in a second."""
+COMMIT_SECONDS = 1.5
+"""What a barrier costs beside its rows."""
+MERGE_SECONDS = 4.0
+"""What a round of the log costs beside its rows."""
+START_SECONDS = 10.0
+"""What starting a Spark application costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The snapshot that was planned, and with what it will be read."""
+
+    files: int
+    bytes: int
+    rows: int | None
+    size: RoundSize
+    cores: int
+
+    @property
+    def rounds(self) -> int:
+        """Commits of the snapshot: whichever of the two limits of a round is reached first."""
+        by_rows = -(-self.rows // self.size.rows) if self.rows is not None else 0
+        return min(self.files, max(-(-self.bytes // self.size.bytes), by_rows))
+
+    @property
+    def seconds(self) -> float:
+        return START_SECONDS + self.bytes / (COPY_BYTES * self.cores) + COMMIT_SECONDS * self.rounds
+
+
+def report(
+    plan: Plan, work: Work, recent: Sequence[Epoch], now: int, retention: Retention, guarantee: str, notes: list[str]
+) -> dict[str, Any]:
+    """Everything that a new plan says about itself, as plain JSON. For the other arguments see ``forecast``."""
+    return {
+        "existing": False,
+        "strategy": plan.spec.strategy,
+        "why": "the source has a key and a change data feed, and keeps the pinned epoch's files",
+        "snapshot_epoch": plan.source.epoch,
+        "files": work.files,
+        "bytes": work.bytes,
+        "rows": work.rows,
+        "splits": len(plan.splits),
+        "commit_guarantee": guarantee,
+        "notes": notes,
+        **forecast(work, recent, now, retention),
+    }
+
+
+def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention) -> dict[str, Any]:
+    """Plain JSON. ``recent`` are the source's last epochs up to the pinned one, oldest first."""
+    known = [epoch for epoch in recent if epoch.at > now - RECENT]
+    span = max((now - known[0].at) / 1000, 1.0) if known else RECENT / 1000
+    rows = sum(epoch.rows for epoch in known) / span
+    apply = APPLY_ROWS * work.cores
+    pending = len(known) / span * work.seconds
+    # Applying what came in while the snapshot was read, and then what came in meanwhile, and so on.
+    left = max(1 - rows / apply, 0.0)
+    log = (MERGE_SECONDS + rows * work.seconds / apply) / left if left else None
+    whole = None if log is None else work.seconds + log
+    kept = retention.shorter / 1000
+    return {
+        "rounds": work.rounds,
+        "expected_seconds": {
+            "snapshot": round(work.seconds),
+            "log": None if log is None else round(log),
+        },
+        "change": {"epochs_per_hour": round(3600 * len(known) / span, 1), "rows_per_second": round(rows, 1)},
+        "apply_rows_per_second": apply,
+        "pending_after_snapshot": round(pending),
+        "retention_seconds": {"log": retention.log // 1000, "files": retention.files // 1000},
+        "warnings": _warnings(whole, kept, rows, apply),
+    }
+
+
+def _warnings(whole: float | None, kept: float, rows: float, apply: float) -> list[str]:
+    found = []
+    if whole is None:
+        found.append(
+            f"the source changes {rows:.0f} rows per second, about {apply:.0f} can be applied: the build would end as "
+            "NOT_CONVERGING; give it more cores"
+        )
+    elif whole > kept / 2:
+        found.append(
+            f"the build is expected to take {whole / 3600:.1f} hours and what it reads is kept for {kept / 3600:.1f}: "
+            "raise delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or VACUUM later"
+        )
+    return found
+
+
+def described(report: dict[str, Any]) -> list[str]:
+    """A plan's report as lines for a log."""
+    if report["existing"]:
+        return ["the build is there already and goes on"]
+    expected, change, kept = report["expected_seconds"], report["change"], report["retention_seconds"]
+    rows = "an unknown number of" if report["rows"] is None else f"{report['rows']:,}"
+    log = "never, as it looks" if expected["log"] is None else _time(expected["log"])
+    return [
+        f"snapshot of epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {report['files']} "
+        f"files, {report['splits']} splits, about {report['rounds']} rounds and {_time(expected['snapshot'])}",
+        f"log: {change['epochs_per_hour']} epochs per hour, {change['rows_per_second']} rows per second against "
+        f"{report['apply_rows_per_second']:,} that can be applied; about {report['pending_after_snapshot']} epochs "
+        f"pending after the snapshot, caught up after {log}",
+        f"what is needed stays readable for {_time(min(kept.values()))} after it was replaced",
+        f"strategy {report['strategy']}: {report['why']}",
+        f"commits: {report['commit_guarantee']}",
+        *(f"note: {note}" for note in report["notes"]),
+        *(f"WARNING: {warning}" for warning in report["warnings"]),
+    ]
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

@@ -1,0 +1,132 @@
+"""A build run task by task in the tests' own session: the real shell, tables and log, without a process per task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.control import Command
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.record import Record, barrier_record
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import (
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    Task,
+    UpstreamTask,
+    VerifyTask,
+)
+from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.spark.planner import OnExisting, Planner
+from airflow_backfill.spark.shell import Shell
+from tests.spark.history import Source
+
+ANY = MaxLag(epochs=1_000_000)
+NONE = MaxLag(epochs=0)
+PATIENCE = 10
+
+
+class Build:
+    """One build of one target; each task is an attempt newer than all before."""
+
+    def __init__(self, source: Source, target: Path, lanes: int = 1, **spec: Any) -> None:
+        self.source, self.spark, self.target, self.lanes = source, source.spark, str(target), lanes
+        given: Mapping[str, Any] = {
+            "name": "build",
+            "source": source.path,
+            "target": self.target,
+            "key": [source.key],
+            **spec,
+        }
+        self.spec = BackfillSpec.parse(given)
+        self.size = RoundSize()
+        self.report: dict[str, Any] = {}
+        self._generation = 0
+
+    @property
+    def reader(self) -> BuildReader:
+        return BuildReader(self.target)
+
+    def attempt(self) -> Attempt:
+        self._generation += 1
+        return Attempt(self._generation, f"attempt-{self._generation}")
+
+    def plan(self, on_existing: OnExisting = OnExisting.RESUME) -> BuildState:
+        planner = Planner(self.spark, self.spec, self.lanes, self.attempt(), self.size)
+        state, self.report = planner.plan(on_existing)
+        return state
+
+    def run(self, task: Task, me: Attempt | None = None) -> BuildState:
+        shell = Shell(self.spark, self.target)
+        return shell.run(run(task, me or self.attempt()))
+
+    def snapshot(self) -> BuildState:
+        state = None
+        for lane in range(self.lanes):
+            state = self.run(SnapshotTask(lane, self.lanes, self.size))
+        assert state is not None
+        return state
+
+    def consume_log(self, lag: MaxLag = NONE) -> BuildState:
+        return self.run(ConsumeLogTask(self.size, lag, PATIENCE))
+
+    def catch_up(self, lag: MaxLag = NONE) -> BuildState:
+        return self.run(CatchUpTask(self.size, lag, PATIENCE))
+
+    def verify(self) -> BuildState:
+        return self.run(VerifyTask())
+
+    def finish(self) -> BuildState:
+        return self.run(FinishTask())
+
+    def hand_off(self) -> BuildState:
+        """Everything from the plan to the finish."""
+        for phase in (self.plan, self.snapshot, self.consume_log, self.catch_up, self.verify):
+            phase()
+        return self.finish()
+
+    def upstream(self) -> BuildState:
+        state = self.reader.state()
+        head = SourceWatcher(state.plan).view(state.reached).head
+        return self.run(UpstreamTask(self.size, upto=head))
+
+    def order(self, command: Command) -> int:
+        return self.reader.control.order(self.reader.state().plan.build, command)
+
+    def records(self) -> list[Record]:
+        """What the barriers say, in order."""
+        log = self.reader.log
+        found = (barrier_record(log.read(version)) for version in range(log.head() + 1))
+        return [record for record in found if record is not None]
+
+    def rows(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.target)
+
+    def expected(self, epoch: int) -> DataFrame:
+        """The transform over the source as of the epoch, by Spark alone."""
+        rows = self.source.at(epoch).where(self.spec.where or "true")
+        return rows.selectExpr(*self.spec.select) if self.spec.select else rows
+
+    def assert_equal_at(self, epoch: int) -> None:
+        """The target is what its source says at the epoch."""
+        actual, expected = self.rows(), self.expected(epoch)
+        assert actual.columns == expected.columns
+        assert expected.exceptAll(actual).collect() == [], "rows that are missing"
+        assert actual.exceptAll(expected).collect() == [], "rows that should not be there"
+
+
+def no_rows(spark: SparkSession, path: str, columns: tuple[str, str, str, str]) -> Source:
+    """A table that was created and never written to."""
+    source = Source(spark, path, columns)
+    fields = ", ".join(f"{name} {kind}" for name, kind in zip(columns, ("BIGINT", "INT", "STRING", "INT"), strict=True))
+    feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    spark.sql(f"CREATE TABLE delta.`{path}` ({fields}) USING delta {feed}")
+    return source

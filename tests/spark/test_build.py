@@ -1,0 +1,261 @@
+"""Whole builds on real tables, task by task: what each phase leaves in the target and in its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.task import SnapshotTask
+from tests.spark.build import Build, no_rows
+from tests.spark.conftest import PLAIN
+from tests.spark.history import Source, live_through
+
+pytestmark = pytest.mark.spark
+
+SELECT = ["upper(name) AS label", "id", "n + 1 AS more"]
+WHERE = "part <> 2"
+
+
+def change(source: Source) -> None:
+    """Two epochs with every kind of change, one that moves rows over the filter's edge, and one of maintenance."""
+    source.sql("UPDATE $table SET $name = concat($name, '+'), $part = ($part + 1) % 3 WHERE $id % 7 = 1")
+    source.sql("DELETE FROM $table WHERE $id % 11 = 3")
+    source.append(5000, 5020)
+    source.sql("OPTIMIZE $table")
+
+
+def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build.size = RoundSize(rows=100)
+    planned = build.plan()
+    pinned = planned.plan.source.epoch
+    change(source)
+    state = build.snapshot()
+    assert state.sealed and len([r for r in build.records() if r.event is Event.FILES]) > 1
+    build.assert_equal_at(pinned)
+
+    change(source)
+    state = build.consume_log()
+    assert state.applied == source.head
+    build.assert_equal_at(source.head)
+
+    source.sql("UPDATE $table SET $n = 77 WHERE $id < 50")
+    state = build.catch_up()
+    handoff = state.handoff
+    assert handoff == source.head == state.applied
+    source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
+    assert build.catch_up().handoff == handoff
+    build.assert_equal_at(handoff)
+
+    certificate = build.verify().certificate
+    assert certificate is not None and certificate.epoch == handoff
+    assert certificate.rows == build.rows().count()
+    assert build.finish().phase is Phase.FINISHED
+
+    change(source)
+    state = build.upstream()
+    assert (state.phase, state.applied) == (Phase.UPSTREAM, source.head)
+    build.assert_equal_at(source.head)
+    epochs = [e for r in build.records() if r.epochs for e in range(r.epochs.start, r.epochs.stop)]
+    assert epochs == list(range(pinned + 1, source.head + 1))
+
+
+def test_a_history_of_everything_is_followed_round_by_round(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build.size = RoundSize(rows=60)
+    build.plan()
+    build.snapshot()
+    live_through(source)
+    state = build.consume_log()
+    assert state.applied == source.head
+    build.assert_equal_at(source.head)
+    parts = [r for r in build.records() if r.event is Event.EPOCHS]
+    assert len(parts) > source.head - state.plan.source.epoch, "no epoch was split by key"
+
+
+def test_lanes_read_the_snapshot_side_by_side(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", lanes=2)
+    build.size = RoundSize(rows=1)
+    build.plan()
+    first = build.run(SnapshotTask(0, 2, build.size))
+    assert not first.sealed
+    second = build.run(SnapshotTask(1, 2, build.size))
+    assert second.sealed
+    build.consume_log()
+    build.assert_equal_at(source.head)
+    files = [r for r in build.records() if r.event is Event.FILES]
+    assert sum(r.work.snapshot_files for r in files) == second.plan.splits.files
+    assert {r.lane for r in files} == {0, 1}
+
+
+def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=1)
+    build.plan()
+    build.order(Command(Verb.THROTTLE, rate=1))
+    one = SnapshotTask(0, 1, build.size)
+    build.run(_After(one, files=2))
+    build.order(Command(Verb.THROTTLE, rate=None))
+    build.lanes = 2
+    state = build.snapshot()
+    assert state.sealed and state.layout.number == 2
+    build.consume_log()
+    build.assert_equal_at(source.head)
+    assert state.totals.snapshot_files == state.plan.splits.files
+
+
+class _After:
+    """The task, ended by hand after so many files: what a kill between two rounds leaves."""
+
+    def __init__(self, task: SnapshotTask, files: int) -> None:
+        self._task, self._files = task, files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def done(self, state: Any) -> bool:
+        return state.totals.snapshot_files >= self._files
+
+
+def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    gone = max(Path(source.path).glob("*.parquet"), key=lambda file: file.stat().st_size)
+    gone.unlink()
+    with pytest.raises(HistoryLost, match=gone.name):
+        build.snapshot()
+    assert build.rows().count() == 0
+    assert [r.event for r in build.records()] == [Event.CLAIM]
+
+
+def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", where="part = 9")
+    build.plan()
+    build.snapshot()
+    change(source)
+    state = build.consume_log()
+    assert state.applied == source.head
+    assert (state.totals.snapshot_rows, state.totals.log_rows) == (0, 0)
+    assert state.totals.log_epochs == source.head - state.plan.source.epoch
+    assert any(r.pending is not None and r.pending.rows > 0 for r in build.records())
+    assert build.rows().count() == 0
+
+
+def test_rows_are_counted_as_they_were_changed(source: Source, tmp_path: Path) -> None:
+    """Empty versions and rewrites count nothing, a key that changes twice within a round counts once."""
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    state = build.snapshot()
+    assert state.totals.snapshot_rows == build.rows().count() == 240
+    source.sql("ALTER TABLE $table SET TBLPROPERTIES (x = '1')")
+    source.sql("UPDATE $table SET $n = 5 WHERE $id < 10")
+    source.sql("UPDATE $table SET $n = 6 WHERE $id < 10")
+    source.merge_nothing()
+    source.sql("DELETE FROM $table WHERE $id BETWEEN 20 AND 22")
+    source.sql("OPTIMIZE $table")
+    source.append(900, 904)
+    state = build.consume_log()
+    assert state.totals.log_rows == 10 + 3 + 4
+    build.assert_equal_at(source.head)
+
+
+@pytest.mark.parametrize("emptied", [False, True], ids=["never written", "emptied"])
+def test_a_table_without_rows(spark: SparkSession, source: Source, tmp_path: Path, emptied: bool) -> None:
+    empty = source if emptied else no_rows(spark, str(tmp_path / "empty"), PLAIN)
+    if emptied:
+        source.sql("DELETE FROM $table")
+    build = Build(empty, tmp_path / "target")
+    state = build.hand_off()
+    assert state.phase is Phase.FINISHED
+    assert state.certificate is not None and state.certificate.rows == 0
+    empty.append(1, 4)
+    build.upstream()
+    build.assert_equal_at(empty.head)
+
+
+def test_the_pause_and_the_throttle_hold_rows_back(source: Source, tmp_path: Path) -> None:
+    """A pause is acknowledged by a barrier; under a rate, rounds get smaller and say when the next may begin."""
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    number = build.order(Command(Verb.THROTTLE, rate=100))
+    state = build.snapshot()
+    files = [r for r in build.records() if r.event is Event.FILES]
+    assert all(r.control.number == number and r.control.rate == 100 for r in files)
+    assert files[-1].due - files[0].due >= 10 * (state.totals.snapshot_rows - 60)
+    build.order(Command(Verb.THROTTLE, rate=None))
+    build.consume_log()
+    build.assert_equal_at(source.head)
+
+
+def test_the_target_was_written_to_by_somebody_else(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    build.spark.sql(f"DELETE FROM delta.`{build.target}` WHERE id = 5")
+    source.append(5000, 5010)
+    before = build.reader.log.head()
+    with pytest.raises(TargetDiverged):
+        build.consume_log()
+    assert build.reader.log.head() == before
+
+
+def test_maintenance_of_the_target_is_welcome(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=60)
+    build.plan()
+    build.snapshot()
+    build.spark.sql(f"OPTIMIZE delta.`{build.target}`")
+    change(source)
+    build.consume_log()
+    build.spark.sql(f"OPTIMIZE delta.`{build.target}`")
+    build.catch_up()
+    build.verify()
+    assert build.finish().phase is Phase.FINISHED
+
+
+def test_a_target_that_is_not_equal_gets_no_hand_off(
+    source: Source, tmp_path: Path, corrupt: Callable[[Build], None]
+) -> None:
+    build = Build(source, tmp_path / "target")
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    corrupt(build)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    assert sum(failed.value.data["counts"].values()) > 0
+    with pytest.raises(VerificationFailed):
+        build.finish()
+    assert build.reader.state().phase is Phase.CATCH_UP
+
+
+@pytest.fixture
+def corrupt() -> Callable[[Build], None]:
+    """Change rows behind the log's back: a data file takes another one's place."""
+
+    def swap(build: Build) -> None:
+        files = sorted(Path(build.target).glob("*.parquet"))
+        contents = files[0].read_bytes()
+        files[0].write_bytes(files[1].read_bytes())
+        for file in Path(build.target).glob(".*.crc"):
+            file.unlink()
+        assert files[0].read_bytes() != contents
+
+    return swap
+
+
+def test_tasks_in_the_wrong_order_write_nothing(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    before = build.reader.log.head()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish, build.upstream):
+        with pytest.raises((NotAllowedNow, VerificationFailed)):
+            phase()
+    assert build.reader.log.head() == before
