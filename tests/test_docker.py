@@ -102,7 +102,7 @@ def spark_environment(tmp_path: Path, secret: str) -> dict[str, str]:
     (conf / "spark-defaults.conf").write_text(defaults)
     option = REQUIRED.sub(secret, SERVICES["spark-worker"]["environment"]["SPARK_DAEMON_JAVA_OPTS"])
     ours = {"SPARK_CONF_DIR": str(conf), "SPARK_DAEMON_JAVA_OPTS": option, "SPARK_SUBMIT_OPTS": option}
-    quick = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    quick = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"}
     return {**os.environ, **ours, **quick, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 

@@ -18,8 +18,8 @@ from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import Rejected
 from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
 from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.summary import lag, running_out
 from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.summary import lag, running_out
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.conditions import Window, high_water
 

@@ -50,7 +50,7 @@ def spark_conf(airflow, tmp_path):
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
     text = "".join(f"{name} {value}\n" for name, value in settings.items())

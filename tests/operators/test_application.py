@@ -23,7 +23,6 @@ from tests.airflow.without_spark import built
 # Writes its arguments down, and runs the application that needs no Spark.
 SCRIPT = f"""#!{sys.executable}
 import json, os, sys
-from typing import ClassVar
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))

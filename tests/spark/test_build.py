@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.position import InEpoch
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.spark import planner
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, live_through
@@ -24,11 +26,11 @@ SELECT = ["upper(name) AS label", "id", "n + 1 AS more"]
 WHERE = "part <> 2"
 
 
-def change(source: Source) -> None:
+def change(source: Source, new: int = 5000) -> None:
     """Two epochs with every kind of change, one that moves rows over the filter's edge, and one of maintenance."""
     source.sql("UPDATE $table SET $name = concat($name, '+'), $part = ($part + 1) % 3 WHERE $id % 7 = 1")
     source.sql("DELETE FROM $table WHERE $id % 11 = 3")
-    source.append(5000, 5020)
+    source.append(new, new + 20)
     source.sql("OPTIMIZE $table")
 
 
@@ -42,7 +44,7 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     assert state.sealed and len([r for r in build.records() if r.event is Event.FILES]) > 1
     build.assert_equal_at(pinned)
 
-    change(source)
+    change(source, new=6000)
     state = build.consume_log()
     assert state.applied == source.head
     build.assert_equal_at(source.head)
@@ -60,7 +62,7 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     assert certificate.rows == build.rows().count()
     assert build.finish().phase is Phase.FINISHED
 
-    change(source)
+    change(source, new=7000)
     state = build.upstream()
     assert (state.phase, state.applied) == (Phase.UPSTREAM, source.head)
     build.assert_equal_at(source.head)
@@ -68,17 +70,19 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     assert epochs == list(range(pinned + 1, source.head + 1))
 
 
-def test_a_history_of_everything_is_followed_round_by_round(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+def test_a_history_of_everything_is_followed_round_by_round(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
     build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
-    build.size = RoundSize(rows=60)
+    build.size = RoundSize(rows=250)
     build.plan()
     build.snapshot()
     live_through(source)
     state = build.consume_log()
     assert state.applied == source.head
     build.assert_equal_at(source.head)
-    parts = [r for r in build.records() if r.event is Event.EPOCHS]
-    assert len(parts) > source.head - state.plan.source.epoch, "no epoch was split by key"
+    assert any(isinstance(r.positions[0], InEpoch) for r in build.records()), "no epoch was split by key"
+    assert any(r.epochs is not None and len(r.epochs) > 1 for r in build.records()), "no epochs were taken together"
 
 
 def test_lanes_read_the_snapshot_side_by_side(source: Source, tmp_path: Path) -> None:
@@ -100,10 +104,7 @@ def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Pa
     build = Build(source, tmp_path / "target")
     build.size = RoundSize(rows=1)
     build.plan()
-    build.order(Command(Verb.THROTTLE, rate=1))
-    one = SnapshotTask(0, 1, build.size)
-    build.run(_After(one, files=2))
-    build.order(Command(Verb.THROTTLE, rate=None))
+    build.run(_After(SnapshotTask(0, 1, build.size), files=2))
     build.lanes = 2
     state = build.snapshot()
     assert state.sealed and state.layout.number == 2
@@ -259,3 +260,29 @@ def test_tasks_in_the_wrong_order_write_nothing(source: Source, tmp_path: Path) 
         with pytest.raises((NotAllowedNow, VerificationFailed)):
             phase()
     assert build.reader.log.head() == before
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_a_log_round_costs_the_same_with_any_number_of_splits(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: int, jobs: dict[int, int]
+) -> None:
+    monkeypatch.setattr(planner, "SPLITS", splits)
+    build = Build(source, tmp_path / "target")
+    assert len(build.plan().plan.splits) == splits
+    build.snapshot()
+    change(source)
+    before = _jobs(build.spark)
+    build.consume_log()
+    jobs[splits] = _jobs(build.spark) - before
+    assert len(set(jobs.values())) == 1
+
+
+@pytest.fixture(scope="module")
+def jobs() -> dict[int, int]:
+    """How many jobs a round took, by the number of splits."""
+    return {}
+
+
+def _jobs(spark: SparkSession) -> int:
+    """How many jobs the session has begun."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))

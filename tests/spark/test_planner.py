@@ -98,6 +98,19 @@ def test_a_refused_plan_leaves_nothing(plans: Plans, tmp_path: Path, options: di
     assert _fingerprint(tmp_path) == before
 
 
+@pytest.mark.parametrize("whose", ["source", "target"])
+def test_a_log_that_cannot_be_read_leaves_the_target_as_it_was(plans: Plans, tmp_path: Path, whose: str) -> None:
+    if whose == "target":
+        plans.plan()
+    newest = max((tmp_path / whose / "_delta_log").glob("*.json"))
+    newest.write_text(newest.read_text()[:-20])
+    before = _fingerprint(tmp_path)
+    with pytest.raises(BackfillError, match=newest.name) as refused:
+        plans.plan()
+    assert refused.value.code == "RECORD_INVALID"
+    assert _fingerprint(tmp_path) == before
+
+
 def test_keys_that_are_null_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:
     spark.sql(f"UPDATE delta.`{plans.source}` SET id = NULL WHERE id IN (3, 4)")
     with pytest.raises(BackfillError, match="2 rows have no key") as refused:

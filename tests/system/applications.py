@@ -60,7 +60,7 @@ class Applications:
             "spark.driver.host": "127.0.0.1",
             "spark.log.level": "ERROR",
             "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
             **self.conf,
         }
         settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]

@@ -1,0 +1,88 @@
+"""Progress is what is committed, looked at again and again while the application runs, however long a round takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.operators import progress
+from airflow_backfill.operators.progress import PROGRESS, Reporter
+from tests.airflow.without_spark import built, commit_to, make_source
+
+LOG = logging.getLogger("progress")
+
+
+class Store(dict):
+    """A state store that says when something new was written."""
+
+    def __init__(self):
+        super().__init__()
+        self.news = threading.Condition()
+
+    def set(self, key, value, *, retention=None):
+        with self.news:
+            self[key] = value
+            self.news.notify_all()
+
+    def wait_for(self, wanted):
+        with self.news:
+            assert self.news.wait_for(lambda: wanted(self.get(PROGRESS)), timeout=20), self.get(PROGRESS)
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+
+
+def reporter(target, store):
+    return Reporter(LedgerHook(), str(target), store, LOG, lambda: None)
+
+
+def test_the_lag_is_refreshed_during_a_round_that_does_not_end(source, target):
+    state = built(source, target, "plan")
+    store = Store()
+    with reporter(target, store):
+        store.wait_for(lambda seen: seen and seen["lag"]["epochs"] == 0)
+        commit_to(source, 2)
+        store.wait_for(lambda seen: seen["lag"]["epochs"] == 2)
+        commit_to(source, 1)
+        store.wait_for(lambda seen: seen["lag"]["epochs"] == 3)
+    assert store[PROGRESS]["rows"]["consuming_snapshot"] == 0
+    assert built(source, target).proven == state.proven
+
+
+def test_what_is_not_committed_is_not_shown(source, target):
+    """A round's rows show up with its commit, and a number that a task only means to reach never does."""
+    built(source, target, "plan")
+    store = Store()
+    with reporter(target, store):
+        store.wait_for(lambda seen: seen and seen["phase"] == "snapshot")
+        assert store[PROGRESS]["files"]["done"] == 0
+        state = built(source, target, "snapshot")
+        store.wait_for(lambda seen: seen["files"]["done"] == 4)
+    assert store[PROGRESS]["rows"]["consuming_snapshot"] == state.totals.snapshot_rows > 0
+    assert store[PROGRESS]["target_version"] == state.proven
+
+
+def test_trouble_with_progress_is_no_trouble_of_the_task(source, target, caplog):
+    built(source, target, "plan")
+
+    class Broken(Store):
+        def set(self, key, value, *, retention=None):
+            raise ConnectionError("the API server is gone")
+
+    with reporter(target, Broken()):
+        pass
+    assert "progress could not be reported" in caplog.text
+
+
+def test_a_warning_when_the_source_will_soon_not_keep_what_is_needed(tmp_path, target, caplog):
+    source = make_source(tmp_path / "source", {"delta.logRetentionDuration": "interval 1 minutes"})
+    built(source, target, "plan")
+    commit_to(source, at=0)
+    with reporter(target, Store()):
+        pass
+    assert caplog.text.count("stays readable for 0 more minutes") == 1
