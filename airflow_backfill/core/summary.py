@@ -102,7 +102,9 @@ def _files_done(state: BuildState) -> int:
 
 
 def _percent(state: BuildState) -> float:
-    """Of the snapshot's files while they are read, then of the pending epochs when the snapshot was sealed."""
+    """Of the snapshot's files while they are read, then of the pending epochs when the snapshot was sealed: up to the
+    source's head, or to the hand-off epoch once that is pinned.
+    """
     if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
         return 100.0
     if state.phase is Phase.SNAPSHOT:
@@ -111,7 +113,8 @@ def _percent(state: BuildState) -> float:
     seen = state.newest.record.pending if state.newest is not None else None
     if state.bound is None or state.bound.start == 0 or seen is None:
         return 100.0
-    left = min(max(seen.head - state.reached, 0), state.bound.start)
+    end = seen.head if state.handoff is None else state.handoff
+    left = min(max(end - state.reached, 0), state.bound.start)
     return round(100 * (1 - left / state.bound.start), 1)
 
 
