@@ -19,5 +19,11 @@ def spark() -> dict[str, Any]:
     return {
         "jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
         "driver_memory": "2g",
-        "conf": {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"},
+        "conf": {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.log.level": "WARN",
+            # Short applications on few cores: compiling well costs more than it brings.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+        },
     }

@@ -17,5 +17,10 @@ KEYS = {
 with DAG("shop_backfill", schedule=None, max_active_runs=1, max_active_tasks=4, tags=["table backfill"]):
     for table, key in KEYS.items():
         BackfillTaskGroup(
-            table, source=f"{LAKE}/shop/{table}", target=f"{LAKE}/copies/{table}", key=[key], spark=spark()
+            table,
+            source=f"{LAKE}/shop/{table}",
+            target=f"{LAKE}/copies/{table}",
+            key=[key],
+            share_applications=True,
+            spark=spark(),
         )

@@ -9,6 +9,8 @@ from airflow_backfill.operators.upstream import UpstreamOperator
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 
+ROUND_ROWS = 1_500_000
+"""Small rounds: more commits than it needs, and more to look at while it runs."""
 REVENUE = "l_extendedprice * (1 - l_discount) AS l_revenue"
 
 with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfill"]):
@@ -17,6 +19,8 @@ with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfil
         source=f"{LAKE}/tables/orders",
         target=f"{LAKE}/targets/orders",
         key=["o_orderkey"],
+        round_rows=ROUND_ROWS,
+        share_applications=True,
         spark=spark(),
     )
     BackfillTaskGroup(
@@ -26,6 +30,8 @@ with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfil
         key=["l_orderkey", "l_linenumber"],
         select=["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
         where="l_quantity > 1",
+        round_rows=ROUND_ROWS,
+        share_applications=True,
         spark=spark(),
     )
 

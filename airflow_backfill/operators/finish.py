@@ -33,8 +33,8 @@ class FinishOperator(PhaseOperator):
     def task(self) -> FinishTask:
         return FinishTask(self.verified)
 
-    def arguments(self) -> list[str]:
-        return [*super().arguments(), *([] if self.verified else ["--unverified"])]
+    def settings(self) -> list[str]:
+        return [*super().settings(), *([] if self.verified else ["--unverified"])]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         summary = summarize(state)

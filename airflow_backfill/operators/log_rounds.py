@@ -28,7 +28,7 @@ class LogRoundsOperator(RoundsOperator):
     def lag(self) -> MaxLag:
         return max_lag_of(self.max_lag)
 
-    def arguments(self) -> list[str]:
+    def settings(self) -> list[str]:
         lag = self.lag
         bound = ["--max-lag-epochs", str(lag.epochs)] if lag.age is None else ["--max-lag-seconds", str(lag.age / 1000)]
-        return [*bound, "--patience", str(self.patience), *super().arguments()]
+        return [*bound, "--patience", str(self.patience), *super().settings()]

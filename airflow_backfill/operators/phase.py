@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ class PhaseOperator(ApplicationOperator):
     Works on one phase of a build until its goal is committed; returns at once if it is.
 
     :param build: id of the build, as the plan returned it; the target's newest build if not given. (templated)
+
+    With ``then``, the application goes on with the phases of these operators when it has reached its own goal. Their
+    tasks find the work done, and run an application of their own only for what is left.
     """
 
     template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "build")
@@ -29,6 +33,7 @@ class PhaseOperator(ApplicationOperator):
     def __init__(self, *, build: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.build = build
+        self.then: Sequence[PhaseOperator] = ()
 
     @abstractmethod
     def task(self) -> Task:
@@ -39,7 +44,13 @@ class PhaseOperator(ApplicationOperator):
         """What the committed state says about this phase: the same, however often it is asked."""
 
     def arguments(self) -> list[str]:
-        return ["--build", self.build] if self.build is not None else []
+        build = ["--build", self.build] if self.build is not None else []
+        then = [part for task in self.then for part in ("--then", shlex.join([task.entry_point, *task.settings()]))]
+        return [*build, *self.settings(), *then]
+
+    def settings(self) -> list[str]:
+        """The arguments that say how this phase works."""
+        return []
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()

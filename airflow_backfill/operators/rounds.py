@@ -25,6 +25,6 @@ class RoundsOperator(PhaseOperator):
     def size(self) -> RoundSize:
         return RoundSize(self.round_bytes, self.round_rows)
 
-    def arguments(self) -> list[str]:
+    def settings(self) -> list[str]:
         size = ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
-        return [*super().arguments(), *size]
+        return [*super().settings(), *size]

@@ -30,8 +30,8 @@ class SnapshotOperator(RoundsOperator):
     def task(self) -> SnapshotTask:
         return SnapshotTask(int(self.lane), self.lanes, self.size)
 
-    def arguments(self) -> list[str]:
-        return ["--lane", str(self.lane), "--lanes", str(self.lanes), *super().arguments()]
+    def settings(self) -> list[str]:
+        return ["--lane", str(self.lane), "--lanes", str(self.lanes), *super().settings()]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         return {"target": self.target, "build": state.plan.build, "epoch": state.plan.source.epoch}

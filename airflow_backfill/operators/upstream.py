@@ -47,9 +47,9 @@ class UpstreamOperator(RoundsOperator):
     def task(self) -> UpstreamTask:
         return UpstreamTask(self.size)
 
-    def arguments(self) -> list[str]:
+    def settings(self) -> list[str]:
         limit = self.max_runtime
-        return [*super().arguments(), *([] if limit is None else ["--max-runtime", str(limit.total_seconds())])]
+        return [*super().settings(), *([] if limit is None else ["--max-runtime", str(limit.total_seconds())])]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         return {"target": self.target, "build": state.plan.build, "epoch": state.applied}

@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import shlex
 import sys
 import time
 import traceback
@@ -66,6 +67,9 @@ def parser(application: str) -> argparse.ArgumentParser:
         arguments.add_argument("--patience", type=int, default=PATIENCE)
     if application == "finish":
         arguments.add_argument("--unverified", action="store_true")
+    if application in ("snapshot", "consume_log", "catch_up", "verify"):
+        help_ = "then go on with this phase and its arguments, e.g. 'verify'; may be repeated"
+        arguments.add_argument("--then", action="append", default=[], help=help_)
     if application == "upstream":
         arguments.add_argument("--max-runtime", type=float, help="seconds to follow; one pass if not given")
     if application == "cancel":
@@ -129,13 +133,28 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
         state, report = Planner(spark, spec, options.lanes, me, _size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
     hold_lock(spark, options.target)
-    shell = Shell(spark, options.target)
-    state = shell.run(run(_task(application, options, shell), me, options.build))
+    state = work_through(application, options, Shell(spark, options.target), me)
     result = summarize(state)
     if application == "cancel" and options.drop:
         drop_target(spark, state.plan)
         result["dropped"] = list(state.plan.made)
     return result
+
+
+def work_through(application: str, options: argparse.Namespace, shell: Any, me: Attempt) -> BuildState:
+    """Reach the application's goal, then those of ``--then`` for as long as that goes well. What does not go well is
+    left to the task whose phase it is: that task will meet the same error, and say so.
+    """
+    state: BuildState = shell.run(run(_task(application, options, shell), me, options.build))
+    for line in getattr(options, "then", ()):
+        phase, *words = shlex.split(line)
+        following = parser(phase).parse_args(["--target", options.target, *words])
+        try:
+            state = shell.run(run(_task(phase, following, shell), me, state.plan.build))
+        except Exception:
+            logging.warning("%s is left to its own task", phase, exc_info=True)
+            break
+    return state
 
 
 def _task(application: str, options: argparse.Namespace, shell: Any) -> Task:

@@ -55,6 +55,8 @@ class BackfillTaskGroup(TaskGroup):
     :param round_rows: rows of the source that one commit takes up at most, but for one file or epoch.
     :param handoff_asset: the asset that the finish emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+    :param share_applications: whether phases that follow each other directly share one Spark application: snapshot and
+        consume_log (with one lane), and catch_up, verify and finish. Fewer starts, for tables that are soon built.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
     :param task_args: arguments for single tasks, by their names, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
@@ -84,6 +86,7 @@ class BackfillTaskGroup(TaskGroup):
         round_rows: int | None = None,
         handoff_asset: Asset | None = None,
         ledger_conn_id: str | None = None,
+        share_applications: bool = False,
         submit: Launcher | None = None,
         spark: Mapping[str, Any] | None = None,
         task_args: Mapping[str, Mapping[str, Any]] | None = None,
@@ -146,6 +149,10 @@ class BackfillTaskGroup(TaskGroup):
             self.finish = self._task(
                 FinishOperator, "finish", **later, **applications, verified=verify, outlets=[self.handoff_asset]
             )
+            if share_applications:
+                self.catch_up.then = [task for task in (self.verify, self.finish) if task is not None]
+                if lanes == 1:
+                    self.snapshot.then = [self.consume_log]
             if approval:
                 self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
         self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up

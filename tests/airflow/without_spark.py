@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.ledger.store import open_store
-from airflow_backfill.spark.application import _size, _task, attempted, parser
+from airflow_backfill.spark.application import _size, attempted, parser, work_through
 
 FILES = 4
 
@@ -93,8 +93,9 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
         work = Work(splits.files, splits.bytes, splits.rows, _size(options), 1)
         said = {"existing": True} if existing else report(state.plan, work, [], now, Retention.of({}), "a test", [])
         return {**summarize(state), "report": said}
-    task = CancelTask() if application == "cancel" else _task(application, options, shell)
-    return summarize(drive(run(task, me, options.build), shell.answer))
+    if application == "cancel":
+        return summarize(shell.run(run(CancelTask(), me, options.build)))
+    return summarize(work_through(application, options, shell, me))
 
 
 class Shell:
@@ -106,6 +107,9 @@ class Shell:
         self.target = target
         self.reader = BuildReader(target)
         self._plan: Plan | None = None
+
+    def run(self, attempt: Generator[fx.Effect, Any, BuildState]) -> BuildState:
+        return drive(attempt, self.answer)
 
     def plan(self, spec: BackfillSpec, lanes: int, me: Attempt) -> tuple[BuildState, bool]:
         try:

@@ -147,3 +147,23 @@ def test_it_survives_serialization_and_subsets():
     subset = stored.partial_subset(["orders.gate"], include_upstream=True, include_downstream=False)
     assert "orders.finish" not in subset.task_dict
     assert {"Spark UI", "Target"} == set(stored.task_dict["orders.verify"].extra_links)
+
+
+@pytest.mark.parametrize(
+    ("options", "snapshot", "catch_up"),
+    [
+        ({}, [], []),
+        ({"share_applications": True}, ["consume_log"], ["verify", "finish"]),
+        ({"share_applications": True, "verify": False}, ["consume_log"], ["finish"]),
+        ({"share_applications": True, "lanes": 2}, [], ["verify", "finish"]),
+    ],
+    ids=["not", "all", "unverified", "lanes"],
+)
+def test_who_goes_on_with_whose_phase(options, snapshot, catch_up):
+    with DAG("d", schedule=None):
+        made = group(**options)
+    assert [task.entry_point for task in getattr(made.snapshot, "then", ())] == snapshot
+    words = made.catch_up.arguments()
+    told = [words[n + 1].split()[0] for n, word in enumerate(words) if word == "--then"]
+    assert told == catch_up
+    assert ("--unverified" in " ".join(words)) is (catch_up == ["finish"])
