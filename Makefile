@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test test-all lint demo airflow bench docker-check lock
+.PHONY: help setup test test-all soak lint demo airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -24,6 +24,9 @@ test: lint  ## everything CI runs
 
 test-all: lint  ## every test there is
 	$(BIN)/python -m pytest tests
+
+soak: $(READY)  ## many thousands of simulated builds, on all cores: takes an hour
+	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

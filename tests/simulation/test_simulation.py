@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.world import FATAL, World
+from tests.simulation.faults import FATAL
+from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "400"))
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))

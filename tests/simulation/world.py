@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,41 +16,12 @@ from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
+from tests.simulation.faults import BENIGN, FATAL
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.process import Process
 from tests.simulation.source import SCHEMA, Source
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 from tests.simulation.target import TABLE_ID, Target, Transaction
-
-BENIGN = {
-    "crash": 0.03,
-    "sleep": 0.03,
-    "lost response": 0.15,
-    "lost request": 0.1,
-    "target optimize": 0.02,
-    "target property": 0.01,
-    "source optimize": 0.05,
-    "command": 0.03,
-    "verifier error": 0.3,
-    "twin": 0.02,
-    "clear": 0.02,
-    "lanes": 0.3,
-    "cancel": 0.01,
-    "early": 0.03,
-    "peek": 0.02,
-    "big epoch": 0.5,
-}
-"""Faults that a build has to survive, with how often they happen a step (or a chance)."""
-
-FATAL = {
-    "foreign append": "TARGET_DIVERGED",
-    "restore": "TARGET_DIVERGED",
-    "replace source": "SOURCE_REPLACED",
-    "drop column": "SCHEMA_CHANGED",
-    "clean log": "HISTORY_LOST",
-    "vacuum": "HISTORY_LOST",
-}
-"""Faults that have to end a build by name, if they happen before it is finished."""
 
 STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
 MAX_STEPS = 12000
@@ -84,6 +56,7 @@ class World:
     generation: int = 0
     steps: int = 0
     outcome: str = ""
+    happened: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -172,7 +145,9 @@ class World:
             self._peek()
 
     def _happens(self, fault: str) -> bool:
-        return self.rng.random() < self.faults.get(fault, 0)
+        happens = self.rng.random() < self.faults.get(fault, 0)
+        self.happened[fault] += happens
+        return happens
 
     def write_fault(self) -> str | None:
         if self.steps >= CALM:

@@ -1,0 +1,33 @@
+"""What may befall a build: what it has to survive, and what has to end it by name."""
+
+from __future__ import annotations
+
+BENIGN = {
+    "crash": 0.03,
+    "sleep": 0.03,
+    "lost response": 0.15,
+    "lost request": 0.1,
+    "target optimize": 0.02,
+    "target property": 0.01,
+    "source optimize": 0.05,
+    "command": 0.03,
+    "verifier error": 0.3,
+    "twin": 0.02,
+    "clear": 0.02,
+    "lanes": 0.3,
+    "cancel": 0.01,
+    "early": 0.03,
+    "peek": 0.02,
+    "big epoch": 0.5,
+}
+"""Faults that a build has to survive, with how often they happen a step (or a chance)."""
+
+FATAL = {
+    "foreign append": "TARGET_DIVERGED",
+    "restore": "TARGET_DIVERGED",
+    "replace source": "SOURCE_REPLACED",
+    "drop column": "SCHEMA_CHANGED",
+    "clean log": "HISTORY_LOST",
+    "vacuum": "HISTORY_LOST",
+}
+"""Faults that have to end a build by name, if they happen before it is finished."""
