@@ -4,7 +4,6 @@ smaller.
 
 from __future__ import annotations
 
-import glob
 import os
 import platform
 from pathlib import Path
@@ -16,6 +15,7 @@ from airflow_backfill.spark.session import session_confs
 from bench import contenders as c
 from bench.ratio import Race
 from bench.tables import Tables
+from environment import quick
 
 HERE = Path(__file__).parent
 LINEITEM = [
@@ -34,10 +34,9 @@ HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|
 
 
 def session() -> SparkSession:
-    jars = os.environ.get("TABLE_BACKFILL_JARS", str(HERE.parent / ".venv" / "jars"))
     builder = SparkSession.builder.master("local[2]").appName("bench")
     confs = session_confs(cores=2) | {
-        "spark.jars": ",".join(glob.glob(f"{jars}/*.jar")),
+        "spark.driver.extraClassPath": os.pathsep.join(quick.jars()),
         "spark.driver.memory": "6g",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

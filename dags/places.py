@@ -16,14 +16,18 @@ def spark() -> dict[str, Any]:
     if "SPARK_CONF_DIR" in os.environ:
         return {}
     jars = Path(os.environ.get("TABLE_BACKFILL_JARS", Path(sys.prefix) / "jars"))
+    # Short applications on few cores: compiling well costs more than it brings, and loading classes is half of it.
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    archive = Path(sys.prefix) / "spark.jsa"
+    if archive.exists():
+        java += f" -XX:SharedArchiveFile={archive}"
     return {
-        "jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
+        "driver_class_path": os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar"))),
         "driver_memory": "2g",
         "conf": {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.log.level": "WARN",
-            # Short applications on few cores: compiling well costs more than it brings.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+            "spark.driver.extraJavaOptions": java,
         },
     }

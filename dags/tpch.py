@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG
 from places import LAKE, spark
 
@@ -19,6 +21,7 @@ with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfil
         source=f"{LAKE}/tables/orders",
         target=f"{LAKE}/targets/orders",
         key=["o_orderkey"],
+        max_lag=timedelta(minutes=5),
         round_rows=ROUND_ROWS,
         share_applications=True,
         spark=spark(),
@@ -30,6 +33,7 @@ with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfil
         key=["l_orderkey", "l_linenumber"],
         select=["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
         where="l_quantity > 1",
+        max_lag=timedelta(minutes=5),
         round_rows=ROUND_ROWS,
         share_applications=True,
         spark=spark(),

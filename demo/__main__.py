@@ -31,9 +31,10 @@ def main() -> int:
         return 0
     rate, begun = os.environ.get("RATE", "1"), time.monotonic()
     shutil.rmtree(place, ignore_errors=True)
-    prepare(place)
+    place.mkdir(parents=True)
     airflow = _airflow(place)
-    _run([str(BIN / "airflow"), "db", "migrate"], place, "migrate", airflow)
+    with _running([str(BIN / "airflow"), "db", "migrate"], place, "migrate", airflow):
+        prepare(place)
     with _writer(place, rate):
         _airflow_dag("tpch_backfill", place, airflow)
         _airflow_dag("tpch_follow", place, airflow)
@@ -53,7 +54,10 @@ def prepare(place: Path) -> None:
     (place / "targets").mkdir(parents=True, exist_ok=True)
     print(f"TPC-H at scale {scale}, as Delta tables with change data feed, in {place}", flush=True)
     tpch.make(place / "raw", float(scale))
-    _run([sys.executable, "-m", "demo.load", str(place / "raw"), str(place / "tables")], place, "load", os.environ)
+    with _running(
+        [sys.executable, "-m", "demo.load", str(place / "raw"), str(place / "tables")], place, "load", os.environ
+    ):
+        pass
 
 
 def _airflow(place: Path) -> Mapping[str, str]:
@@ -100,10 +104,16 @@ def _writer(place: Path, rate: str) -> Iterator[None]:
             process.wait(timeout=60)
 
 
-def _run(command: list[str], place: Path, name: str, environment: Mapping[str, str]) -> None:
+@contextmanager
+def _running(command: list[str], place: Path, name: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """The command at work beside the block; at its end it has succeeded."""
     with (place / f"{name}.log").open("w") as log:
-        done = subprocess.run(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
-    if done.returncode:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+        try:
+            yield
+        finally:
+            failed = process.wait()
+    if failed:
         sys.exit(f"{name} failed; the end of its log:\n{(place / f'{name}.log').read_text()[-4000:]}")
 
 

@@ -35,7 +35,7 @@ class Follower:
         if line == self.told:
             return
         now = time.monotonic()
-        rate = (rows - self.rows) / (now - self.at) if rows > self.rows else 0.0
+        rate = (rows - self.rows) / (now - self.at) if self.told and rows > self.rows else 0.0
         print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {_left(summary, rate)}", flush=True)
         self.told, self.rows, self.at = line, rows, now
 

@@ -57,4 +57,6 @@ uv=(.venv/bin/uv pip)
 "${uv[@]}" install --quiet --python .venv --no-deps --no-build-isolation --editable .
 say 'fetching the locked jars'
 .venv/bin/python environment/jars.py
+say 'archiving the classes of Spark'
+environment/class_archive.sh || say 'no archive: Spark will start a little more slowly'
 say 'done'

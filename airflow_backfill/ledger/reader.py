@@ -67,6 +67,13 @@ class BuildReader:
         except HistoryLost:
             return None
 
+    def aging(self, state: BuildState, now: int) -> bool:
+        """Whether a third of the target's log retention has passed since the newest record: then it is time for
+        another one, so that a build on which nobody works for weeks does not age out of its log.
+        """
+        _, metadata = self.log.protocol_and_metadata()
+        return state.newest is not None and now - state.newest.at > Retention.of(metadata.configuration).log // 3
+
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
         return self.control.commands(build)
 

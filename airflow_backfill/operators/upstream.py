@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,10 @@ class UpstreamOperator(RoundsOperator):
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()
         if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
+            now = time.time_ns() // 1_000_000
             source = self.ledger.watcher(state.plan).view(state.reached)
             check_source(state.plan, source, state.reached)
-            if not source.pending(state.reached):
+            if not source.pending(state.reached) and not self.ledger.reader(self.target).aging(state, now):
                 return self.concluded(context, state)
         return super().proceed(context, ran=ran)
 

@@ -46,7 +46,7 @@ class Sight:
     state: BuildState
     verdict: Verdict
     wake: bool
-    """Whether there is something to do for who consumes the log."""
+    """Whether there is something to do for who consumes the log, if only to renew the record."""
 
     @property
     def only_lag(self) -> bool:
@@ -103,7 +103,8 @@ class GateWatch:
         if not isinstance(sight.verdict, Waiting) or (sight.only_lag and not stopped):
             return sight
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
-        return replace(sight, wake=isinstance(far, Waiting) and far.lag and not stopped)
+        behind = isinstance(far, Waiting) and far.lag and not stopped
+        return replace(sight, wake=behind or reader.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
         moment = datetime.fromtimestamp(now / 1000, timezone.utc)

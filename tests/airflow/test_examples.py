@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
@@ -12,6 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_backfill.core.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
+from environment import quick
 from tests.airflow.runs import ROOT
 from tests.airflow.without_spark import built, make_source
 
@@ -44,13 +42,9 @@ def spark_conf(airflow, tmp_path):
     """Spark as a cluster would configure it: a small one on this machine, for many small applications."""
     folder = tmp_path / "conf"
     folder.mkdir()
-    jars = sorted(Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars")).glob("*.jar"))
     settings = {
-        "spark.jars": ",".join(map(str, jars)),
+        **quick.confs(),
         "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
     text = "".join(f"{name} {value}\n" for name, value in settings.items())

@@ -53,11 +53,21 @@ def commit_to(source: Path, epochs: int = 1, at: float | None = None) -> None:
     for _ in range(epochs):
         write_deltalake(source, pa.table({"id": pa.array([time.time_ns()], pa.int64())}), mode="append")
         if at is not None:
-            commit = max((source / "_delta_log").glob("*.json"))
-            lines = [json.loads(line) for line in commit.read_text().splitlines()]
-            for line in lines:
-                line.get("commitInfo", {}).update(timestamp=int(at * 1000))
-            commit.write_text("\n".join(map(json.dumps, lines)))
+            _date(max((source / "_delta_log").glob("*.json")), at)
+
+
+def long_ago(table: Path) -> None:
+    """Date all commits of a table back by twenty days."""
+    for commit in (table / "_delta_log").glob("*.json"):
+        _date(commit, time.time() - 20 * 24 * 3600)
+
+
+def _date(commit: Path, at: float) -> None:
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] = int(at * 1000)
+    commit.write_text("\n".join(map(json.dumps, lines)))
 
 
 def built(source: Path, target: Path, *applications: str, **options: Any) -> BuildState:

@@ -7,9 +7,11 @@ import shutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.upstream import UpstreamOperator
-from tests.airflow.without_spark import built, make_source
+from tests.airflow.launchers import run_here
+from tests.airflow.without_spark import built, long_ago, make_source
 
 WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
 
@@ -42,3 +44,13 @@ def test_a_source_that_was_made_anew_is_an_error(context, source, target):
     make_source(source)
     with pytest.raises(AirflowFailException, match="SOURCE_REPLACED"):
         follow(context, target)
+
+
+def test_a_record_that_would_age_out_of_the_log_is_renewed(context, source, target):
+    built(source, target, *WHOLE)
+    long_ago(target)
+    operator = UpstreamOperator(task_id="t", target=str(target), submit=run_here)
+    assert operator.execute(context)["epoch"] == 3
+    state = BuildReader(str(target)).state()
+    assert not BuildReader(str(target)).aging(state, state.newest.at)
+    assert (state.newest.record.event, state.newest.record.phase) == (Event.CLAIM, Phase.FINISHED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,25 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.spark.session import session_confs
+from environment import quick
 from tests.spark.history import Source, create, live_through
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars"))
-    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
-    assert any("delta-spark" in jar for jar in jars), f"no Delta jars in {folder}; set TABLE_BACKFILL_JARS"
     builder = SparkSession.builder.master("local[2]").appName("tests")
     confs = session_confs(cores=2) | {
-        "spark.jars": ",".join(jars),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
         # Tests are many small queries: compiling them well costs more than running them.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
+        **quick.confs(),
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

@@ -13,16 +13,10 @@ from typing import Any
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
+from environment import quick
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 300
-
-
-def jars() -> str:
-    folder = Path(os.environ.get("TABLE_BACKFILL_JARS", ROOT / ".venv" / "jars"))
-    found = sorted(str(jar) for jar in folder.glob("*.jar"))
-    assert found, f"no jars in {folder}"
-    return ",".join(found)
 
 
 @dataclass
@@ -56,18 +50,17 @@ class Applications:
         self, application: str, me: Attempt, *arguments: str, crash: str | None = None
     ) -> subprocess.Popen[str]:
         confs = {
+            **quick.confs(),
             "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
             "spark.log.level": "ERROR",
             "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
             **self.conf,
         }
         settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", "local[2]", "--driver-memory", "1g", "--jars", jars(), "--name", application),
+            *("--master", "local[2]", "--driver-memory", "1g", "--name", application),
             *settings,
             str(ROOT / "spark_apps" / f"{application}.py"),
             *named,

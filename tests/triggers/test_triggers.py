@@ -16,7 +16,7 @@ from airflow_backfill.sensors.gate_watch import GateWatch
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
-from tests.airflow.without_spark import built, commit_to, make_source
+from tests.airflow.without_spark import built, commit_to, long_ago, make_source
 
 SOON = 30
 
@@ -151,3 +151,10 @@ def test_warns_once_when_the_source_will_soon_not_keep_what_is_needed(tmp_path, 
     with pytest.raises(asyncio.TimeoutError):
         fire(copied(make(target)), until=0.5)
     assert capsys.readouterr().out.count("stays readable") == warned
+
+
+def test_fires_when_the_record_would_age_out_of_the_log(source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    long_ago(target)
+    assert fire(copied(lag(target))) == {"deadline": None}

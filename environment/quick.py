@@ -1,0 +1,31 @@
+"""A Spark for small work on this machine: the locked jars, and a Java that starts soon rather than runs fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""Compile quickly, and keep what was compiled. Right for minutes of work, wrong for hours."""
+
+
+def jars() -> list[str]:
+    """The jars that Spark needs for Delta."""
+    folder = Path(os.environ.get("TABLE_BACKFILL_JARS") or Path(sys.prefix) / "jars")
+    found = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not found:
+        raise FileNotFoundError(f"no jars in {folder}: run make setup, or set TABLE_BACKFILL_JARS")
+    return found
+
+
+def confs() -> dict[str, str]:
+    """Settings of a local Spark, which have to be there before its Java starts."""
+    archive = Path(sys.prefix) / "spark.jsa"
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(jars()),
+        "spark.driver.extraJavaOptions": f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive.exists() else OPTIONS,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+    }

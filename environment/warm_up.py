@@ -1,0 +1,45 @@
+"""A whole small build in one Spark session: what the class archive is made from (see ``class_archive.sh``)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.spark.planner import OnExisting, Planner
+from airflow_backfill.spark.session import session_confs
+from airflow_backfill.spark.shell import Shell
+
+
+def main() -> int:
+    builder = SparkSession.builder
+    for name, value in session_confs(cores=2).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = f"{folder}/source", f"{folder}/target"
+        feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true)"
+        spark.sql(f"CREATE TABLE delta.`{source}` (id BIGINT, name STRING) USING delta {feed}")
+        rows = spark.range(100).selectExpr("id", "concat('n', id) AS name")
+        rows.write.format("delta").mode("append").save(source)
+        spec = BackfillSpec.parse({"name": "warm up", "source": source, "target": target, "key": ["id"]})
+        Planner(spark, spec, 1, Attempt(1, "plan")).plan(OnExisting.RESUME)
+        spark.sql(f"UPDATE delta.`{source}` SET name = 'other' WHERE id < 5")
+        spark.sql(f"DELETE FROM delta.`{source}` WHERE id > 95")
+        size, lag = RoundSize(), MaxLag(epochs=0)
+        tasks = (SnapshotTask(0, 1, size), ConsumeLogTask(size, lag, 9), CatchUpTask(size, lag, 9), VerifyTask())
+        shell = Shell(spark, target)
+        for number, task in enumerate((*tasks, FinishTask()), start=2):
+            shell.run(run(task, Attempt(number, str(number))))
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
