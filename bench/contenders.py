@@ -34,7 +34,7 @@ def planned(spark: SparkSession, source: str, target: str, key: Sequence[str], s
 
 
 def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
-    """One task, in this session."""
+    """One task, in the session that is there."""
     return Shell(spark, target).run(run(task, attempt(target)))
 
 

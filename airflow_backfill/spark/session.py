@@ -93,7 +93,7 @@ class SessionSettings:
 
     @staticmethod
     def read(spark: SparkSession) -> SessionSettings:
-        """The settings as this session has them."""
+        """The settings as a session has them."""
         return SessionSettings({name: spark.conf.get(name, default) or default for name, default in _PINNED.items()})
 
     @staticmethod
