@@ -14,6 +14,7 @@ from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.spark.session import session_confs
 from bench import contenders as c
 from bench.ratio import Race
+from bench.start import seconds_to_start
 from bench.tables import Tables
 from environment import quick
 
@@ -145,7 +146,12 @@ def main() -> None:
     machine = (
         f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of {rounds} interleaved runs"
     )
-    text = "\n".join(["# Last measured", "", machine, "", *lines, ""])
+    slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
+    start = (
+        f"Not in the table: what starting Spark costs. An application that does nothing takes {slow:.1f} s, with "
+        f"`environment/quick.py` {soon:.1f} s; the task group starts six, with `share_applications` three."
+    )
+    text = "\n".join(["# Last measured", "", machine, "", *lines, "", start, ""])
     (HERE / "RESULTS.md").write_text(text)
     print(text)
 

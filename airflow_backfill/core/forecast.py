@@ -70,8 +70,12 @@ def report(
 
 
 def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention) -> dict[str, Any]:
-    """Plain JSON. ``recent`` are the source's last epochs up to the pinned one, oldest first."""
-    known = [epoch for epoch in recent if epoch.at > now - RECENT]
+    """Plain JSON. ``recent`` are the source's last epochs up to the pinned one, oldest first.
+
+    An epoch that brought half of the table or more is how it was loaded, and not how it changes.
+    """
+    load = float("inf") if work.rows is None else work.rows / 2
+    known = [epoch for epoch in recent if epoch.at > now - RECENT and epoch.rows < load]
     span = max((now - known[0].at) / 1000, 1.0) if known else RECENT / 1000
     rows = sum(epoch.rows for epoch in known) / span
     apply = APPLY_ROWS * work.cores

@@ -58,6 +58,12 @@ def test_a_busier_source_takes_longer_to_catch_up_with() -> None:
     assert busy["expected_seconds"]["snapshot"] == calm["expected_seconds"]["snapshot"]
 
 
+def test_how_the_table_was_loaded_is_no_change_rate() -> None:
+    load = Epoch(0, NOW - 61 * 60_000, 10**8, 10 * GIB)
+    calm = history(60, 100, 60_000)
+    assert forecast(work(), [load, *calm], NOW, WEEK)["change"] == forecast(work(), calm, NOW, WEEK)["change"]
+
+
 def test_a_source_that_is_too_fast() -> None:
     said = forecast(work(), history(60, APPLY_ROWS * 2 * 61, 1000), NOW, WEEK)
     assert said["expected_seconds"]["log"] is None

@@ -1,0 +1,35 @@
+"""What a task pays before its work begins: a process, a Java, a session, a first job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from airflow_backfill.spark.session import session_confs
+from environment import quick
+
+SUBMIT = Path(sys.executable).with_name("spark-submit")
+
+
+def seconds_to_start(times: int, *, quickly: bool) -> float:
+    """Median of several starts; ``quickly`` with the settings for short applications of ``environment/quick.py``."""
+    confs = session_confs(cores=2) | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    if not quickly:
+        del confs["spark.driver.extraJavaOptions"]
+    settings = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    took = []
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(1).count()\n")
+        script.flush()
+        command = [str(SUBMIT), "--master", "local[2]", *settings, script.name]
+        for _ in range(times):
+            begun = time.perf_counter()
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            took.append(time.perf_counter() - begun)
+    return median(took)
