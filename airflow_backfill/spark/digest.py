@@ -1,7 +1,8 @@
 """Whether two tables hold the same rows, without moving them: counts and digests by bucket, then the keys.
 
-A row's digest is the first 128 bits of the SHA-256 of its canonical text. A bucket's digest is their sum modulo 2^128:
-it does not depend on order, and a row that is there twice counts twice (with XOR a pair would vanish).
+A row's digest is the SHA-256 of its canonical text, folded to 128 bits by two hashes of it: to read numbers out of its
+hexadecimal digits would take as long as the SHA-256 itself. A bucket's digest is their sum modulo 2^128: it does not
+depend on order, and a row that is there twice counts twice (with XOR a pair would vanish).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from airflow_backfill.spark.transform import OWN, quoted
 
 _DIGEST = OWN + "digest"
 _SIDE = OWN + "side"
-_LIMBS = 4
-_HEX_PER_LIMB = 8
+_SEEDS = (0, 1)
+_LIMBS = 2 * len(_SEEDS)
+_LIMB_BITS = 32
 _MODULUS = 1 << 128
 
 
@@ -110,8 +112,7 @@ def differing_keys(
 
 def digested(rows: DataFrame, schema: StructType) -> DataFrame:
     """Each row with the digest of the columns in ``schema``."""
-    text = canonical_row(schema).cast("binary")
-    return rows.withColumn(_DIGEST, F.substring(F.sha2(text, 256), 1, _LIMBS * _HEX_PER_LIMB))
+    return rows.withColumn(_DIGEST, F.sha2(canonical_row(schema).cast("binary"), 256))
 
 
 def _bucket(key: Sequence[str] | None, of: int) -> Column:
@@ -121,14 +122,15 @@ def _bucket(key: Sequence[str] | None, of: int) -> Column:
 
 def _limbs() -> list[Column]:
     """The digest as numbers whose sum over two billion rows fits into a long."""
-    starts = range(1, _LIMBS * _HEX_PER_LIMB, _HEX_PER_LIMB)
-    return [F.conv(F.substring(_DIGEST, start, _HEX_PER_LIMB), 16, 10).cast("bigint") for start in starts]
+    halves = [F.xxhash64(F.col(_DIGEST), F.lit(seed)) for seed in _SEEDS]
+    low = F.lit((1 << _LIMB_BITS) - 1)
+    return [limb for half in halves for limb in (F.shiftrightunsigned(half, _LIMB_BITS), half.bitwiseAND(low))]
 
 
 def _total(row: Row) -> int:
     total = 0
     for i in range(_LIMBS):
-        total = (total << 4 * _HEX_PER_LIMB) + row[f"limb_{i}"]
+        total = (total << _LIMB_BITS) + row[f"limb_{i}"]
     return total % _MODULUS
 
 
