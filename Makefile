@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test test-all soak lint demo airflow bench docker-check lock
+.PHONY: help setup test soak lint demo airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -20,10 +20,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	touch $@
 
 test: lint  ## everything CI runs
-	$(BIN)/python -m pytest
-
-test-all: lint  ## every test there is
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 soak: $(READY)  ## many thousands of simulated builds, on all cores: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
