@@ -22,8 +22,9 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-soak: $(READY)  ## many thousands of simulated builds, on all cores: takes an hour
+soak: $(READY)  ## many thousands of simulated builds, and twenty tables with Spark: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
+	SLOW_EVIDENCE=1 $(BIN)/python -m pytest tests/airflow/test_examples.py -k twenty
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

@@ -100,7 +100,10 @@ class Proof:
         try:
             return digests(self.transform.apply(rows) if side == "source" else rows.select(columns), BUCKETS, key)
         except Exception as error:
-            raise history_lost(error) or error from error
+            lost = history_lost(error)
+            if lost is None:
+                raise
+            raise lost from error
 
     def _at(self, table: str, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(table)

@@ -111,6 +111,17 @@ def test_a_log_that_cannot_be_read_leaves_the_target_as_it_was(plans: Plans, tmp
     assert _fingerprint(tmp_path) == before
 
 
+def test_a_source_that_was_vacuumed_too_early_is_refused_by_the_file(plans: Plans, tmp_path: Path) -> None:
+    gone = max(Path(plans.source).glob("*.parquet"), key=lambda file: file.stat().st_size)
+    gone.unlink()
+    before = _fingerprint(tmp_path)
+    with pytest.raises(BackfillError, match=gone.name) as refused:
+        plans.plan()
+    assert refused.value.code == "HISTORY_LOST"
+    assert not refused.value.retry
+    assert _fingerprint(tmp_path) == before
+
+
 def test_keys_that_are_null_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:
     spark.sql(f"UPDATE delta.`{plans.source}` SET id = NULL WHERE id IN (3, 4)")
     with pytest.raises(BackfillError, match="2 rows have no key") as refused:

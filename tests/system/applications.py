@@ -46,16 +46,20 @@ class Applications:
             output, _ = process.communicate(timeout=TIMEOUT)
         self.log.append(output)
 
-    def process(
-        self, application: str, me: Attempt, *arguments: str, crash: str | None = None
-    ) -> subprocess.Popen[str]:
-        confs = {
+    def confs(self) -> dict[str, str]:
+        """Settings of every application."""
+        return {
             **quick.confs(),
             "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
             "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",
             **self.conf,
         }
+
+    def process(
+        self, application: str, me: Attempt, *arguments: str, crash: str | None = None
+    ) -> subprocess.Popen[str]:
+        confs = self.confs()
         settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
         command = [
