@@ -9,8 +9,8 @@ from airflow.sdk import BaseHook
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
-from airflow_backfill.ledger.store import open_store
 
 
 class LedgerHook(BaseHook):

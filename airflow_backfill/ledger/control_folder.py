@@ -17,7 +17,8 @@ from airflow_backfill.core.control import Command
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
-from airflow_backfill.ledger.store import NotFound, Store, open_store
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
 STARTED = "started"
@@ -85,8 +86,10 @@ class ControlFolder:
 
     def plan(self, build: str) -> Plan | None:
         """The copy of a build's plan; None if there is none."""
-        found = self._document(_plan_name(build))
-        return None if found is None else Plan.from_json(found)
+        try:
+            return Plan.from_json(self._document(_plan_name(build)))
+        except NotFound:
+            return None
 
     def store_part(self, name: str, document: Mapping[str, Any]) -> None:
         """Keep what a verification has found out about some files. ``name`` says which, and how it was asked."""
@@ -94,13 +97,14 @@ class ControlFolder:
 
     def part(self, name: str) -> Any:
         """What an earlier attempt has found out under this name; None if nothing."""
-        return self._document(_part_name(name))
+        try:
+            return self._document(_part_name(name))
+        except NotFound:
+            return None
 
     def _document(self, name: str) -> Any:
         try:
             return json.loads(self._store.read(name, MAX_DOCUMENT_BYTES + 1))
-        except NotFound:
-            return None
         except ValueError:
             raise RecordInvalid(f"{self._store.url}: {name} is damaged", file=name) from None
 

@@ -18,7 +18,7 @@ from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 
 _Result = TypeVar("_Result")
 

@@ -5,11 +5,10 @@ A store shows a file whole or not at all. Names are relative to the root, with `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Protocol
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Protocol
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.ledger.location import Location
 
 CHUNK_BYTES = 1 << 20
 HIDDEN = (".", "_")
@@ -68,23 +67,3 @@ def checked(name: str) -> str:
         if not part or part.startswith(".") or not part.isprintable() or "\\" in part:
             raise InvalidSpec(f"{name!r} cannot be the name of a file in a store")
     return name
-
-
-def open_store(url: str, *, spark: Any = None, options: Mapping[str, str] | None = None) -> Store:
-    """The store for a location: local files directly, others through Spark's Hadoop if given, else obstore.
-
-    ``options`` are obstore's settings, such as ``aws_endpoint``; with Spark, its own configuration is used.
-    """
-    # Imported here, as each of them needs this module, and a reader of local files none but the first.
-    location = Location.parse(url)
-    if location.local:
-        from airflow_backfill.ledger.local_store import LocalStore
-
-        return LocalStore(location.path)
-    if spark is not None:
-        from airflow_backfill.ledger.hadoop_store import HadoopStore
-
-        return HadoopStore(spark, location)
-    from airflow_backfill.ledger.object_store import ObjectStore
-
-    return ObjectStore(location, options or {})

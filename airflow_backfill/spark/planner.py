@@ -28,7 +28,7 @@ from airflow_backfill.core.task import CancelTask, ResumeTask
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import classify
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target

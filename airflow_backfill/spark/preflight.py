@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, Targ
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import history_lost
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles

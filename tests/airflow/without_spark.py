@@ -32,8 +32,8 @@ from airflow_backfill.core.task import CancelTask, ResumeTask
 from airflow_backfill.ledger.admission import OWNER, admit_source
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
-from airflow_backfill.ledger.store import open_store
 from airflow_backfill.spark.application import _size, attempted, parser, work_through
 
 FILES = 4

@@ -292,7 +292,7 @@ before = set(sys.modules)
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.journal import Journal
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 store = open_store(sys.argv[1])
 print(DeltaLog(store).head(), Journal(store, "control").append({"a": 1}))
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}

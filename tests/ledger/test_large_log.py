@@ -22,7 +22,7 @@ from tests.ledger.process_cost import bytes_read, peak_kilobytes
 start, before = time.perf_counter(), peak_kilobytes()
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 imported, read = time.perf_counter(), bytes_read()
 log = DeltaLog(open_store(sys.argv[1]))
 commits = list(log.newest_first(log.head() - int(sys.argv[2]) + 1))

@@ -12,7 +12,8 @@ import pytest
 
 from airflow_backfill.core.errors import SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.local_store import LocalStore
-from airflow_backfill.ledger.store import Store, open_store
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
 
 Run = Callable[..., str]

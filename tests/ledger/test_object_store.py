@@ -12,7 +12,8 @@ from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.object_store import ObjectStore
-from airflow_backfill.ledger.store import Store, open_store
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
 
 SECRET = "wJalrXUtnSECRET"

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.store import open_store
+from airflow_backfill.ledger.open_store import open_store
 from demo import fold, journal, load, tpch
 from tests.system.applications import ROOT
 
