@@ -15,12 +15,16 @@ class Race:
     title: str
     contenders: Mapping[str, Callable[[int], Callable[[], object]]]
     """Name -> a function that prepares run n and returns what is timed."""
+    once: frozenset[str] = frozenset()
+    """Contenders so slow that one run, in the warm session, is enough to know."""
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def run(self, rounds: int) -> Race:
         """A first round warms up and does not count."""
         for number in range(rounds + 1):
             for name, prepare in self.contenders.items():
+                if name in self.once and number != 1:
+                    continue
                 timed = prepare(number)
                 begun = time.perf_counter()
                 timed()
