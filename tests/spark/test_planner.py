@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_read_leaves_the_target_as_it_was(plans: Plans, tmp
     newest = max((tmp_path / whose / "_delta_log").glob("*.json"))
     newest.write_text(newest.read_text()[:-20])
     before = _fingerprint(tmp_path)
-    with pytest.raises(BackfillError, match=newest.name) as refused:
+    with pytest.raises(BackfillError, match="version 1 is damaged") as refused:
         plans.plan()
     assert refused.value.code == "RECORD_INVALID"
     assert _fingerprint(tmp_path) == before
