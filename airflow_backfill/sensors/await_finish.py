@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import Cancelled, NotPlanned, SourceNotDelta
-from airflow_backfill.core.gate import Waiting
-from airflow_backfill.core.phase import Phase
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
+from airflow_backfill.sensors.first_epoch import first_epoch
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
@@ -34,16 +32,3 @@ class AwaitFinishSensor(BuildSensor):
             deadline=deadline,
             poke_interval=self.poke_interval,
         )
-
-
-def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:
-    """The epoch after the committed hand-off of the target's build, or what is still missing."""
-    try:
-        state = hook.reader(target).state(build)
-    except (NotPlanned, SourceNotDelta) as missing:
-        return Waiting((missing.message,), lag=False)
-    if state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; plan it again to resume it")
-    if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.handoff is None:
-        return Waiting((f"the build is in {state.phase.value}",), lag=False)
-    return state.handoff + 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_backfill.core.gate import Waiting
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.sensors.await_finish import first_epoch
+from airflow_backfill.sensors.first_epoch import first_epoch
 from airflow_backfill.triggers.poll import PollTrigger
 
 
