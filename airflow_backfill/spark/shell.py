@@ -109,15 +109,8 @@ class Shell:
     # --- writing ---
 
     def _write_plan(self, plan: Plan) -> fx.Written:
-        return self._attempted(
-            lambda: apply.empty(
-                self.spark,
-                self.target,
-                apply.Txn(app_id(plan.build), 1),
-                plan.encode(),
-                self._target_schema(plan),
-            )
-        )
+        txn = apply.Txn(app_id(plan.build), 1)
+        return self._attempted(lambda: apply.empty(self.spark, self.target, txn, plan.encode()))
 
     def _write(self, write: fx.Write) -> fx.Written:
         record = write.record
@@ -128,7 +121,7 @@ class Shell:
     def _commit(self, work: fx.Work, txn: apply.Txn, text: str) -> None:
         match work:
             case fx.Nothing():
-                apply.empty(self.spark, self.target, txn, text, self._transform.schema)
+                apply.empty(self.spark, self.target, txn, text)
             case fx.AppendFiles(runs):
                 rows = self._snapshot.read(*(range(start, stop) for start, stop in runs))
                 apply.append(self._transform.apply(rows), self.target, txn, text)
@@ -146,7 +139,7 @@ class Shell:
         with net_changes(changes, transform, key, buckets) as net:
             crash_point("before_apply")
             if net.upserts + net.deletes == 0:
-                apply.empty(self.spark, self.target, txn, text, transform.schema)
+                apply.empty(self.spark, self.target, txn, text)
             elif net.only_inserts:
                 apply.append(net.frame.drop("_backfill_op"), self.target, txn, text)
             else:
@@ -168,11 +161,6 @@ class Shell:
             return fx.Written(error=history_lost(error) or ApplicationFailed(str(error)[:2000]))
         crash_point("after_commit")
         return fx.Written()
-
-    def _target_schema(self, plan: Plan) -> Any:
-        from pyspark.sql.types import StructType
-
-        return StructType.fromJson(_json(plan.target_schema_json))
 
 
 def _json(text: str) -> Any:
