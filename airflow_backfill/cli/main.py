@@ -20,6 +20,7 @@ HELP = {
     "release": "lift a hold",
     "throttle": "limit the rows per second; 0 is a pause, 'none' lifts the limit",
     "cancel": "end the build; plan it again to go on",
+    "recover": "go on without the records in the log, from an epoch that is then proven",
 }
 
 
@@ -33,7 +34,14 @@ def parser() -> argparse.ArgumentParser:
         if name == "throttle":
             command.add_argument("rate", help="rows per second, or 'none'")
         if name == "cancel":
-            _add_cancel(command)
+            command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
+            command.add_argument(
+                "--no-submit", action="store_true", help="only order it; submit the application yourself"
+            )
+            _add_spark(command)
+        elif name == "recover":
+            command.add_argument("--epoch", type=int, required=True, help="the epoch at which the target stands")
+            _add_spark(command)
         elif name != "status":
             command.add_argument(
                 "--wait", type=float, metavar="SECONDS", help="wait that long for a barrier to acknowledge it"
@@ -41,9 +49,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def _add_cancel(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
-    command.add_argument("--no-submit", action="store_true", help="only order it; submit the application yourself")
+def _add_spark(command: argparse.ArgumentParser) -> None:
     command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="how to start Spark")
     command.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
@@ -70,6 +76,11 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
         found = status(options.target)
         return found, as_text(found)
+    if options.command == "recover":
+        from airflow_backfill.cli.submit import recover
+
+        found = recover(options)
+        return found, f"the target is said to stand at epoch {found['epoch']}; it has to be verified, then finished"
     number = ordered(options.target, _command(options))
     result: dict[str, Any] = {"command": options.command, "number": number}
     text = f"{options.command} is command {number}; the record of the next barrier acknowledges it"
@@ -83,9 +94,9 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -> tuple[dict[str, Any], str]:
-    from airflow_backfill.cli.cancel import submit_cancel
+    from airflow_backfill.cli.submit import cancel
 
-    outcome = submit_cancel(options)
+    outcome = cancel(options)
     dropped = ", ".join(outcome.get("dropped", ())) or "nothing"
     return {**result, **outcome}, f"{text}\nthe build is cancelled; dropped: {dropped}"
 

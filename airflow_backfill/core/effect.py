@@ -6,7 +6,7 @@ real target; the simulation with a model, in which every yield is a place to cra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_backfill.core.control import Command
@@ -134,6 +134,20 @@ class Prove:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTransactions:
+    """The transaction ids of the target, from Delta itself, which keeps them longer than commits. Answer:
+    Transactions.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    table_id: str
+    versions: Mapping[str, int]
+    """The greatest version of each application id."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Wait until a time (milliseconds since 1970), or shorter. Answer: None."""
 
@@ -141,4 +155,4 @@ class Pause:
     why: str
 
 
-Effect = Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Write | Prove | Pause
+Effect = Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Write | Prove | ReadTransactions | Pause

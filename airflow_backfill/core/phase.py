@@ -4,7 +4,8 @@ Two rules. Everything that says which event may happen in which phase stands in 
 diagram is generated from it. An event that the table does not name raises, and nothing changes.
 
 An event is the reason for a barrier and stands in its record. A build begins in SNAPSHOT with its plan
-record; RESUME brings a cancelled build back there, where a split that is Consumed stays Consumed.
+record; RESUME brings a cancelled build back there, where a split that is Consumed stays Consumed. RECOVER starts from
+whatever was left: it is written without reading the records before it (see ``recovery``).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Event(str, Enum):
     """The build ends on request."""
     RESUME = "resume"
     """A cancelled build goes on."""
+    RECOVER = "recover"
+    """Somebody says at which epoch the target stands; a verification has to prove it."""
 
 
 def _table(rows: Mapping[Phase, Mapping[Event, Phase]]) -> Mapping[Phase, Mapping[Event, Phase]]:
@@ -58,6 +61,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
     {
         Phase.SNAPSHOT: {
             Event.CLAIM: Phase.SNAPSHOT,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.FILES: Phase.SNAPSHOT,
             Event.MARK: Phase.SNAPSHOT,
             Event.CLOSE: Phase.SNAPSHOT,
@@ -66,6 +70,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
         },
         Phase.CONSUME_LOG: {
             Event.CLAIM: Phase.CONSUME_LOG,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.EPOCHS: Phase.CONSUME_LOG,
             Event.MARK: Phase.CONSUME_LOG,
             Event.PIN: Phase.CATCH_UP,
@@ -73,6 +78,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
         },
         Phase.CATCH_UP: {
             Event.CLAIM: Phase.CATCH_UP,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.EPOCHS: Phase.CATCH_UP,
             Event.MARK: Phase.CATCH_UP,
             Event.CERTIFY: Phase.CATCH_UP,
@@ -81,16 +87,19 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
         },
         Phase.FINISHED: {
             Event.CLAIM: Phase.FINISHED,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.MARK: Phase.FINISHED,
             Event.EPOCHS: Phase.UPSTREAM,
         },
         Phase.UPSTREAM: {
             Event.CLAIM: Phase.UPSTREAM,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.EPOCHS: Phase.UPSTREAM,
             Event.MARK: Phase.UPSTREAM,
         },
         Phase.CANCELLED: {
             Event.CLAIM: Phase.CANCELLED,
+            Event.RECOVER: Phase.CATCH_UP,
             Event.RESUME: Phase.SNAPSHOT,
         },
     }

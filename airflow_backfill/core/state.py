@@ -179,6 +179,8 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
     """The state after ``barrier``; raises, and nothing changes, if the protocol does not allow it here."""
     record = barrier.record
     _check_identity(state, record)
+    if record.event is Event.RECOVER:
+        return BuildState.resumed(state.plan, (barrier,), state.proven)
     if record.layout != state.layout and state.closed:
         state = opened(state)
     if record.layout != state.layout:

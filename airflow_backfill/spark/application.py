@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
@@ -49,11 +50,25 @@ def parser(application: str) -> argparse.ArgumentParser:
     arguments.add_argument("--target", required=True, help="location of the target table")
     arguments.add_argument("--generation", type=int, help="number of the attempt; drawn here if not given")
     arguments.add_argument("--attempt", help="name of the attempt; belongs to --generation")
-    if application == "plan":
+    if application == "recover":
+        arguments.add_argument("--epoch", type=int, required=True, help="at which epoch the target stands")
+    elif application == "plan":
         arguments.add_argument("--spec", required=True, help="the spec as JSON")
         arguments.add_argument("--on-existing", default="resume", choices=["resume", "fail", "restart"])
     else:
         arguments.add_argument("--build", help="the build's id; the target's newest one if not given")
+    _add_work(application, arguments)
+    if application == "finish":
+        arguments.add_argument("--unverified", action="store_true")
+    if application == "upstream":
+        arguments.add_argument("--max-runtime", type=float, help="seconds to follow; one pass if not given")
+    if application == "cancel":
+        arguments.add_argument("--drop", action="store_true", help="remove what the plan made")
+    return arguments
+
+
+def _add_work(application: str, arguments: argparse.ArgumentParser) -> None:
+    """What says how much is done at a time, and how far it goes."""
     if application in ("plan", "snapshot"):
         arguments.add_argument("--lanes", type=int, default=1)
     if application == "snapshot":
@@ -65,16 +80,9 @@ def parser(application: str) -> argparse.ArgumentParser:
         arguments.add_argument("--max-lag-epochs", type=int)
         arguments.add_argument("--max-lag-seconds", type=float)
         arguments.add_argument("--patience", type=int, default=PATIENCE)
-    if application == "finish":
-        arguments.add_argument("--unverified", action="store_true")
     if application in ("snapshot", "consume_log", "catch_up", "verify"):
         help_ = "then go on with this phase and its arguments, e.g. 'verify'; may be repeated"
         arguments.add_argument("--then", action="append", default=[], help=help_)
-    if application == "upstream":
-        arguments.add_argument("--max-runtime", type=float, help="seconds to follow; one pass if not given")
-    if application == "cancel":
-        arguments.add_argument("--drop", action="store_true", help="remove what the plan made")
-    return arguments
 
 
 def main(application: str, argv: Sequence[str] | None = None) -> int:
@@ -133,7 +141,10 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
         state, report = Planner(spark, spec, options.lanes, me, _size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
     hold_lock(spark, options.target)
-    state = work_through(application, options, Shell(spark, options.target), me)
+    shell = Shell(spark, options.target)
+    if application == "recover":
+        return summarize(shell.run(recover(me, options.epoch)))
+    state = work_through(application, options, shell, me)
     result = summarize(state)
     if application == "cancel" and options.drop:
         drop_target(spark, state.plan)

@@ -44,6 +44,15 @@ def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, us
     transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
 
 
+def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
+    """The table's id, and the greatest version of each application id, also of commits that the log has lost."""
+    jvm = spark.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.setTransactions())
+    return snapshot.metadata().id(), {one.appId(): one.version() for one in found}
+
+
 class DeltaVersion:
     """One version of one Delta table, with its schema, protocol and properties: what files are read with."""
 

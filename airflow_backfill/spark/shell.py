@@ -17,6 +17,7 @@ from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
+from airflow_backfill.spark.delta_log import transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.net_change import Buckets, net_changes
@@ -47,10 +48,6 @@ class Shell:
 
     def answer(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Head() | fx.ReadCommit():
-                return self.reader.answer(effect)
-            case fx.ReadPlan(build):
-                return self._plan_read(self.reader.plan(build))
             case fx.WritePlan(plan):
                 return self._write_plan(plan)
             case fx.StorePlan(plan):
@@ -68,6 +65,17 @@ class Shell:
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
+            case _:
+                return self._read(effect)
+
+    def _read(self, effect: fx.Effect) -> Any:
+        match effect:
+            case fx.ReadPlan(build):
+                return self._plan_read(self.reader.plan(build))
+            case fx.ReadTransactions():
+                return fx.Transactions(*transactions(self.spark, self.target))
+            case _:
+                return self.reader.answer(effect)
 
     # --- what is fixed once the plan is known ---
 

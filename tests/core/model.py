@@ -244,17 +244,25 @@ class Model:
             case fx.StorePlan(plan):
                 self.stored_plan = plan
                 return None
+            case fx.WritePlan() | fx.Write():
+                return self._write(effect)
+            case fx.Pause(until, _):
+                self.now = max(self.now, until)
+                return None
+            case _:
+                return self._look(effect)
+
+    def _look(self, effect: fx.Effect) -> Any:
+        match effect:
             case fx.Look(files):
                 return fx.Looked(self.now, tuple(self.commands), self.files if files else ())
             case fx.Watch(after):
                 return self.view(after)
-            case fx.WritePlan() | fx.Write():
-                return self._write(effect)
             case fx.Prove(epoch, version):
                 return Certificate(epoch, version, 42, "digest", 16, self.now)
-            case fx.Pause(until, _):
-                self.now = max(self.now, until)
-                return None
+            case fx.ReadTransactions():
+                table_id = next(c.metadata.table_id for c in reversed(self.target.commits) if c.metadata is not None)
+                return fx.Transactions(table_id, dict(self._txns))
 
     def _write(self, effect: fx.WritePlan | fx.Write) -> fx.Written:
         if isinstance(effect, fx.WritePlan):

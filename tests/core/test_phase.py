@@ -32,13 +32,15 @@ def test_every_event_happens_somewhere() -> None:
     assert {event for events in TRANSITIONS.values() for event in events} == set(Event)
 
 
-def test_only_a_resumed_build_goes_back() -> None:
+def test_only_a_resumed_or_recovered_build_goes_back() -> None:
     for phase, events in TRANSITIONS.items():
         for event, to in events.items():
             if event is Event.RESUME:
                 assert (phase, to) == (Phase.CANCELLED, Phase.SNAPSHOT)
             elif event is Event.CANCEL:
                 assert phase in AHEAD[:3]
+            elif event is Event.RECOVER:
+                assert to is Phase.CATCH_UP
             elif phase in AHEAD:
                 assert AHEAD.index(to) - AHEAD.index(phase) in (0, 1)
             else:
@@ -50,10 +52,11 @@ def test_rows_move_only_where_the_phase_reads_them() -> None:
     assert [p for p in Phase if Event.EPOCHS in TRANSITIONS[p]] == AHEAD[1:]
 
 
-def test_a_finish_cannot_be_undone() -> None:
+def test_a_finish_is_undone_by_a_recovery_only() -> None:
     for phase in (Phase.FINISHED, Phase.UPSTREAM):
         assert Event.CANCEL not in TRANSITIONS[phase]
-        assert set(TRANSITIONS[phase].values()) <= {Phase.FINISHED, Phase.UPSTREAM}
+        back = {event for event, to in TRANSITIONS[phase].items() if to not in (Phase.FINISHED, Phase.UPSTREAM)}
+        assert back == {Event.RECOVER}
 
 
 def test_layouts_of_lanes_change_in_the_snapshot_only() -> None:

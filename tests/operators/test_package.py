@@ -24,7 +24,17 @@ def temporary(tmp_path, monkeypatch):
 
 
 def test_there_is_an_entry_point_for_every_application():
-    for application in ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish", "upstream", "cancel"):
+    for application in (
+        "plan",
+        "snapshot",
+        "consume_log",
+        "catch_up",
+        "verify",
+        "finish",
+        "upstream",
+        "cancel",
+        "recover",
+    ):
         assert Path(entry_points(), f"{application}.py").is_file()
 
 

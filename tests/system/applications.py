@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,3 +84,15 @@ class Applications:
             text=True,
             errors="replace",
         )
+
+
+def table_backfill(*words: str, conf: Mapping[str, str]) -> dict[str, Any]:
+    """What the command line answers."""
+    command = [str(Path(sys.executable).parent / "table-backfill"), *words, "--json"]
+    settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run([*command, *settings], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.record import barrier_record
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.applications import Applications
+from tests.system.applications import Applications, table_backfill
 from tests.system.workload import KEY, SELECT, WHERE, Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -75,6 +76,19 @@ def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Pa
     done_before_kill = killed.totals.snapshot_files
     assert 0 < done_before_kill < snapshot["files"]["of"]
     _no_file_read_again(events, target, done_before_kill)
+    _recovered(workload.spark, apps, target, followed["epoch"])
+
+
+def _recovered(spark: SparkSession, apps: Applications, target: str, epoch: int) -> None:
+    """Somebody deletes rows and takes that back; the command line and a proof make the build go on."""
+    before = BuildReader(target).log.head()
+    rows = f"delta.`{target}`"
+    spark.sql(f"DELETE FROM {rows} WHERE o_orderkey < 1000")
+    spark.sql(f"RESTORE TABLE {rows} TO VERSION AS OF {before}")
+    with pytest.raises(TargetDiverged):
+        BuildReader(target).state()
+    table_backfill("recover", target, "--epoch", str(epoch), conf=apps.confs())
+    assert apps.result("verify", "--then", "finish")["phase"] == "finished"
 
 
 def _each_epoch_once(target: str, pinned: int, last: int) -> None:

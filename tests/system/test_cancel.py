@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,7 +16,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, create
-from tests.system.applications import ROOT, Applications
+from tests.system.applications import Applications, table_backfill
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -30,18 +26,6 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     made = Source(spark, str(tmp_path / "source"), PLAIN)
     create(made)
     return made
-
-
-def table_backfill(*words: str, conf: Mapping[str, str]) -> dict[str, Any]:
-    """What the command line answers."""
-    command = [str(Path(sys.executable).parent / "table-backfill"), *words, "--json"]
-    settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run([*command, *settings], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source, tmp_path: Path) -> None:

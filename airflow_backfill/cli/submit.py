@@ -1,0 +1,54 @@
+"""What the command line needs Spark for: to end a build in the target's log, and to recover one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import airflow_backfill
+from airflow_backfill.core.errors import ApplicationFailed
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.reader import BuildReader
+
+
+def cancel(options: argparse.Namespace) -> dict[str, Any]:
+    """The result of the cancel application. The command that it carries out is ordered already."""
+    state = BuildReader(options.target).state()
+    floor = max((barrier.record.generation for barrier in state.known), default=0)
+    return _submit("cancel", options, ["--build", state.plan.build, *(["--drop"] if options.drop else [])], floor)
+
+
+def recover(options: argparse.Namespace) -> dict[str, Any]:
+    """The result of the recover application."""
+    return _submit("recover", options, ["--epoch", str(options.epoch)], 0)
+
+
+def _submit(application: str, options: argparse.Namespace, arguments: list[str], floor: int) -> dict[str, Any]:
+    """Run an application with spark-submit, and go by the outcome that it leaves."""
+    control = ControlFolder.beside(options.target)
+    me = control.draw_attempt({"task": application}, floor)
+    command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
+    command += ["--jars", options.jars] if options.jars else []
+    command += [_entry_point(application), "--target", options.target]
+    command += ["--generation", str(me.generation), "--attempt", me.name, *arguments]
+    package = str(Path(airflow_backfill.__file__).parents[1])
+    path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
+    try:
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    except OSError as error:
+        raise ApplicationFailed(f"{options.spark_submit} cannot be started: {error}") from None
+    outcome = control.outcome(me)
+    if outcome is None or outcome["code"] != "OK":
+        said = outcome["message"] if outcome is not None else done.stderr.strip()[-500:]
+        raise ApplicationFailed(f"the {application} application failed: {said}", attempt=me.name)
+    result: dict[str, Any] = outcome["result"]
+    return result
+
+
+def _entry_point(application: str) -> str:
+    package = Path(airflow_backfill.__file__).parent
+    installed = package / "spark_apps" / f"{application}.py"
+    return str(installed if installed.is_file() else package.parent / "spark_apps" / f"{application}.py")

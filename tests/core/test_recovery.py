@@ -1,0 +1,211 @@
+"""A build whose records are lost, or not to be believed, goes on from an epoch that is named first and proven then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.errors import (
+    Fenced,
+    HistoryLost,
+    NotAllowedNow,
+    NotPlanned,
+    SourceReplaced,
+    TargetDiverged,
+    VerificationFailed,
+)
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.position import Consumed
+from airflow_backfill.core.recovery import recover
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
+from tests.core.model import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
+
+V = 7
+
+
+def recovered(model: Model, epoch: int) -> BuildState:
+    state: BuildState = Running(model, recover(model.attempt(), epoch)).finish()
+    return state
+
+
+def sealed() -> Model:
+    model = Model()
+    model.sealed()
+    model.write(times=3)
+    return model
+
+
+def caught_up() -> Model:
+    model = sealed()
+    model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    return model
+
+
+def finished() -> Model:
+    model = Model()
+    model.finished()
+    model.write(times=2)
+    return model
+
+
+def upstream() -> Model:
+    model = finished()
+    model.run(UpstreamTask(ROUND, upto=V + 2))
+    return model
+
+
+STANDS: dict[str, tuple[Callable[[], Model], int]] = {
+    "consume_log": (caught_up, V + 3),
+    "finished": (finished, V),
+    "upstream": (upstream, V + 2),
+}
+
+
+def lose_records(model: Model) -> None:
+    """The log is cleaned up to its head, and a commit of maintenance comes on top."""
+    model.foreign("OPTIMIZE", data_change=False)
+    model.target.earliest = model.target.head
+    with pytest.raises(HistoryLost):
+        model.state()
+
+
+@pytest.mark.parametrize("where", STANDS)
+def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> None:
+    make, epoch = STANDS[where]
+    model = make()
+    lose_records(model)
+    state = recovered(model, epoch)
+    assert (state.phase, state.handoff, state.applied, state.certificate) == (Phase.CATCH_UP, epoch, epoch, None)
+    assert set(state.positions) == {Consumed(epoch)}
+    with pytest.raises(VerificationFailed):
+        model.run(FinishTask())
+    assert model.run(VerifyTask()).certificate is not None
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+    model.write()
+    after = model.run(UpstreamTask(ROUND, upto=model.source.head))
+    assert after.applied == model.source.head
+    assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
+
+
+def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
+    model = finished()
+    model.foreign("RESTORE")
+    with pytest.raises(TargetDiverged):
+        model.state()
+    recovered(model, V)
+    model.run(VerifyTask())
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_a_change_after_the_recovery_counts() -> None:
+    model = caught_up()
+    lose_records(model)
+    running = Running(model, recover(model.attempt(), V + 3))
+    running.until(fx.Write)
+    model.foreign("DELETE")
+    with pytest.raises(TargetDiverged):
+        running.finish()
+
+
+def test_an_attempt_from_before_is_fenced() -> None:
+    model = sealed()
+    zombie = model.start(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    while not (isinstance(zombie.waits_at, fx.Write) and zombie.waits_at.record.event is Event.EPOCHS):
+        zombie.step()
+    recovered(model, V)
+    works = len(model.works)
+    with pytest.raises(Fenced):
+        zombie.finish()
+    assert len(model.works) == works
+
+
+def test_a_newer_attempt_fences_the_recovery() -> None:
+    model = caught_up()
+    running = Running(model, recover(model.attempt(), V + 3))
+    running.until(fx.Write)
+    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    with pytest.raises(Fenced):
+        running.finish()
+    assert model.state().phase is Phase.CONSUME_LOG
+
+
+def test_orders_of_before_are_over() -> None:
+    model = caught_up()
+    model.order(Command(Verb.PAUSE))
+    model.order(Command(Verb.CANCEL))
+    state = recovered(model, V + 3)
+    assert (state.control.number, state.control.cancelled, state.control.paused) == (2, False, False)
+    assert model.run(VerifyTask()).certificate is not None
+    model.order(Command(Verb.HOLD))
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_recovering_twice_says_it_twice() -> None:
+    model = caught_up()
+    first, second = recovered(model, V + 3), recovered(model, V + 3)
+    assert second.newest is not None and first.newest is not None
+    assert second.newest.version == first.newest.version + 1
+    assert second.positions == first.positions
+
+
+def test_a_lost_answer_is_found_in_the_log() -> None:
+    model = caught_up()
+    running = Running(model, recover(model.attempt(), V + 3))
+    write = running.until(fx.Write)
+    model.answer(write)
+    running.step(fx.Written(conflict="the answer was lost"))
+    assert running.finish().phase is Phase.CATCH_UP
+    assert [r.event for r in model.records()].count(Event.RECOVER) == 1
+
+
+def _nothing() -> Model:
+    return Model()
+
+
+def _read_in_part() -> Model:
+    model = Model()
+    model.plan(lanes=2)
+    for lane in range(2):
+        model.start(SnapshotTask(lane, 2, ROUND)).until(fx.Write, 2)
+    return model
+
+
+def _another_table() -> Model:
+    model = caught_up()
+    metadata = model.target.read(0).metadata
+    assert metadata is not None and metadata.table_id == TARGET_ID
+    model.foreign("CREATE OR REPLACE TABLE", metadata=replace(metadata, table_id="another"))
+    return model
+
+
+def _another_source() -> Model:
+    model = caught_up()
+    model.alter(table_id=f"not {SOURCE_ID}")
+    return model
+
+
+REFUSED = {
+    "no build": (_nothing, V, NotPlanned),
+    "a snapshot that lanes were reading": (_read_in_part, V, NotAllowedNow),
+    "an epoch before the snapshot's": (caught_up, V - 1, NotAllowedNow),
+    "an epoch that is not there yet": (caught_up, V + 9, SourceReplaced),
+    "another table": (_another_table, V, NotAllowedNow),
+    "another source": (_another_source, V, SourceReplaced),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_recovered_is_refused_and_nothing_is_written(case: str) -> None:
+    make, epoch, error = REFUSED[case]
+    model = make()
+    head = model.target.head
+    with pytest.raises(error):
+        recovered(model, epoch)
+    assert model.target.head == head

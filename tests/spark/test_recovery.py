@@ -1,0 +1,89 @@
+"""A target whose log was cleaned up under its build, or that somebody wrote to, on real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import HistoryLost, TargetDiverged, VerificationFailed
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.recovery import recover
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.spark.shell import Shell
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def build(source: Source, tmp_path: Path) -> Build:
+    """A build that stands at the source's head, and changes after it."""
+    made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
+    made.plan()
+    made.snapshot()
+    source.sql("UPDATE $table SET $name = 'changed' WHERE $id % 3 = 0")
+    source.sql("DELETE FROM $table WHERE $id % 5 = 0")
+    made.consume_log()
+    return made
+
+
+def recovered(build: Build, epoch: int) -> BuildState:
+    return Shell(build.spark, build.target).run(recover(build.attempt(), epoch))
+
+
+def clean_up_log(spark: SparkSession, target: str) -> None:
+    """What is left when commits are removed up to a checkpoint, and something was committed after it."""
+    jvm = spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, target).checkpoint()
+    head = max(int(file.stem) for file in Path(target, "_delta_log").glob("*.json"))
+    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (x = '1')")
+    for file in Path(target, "_delta_log").iterdir():
+        number = file.name.lstrip(".")[:20]
+        if number.isdigit() and int(number) <= head and "checkpoint" not in file.name:
+            file.unlink()
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def test_a_log_that_lost_its_records(build: Build) -> None:
+    epoch = build.source.head
+    clean_up_log(build.spark, build.target)
+    with pytest.raises(HistoryLost):
+        build.reader.state()
+    state = recovered(build, epoch)
+    assert (state.phase, state.applied, state.handoff) == (Phase.CATCH_UP, epoch, epoch)
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
+    build.source.append(9000, 9010)
+    build.upstream()
+    build.assert_equal_at(build.source.head)
+
+
+def test_a_wrong_epoch_is_not_proven(build: Build) -> None:
+    clean_up_log(build.spark, build.target)
+    recovered(build, build.source.head - 1)
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    with pytest.raises(VerificationFailed):
+        build.finish()
+    recovered(build, build.source.head)
+    build.verify()
+    assert build.finish().phase is Phase.FINISHED
+
+
+def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> None:
+    epoch, table = build.source.head, f"delta.`{build.target}`"
+    before = build.reader.log.head()
+    build.spark.sql(f"DELETE FROM {table} WHERE id < 10")
+    with pytest.raises(TargetDiverged):
+        build.reader.state()
+    recovered(build, epoch)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    assert failed.value.data["counts"].keys() == {"missing"}
+    build.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {before}")
+    recovered(build, epoch)
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
