@@ -52,8 +52,13 @@ def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> Non
     commit_nothing(spark, target, txn.app_id, txn.version, user_metadata)
 
 
-def merge(net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:
+def merge(
+    net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str, *, narrowed: bool = True
+) -> None:
     """Bring the target's rows of the changed keys to their last state, in one commit.
+
+    ``narrowed`` tells Delta the range of the changed keys, so that it skips files outside of it. On a small target that
+    costs more than it saves: half a second on 60 MB.
 
     Runs in a session of its own: Delta takes the transaction of a MERGE from the session, where another statement
     (or the rewrite after a commit) would find it too.
@@ -65,7 +70,7 @@ def merge(net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metad
     (
         DeltaTable.forPath(session, target)
         .alias("t")
-        .merge(net.frame.alias("s"), _same_key(net, key))
+        .merge(net.frame.alias("s"), _same_key(net, key, narrowed))
         .whenMatchedDelete(is_delete)
         .whenMatchedUpdate(set=values)
         .whenNotMatchedInsert(is_upsert, values)
@@ -92,12 +97,12 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
     return session
 
 
-def _same_key(net: NetChanges, key: Sequence[str]) -> Column:
+def _same_key(net: NetChanges, key: Sequence[str], narrowed: bool) -> Column:
     """Equal keys; and the range the keys are in, as literals, because Delta prunes files by literals only."""
     condition = F.lit(True)
     for column in key:
         condition = condition & (_of("t", column) == _of("s", column))
-        if column in net.bounds:
+        if narrowed and column in net.bounds:
             low, high = net.bounds[column]
             condition = condition & _of("t", column).between(F.expr(low), F.expr(high))
     return condition

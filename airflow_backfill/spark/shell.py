@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
+NARROW_BYTES = 1 << 30
+"""The size of a snapshot from which on a MERGE is told the range of the changed keys."""
+
 
 class Shell:
     """Runs generators of effects against the target at ``target``, in one Spark session."""
@@ -151,7 +154,7 @@ class Shell:
             elif net.only_inserts:
                 apply.append(net.frame.drop("_backfill_op"), self.target, txn, text)
             else:
-                apply.merge(net, self.target, key, txn, text)
+                apply.merge(net, self.target, key, txn, text, narrowed=self.plan.splits.bytes >= NARROW_BYTES)
 
     def _attempted(self, commit: Any) -> fx.Written:
         """What the client was told about a commit."""
