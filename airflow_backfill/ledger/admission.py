@@ -15,10 +15,12 @@ TXN_RETENTION = "delta.setTransactionRetentionDuration"
 
 
 def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]:
-    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable or FeedOff
-    otherwise.
+    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable, RecordInvalid or
+    FeedOff otherwise.
     """
     epoch = log.head()
+    # The checksum beside a commit would do to know the table, but a damaged commit has to be seen now.
+    log.read(epoch)
     protocol, metadata = log.protocol_and_metadata()
     check_readable(protocol)
     if metadata.configuration.get(FEED, "false").lower() != "true":
