@@ -11,13 +11,18 @@ LAKE = os.environ.get("TABLE_BACKFILL_DEMO", "/tables")
 """The folder, or the URI, under which all tables of the examples are."""
 
 
-def spark() -> dict[str, Any]:
-    """Arguments for spark-submit: none where Spark is configured already, else a small Spark on this machine."""
+def spark(*, brief: bool = True) -> dict[str, Any]:
+    """Arguments for spark-submit: none where Spark is configured already, else a small Spark on this machine.
+
+    ``brief`` says that it is for seconds of work: then compiling well costs more than it brings, and loading classes is
+    half of it.
+    """
     if "SPARK_CONF_DIR" in os.environ:
         return {}
     jars = Path(os.environ.get("TABLE_BACKFILL_JARS", Path(sys.prefix) / "jars"))
-    # Short applications on few cores: compiling well costs more than it brings, and loading classes is half of it.
-    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    java = "-XX:+UseSerialGC"
+    if brief:
+        java += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
     archive = Path(sys.prefix) / "spark.jsa"
     if archive.exists():
         java += f" -XX:SharedArchiveFile={archive}"

@@ -14,8 +14,10 @@ def session(name: str, *, cores: int = 1) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return builder.getOrCreate()
-    for name_, value in quick.confs().items():
-        builder = builder.config(name_, value)
+    # Two cores mean bulk work, such as loading: there compiling well pays.
+    confs = quick.confs("-XX:+UseSerialGC") if cores > 1 else quick.confs()
+    for setting, value in confs.items():
+        builder = builder.config(setting, value)
     return (
         builder.master(f"local[{cores}]")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""Compile quickly, and keep what was compiled. Right for minutes of work, wrong for hours."""
+"""Compile quickly, and keep what was compiled. Right for seconds of work, wrong for minutes."""
 
 
 def jars() -> list[str]:
@@ -19,12 +19,12 @@ def jars() -> list[str]:
     return found
 
 
-def confs() -> dict[str, str]:
+def confs(options: str = OPTIONS) -> dict[str, str]:
     """Settings of a local Spark, which have to be there before its Java starts."""
     archive = Path(sys.prefix) / "spark.jsa"
     return {
         "spark.driver.extraClassPath": os.pathsep.join(jars()),
-        "spark.driver.extraJavaOptions": f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive.exists() else OPTIONS,
+        "spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}" if archive.exists() else options,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",
