@@ -22,6 +22,12 @@ BENIGN = {
 }
 """Faults that a build has to survive, with how often they happen a step (or a chance)."""
 
+AFTERWARDS = {
+    "recovery": 0.7,
+    "wrong epoch": 0.2,
+}
+"""What people do about a target that somebody else changed: put it right and go on, sometimes from a wrong epoch."""
+
 FATAL = {
     "foreign append": "TARGET_DIVERGED",
     "restore": "TARGET_DIVERGED",

@@ -44,6 +44,8 @@ class Judge:
     pinned: int | None = None
     bound: list[int] | None = None
     foreign_at: int | None = None
+    unproven: bool = False
+    """Since a recovery: somebody's word for the epoch, until a comparison backs it."""
     proofs: set[tuple[int, int]] = field(default_factory=set)
     """Epoch and target version of each comparison that succeeded."""
 
@@ -64,7 +66,7 @@ class Judge:
                 self._barrier(landed, document)
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
-        if self.foreign_at is None:
+        if self.foreign_at is None and not self.unproven:
             raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
         return VerificationFailed("the target differs", epoch=epoch)
 
@@ -82,6 +84,9 @@ class Judge:
         _must(self.pinned is not None, "a barrier before the plan")
         self._fencing(last, document, landed)
         self.lanes[app] = document
+        if document["event"] == "recover":
+            self._recovered(document)
+            return
         if landed.commit.data_change and self.foreign_at is not None:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             _must(behind, "a round was begun after a foreign commit had been there to see")
@@ -89,6 +94,7 @@ class Judge:
         self._pending(document)
         self._progress(document)
         self._promises(document)
+        self.unproven = self.unproven and document["event"] != "certify"
         if self.foreign_at is None:
             self._content(landed, document)
 
@@ -96,7 +102,7 @@ class Judge:
         event = document["event"]
         if last is not None:
             _must(last["event"] != "close", "a barrier in a lane that was closed")
-            if event in ("claim", "close"):
+            if event in ("claim", "close", "recover"):
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
                 _must(takes, "an older attempt took a lane from a newer one")
             else:
@@ -112,6 +118,25 @@ class Judge:
                 _must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
             if other["layout"][0] == number:
                 _must(other["layout"] == document["layout"], "two layouts have one number")
+
+    def _recovered(self, document: dict[str, Any]) -> None:
+        """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
+        epoch = document["handoff"]
+        for count, position in document["positions"]:
+            _must(position == [epoch], f"recovered at {epoch}, but {count} splits stand at {position}")
+        _must(document.get("certificate") is None, "a recovery that calls itself proven")
+        _must(document["phase"] == "catch_up", "a recovery that is not to be proven")
+        self.progress = dict.fromkeys(self.progress, (epoch, WHOLE))
+        self.applied = self.handoff = epoch
+        self.finished = self.cancelled = False
+        self.bound, self.foreign_at, self.unproven = None, None, True
+
+    @property
+    def can_be_recovered(self) -> bool:
+        """Whether the whole target stood at one epoch before somebody changed it."""
+        return (
+            not self.cancelled and self.applied is not None and set(self.progress.values()) == {(self.applied, WHOLE)}
+        )
 
     def _pending(self, document: dict[str, Any]) -> None:
         """What the record calls pending is what comes after the epoch at which the target stood before it."""
@@ -195,7 +220,7 @@ class Judge:
             for n, count in self.files_read.items():
                 for row in transform({key: at.rows[key] for key in at.files[n]}).items():
                     expected[row] += count
-        if landed.content != expected:
+        if landed.content != expected and not self.unproven:
             missing, extra = expected - landed.content, landed.content - expected
             raise Violation(
                 f"after {document['event']} at version {landed.commit.version} the target is wrong: "

@@ -17,7 +17,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.record import Certificate
 from tests.simulation.source import transform
-from tests.simulation.target import Bag, Transaction
+from tests.simulation.target import TABLE_ID, Bag, Transaction
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -89,6 +89,8 @@ class Process:
                 return self._write(record.app_id, record.seq, record.encode(), work)
             case fx.Prove(epoch, version):
                 return self._prove(epoch, version)
+            case fx.ReadTransactions():
+                return fx.Transactions(TABLE_ID, target.txns())
             case fx.Pause(until, _):
                 self.wakes = until
                 return None

@@ -58,7 +58,15 @@ class Target:
         return self.log[version].commit
 
     def last_txn(self, app_id: str) -> int:
-        return max((landed.commit.txns.get(app_id, 0) for landed in self.log), default=0)
+        return self.txns().get(app_id, 0)
+
+    def txns(self) -> dict[str, int]:
+        """The greatest version of each transaction id; a RESTORE takes none back."""
+        found: dict[str, int] = {}
+        for landed in self.log:
+            for app_id, version in landed.commit.txns.items():
+                found[app_id] = max(version, found.get(app_id, 0))
+        return found
 
     def begin(
         self,
@@ -116,6 +124,10 @@ class Target:
     def restore(self, version: int) -> None:
         """Rows go back; transaction ids stay (as Delta does)."""
         self._foreign("RESTORE", self.log[version].content, data_change=True)
+
+    def put_right(self, content: Bag) -> None:
+        """Somebody makes the rows what they have to be."""
+        self._foreign("RESTORE", content, data_change=True)
 
     def _foreign(
         self,

@@ -34,3 +34,19 @@ def test_every_seed_ends_as_it_must() -> None:
     print(dict(outcomes))
     assert outcomes["DONE"] >= SEEDS // 3
     assert set(FATAL.values()) <= set(outcomes), "a fatal fault that no seed reached proves nothing"
+
+
+def test_a_recovery_is_believed_after_its_proof_only() -> None:
+    """A target that somebody changed behind the snapshot, and put right again; the named epoch is right or wrong."""
+    ends: Counter[tuple[bool, str]] = Counter()
+    for seed in range(100):
+        world = World(seed)
+        world.fatal, world.fatal_at = "restore", 150 + 3 * seed
+        world.faults |= {"recovery": 1.0, "wrong epoch": 0.5}
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        if world.happened["recovery"]:
+            ends[world.misnamed, world.outcome] += 1
+    assert ends[False, "DONE"] >= 5 and ends[True, "VERIFICATION_FAILED"] >= 2, ends

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_backfill.core import attempt as protocol
-from airflow_backfill.core import gate, planning, task
+from airflow_backfill.core import gate, planning, recovery, task
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
-from tests.simulation.faults import BENIGN, FATAL
+from tests.simulation.faults import AFTERWARDS, BENIGN, FATAL
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.process import Process
-from tests.simulation.source import SCHEMA, Source
+from tests.simulation.source import SCHEMA, Source, transform
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 from tests.simulation.target import TABLE_ID, Target, Transaction
 
@@ -56,11 +56,14 @@ class World:
     generation: int = 0
     steps: int = 0
     outcome: str = ""
+    recovering: int | None = None
+    """The epoch that somebody names after having put the target's rows right."""
+    misnamed: bool = False
     happened: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        self.faults = {name: p for name, p in BENIGN.items() if self.rng.random() < 0.5}
+        self.faults = {name: p for name, p in BENIGN.items() if self.rng.random() < 0.5} | AFTERWARDS
         self.fatal = self.rng.choice([*FATAL, None, None, None, None])
         self.fatal_at = self.rng.randrange(20, 700)
         self.fatal_done = False
@@ -192,6 +195,9 @@ class World:
 
     def _schedule(self) -> None:
         stage = STAGES[self.stage]
+        if self.recovering is not None:
+            self._recover()
+            return
         if stage == "gate":
             self._gate()
             return
@@ -237,7 +243,7 @@ class World:
             return False
         expected = FATAL.get(self.fatal or "")
         if self.fatal_done and (error.code == expected or error.code == "VERIFICATION_FAILED"):
-            self.outcome = error.code
+            self.outcome = "" if self._put_right() else error.code
             return True
         if error.code == "NOT_CONVERGING" and self.write_rate:
             self.outcome = error.code
@@ -297,9 +303,35 @@ class World:
         if error.code == "CANCELLED":
             self._resume()
         elif self.fatal_done and error.code == FATAL.get(self.fatal or ""):
-            self.outcome = error.code
+            self.outcome = "" if self._put_right() else error.code
         else:
             raise Violation(f"the gate broke without a cause: {error}")
+
+    def _put_right(self) -> bool:
+        """Whether somebody makes the target's rows right, to go on from a named epoch: mostly the right one."""
+        self.judge.look()
+        epoch, pinned = self.judge.applied, self.pinned
+        if self.judge.foreign_at is None or self.misnamed or not self.judge.can_be_recovered:
+            return False
+        if epoch is None or pinned is None or not self._happens("recovery"):
+            return False
+        self.target.put_right(Counter(transform(self.source.versions[epoch].rows).items()))
+        self.misnamed = epoch > pinned and self._happens("wrong epoch")
+        self.recovering = epoch - 1 if self.misnamed else epoch
+        for process in self.processes:
+            process.known = False
+        return True
+
+    def _recover(self) -> None:
+        mine = [p for p in self.processes if p.known and p.task == "recover"]
+        if not mine:
+            self._start("recover")
+        elif mine[-1].ended and mine[-1].result is not None:
+            self.recovering, self.stage = None, STAGES.index("verify")
+        elif mine[-1].ended:
+            error, mine[-1].known = mine[-1].error, False
+            if error is not None and not error.retry and error.code not in ("FENCED", "TARGET_DIVERGED"):
+                raise Violation(f"the recovery failed without a cause: {error}")
 
     def _drive(self, generator: Any) -> Any:
         """Run a reading of the log to its end without interruption."""
@@ -339,6 +371,9 @@ class World:
         stage, _, lane = name.partition("/")
         if stage == "plan":
             return self._plan()
+        if stage == "recover":
+            assert self.recovering is not None
+            return recovery.recover(me, self.recovering)
         if stage == "snapshot":
             lane = lane or "0"
             return protocol.run(task.SnapshotTask(int(lane), self.lanes, size), me, self.build)
