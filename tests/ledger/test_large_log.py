@@ -23,8 +23,9 @@ start, before = time.perf_counter(), peak_kilobytes()
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
+store = open_store(sys.argv[1])  # which imports the one that is needed
 imported, read = time.perf_counter(), bytes_read()
-log = DeltaLog(open_store(sys.argv[1]))
+log = DeltaLog(store)
 commits = list(log.newest_first(log.head() - int(sys.argv[2]) + 1))
 protocol, metadata = log.protocol_and_metadata()
 check_readable(protocol)

@@ -288,4 +288,4 @@ def jobs() -> dict[int, int]:
 
 def _jobs(spark: SparkSession) -> int:
     """How many jobs the session has begun."""
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())

@@ -124,11 +124,16 @@ def _name(path: Path) -> str:
 
 
 def _records_read(path: Path) -> int:
-    """Rows read from data files; the log's own checkpoints and JSON are read by Delta's jobs."""
+    """Rows read from data files; the log's own checkpoints and JSON are read by jobs that say they are Delta's."""
+    events, logs = _events(path), set[int]()
+    for event in events:
+        if event["Event"] == "SparkListenerJobStart":
+            description = (event.get("Properties") or {}).get("spark.job.description", "")
+            logs |= set(event["Stage IDs"]) if description.startswith("Delta:") else set()
     return sum(
         event["Task Metrics"]["Input Metrics"]["Records Read"]
-        for event in _events(path)
-        if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics")
+        for event in events
+        if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics") and event["Stage ID"] not in logs
     )
 
 
