@@ -13,7 +13,7 @@ import pytest
 
 from tests.airflow.home import HOME
 from tests.airflow.runs import ROOT, Airflow, DagTests
-from tests.airflow.without_spark import make_source
+from tests.airflow.task import source, target
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,14 +60,6 @@ def airflow(migrated: Path, dag_tests: DagTests, tmp_path: Path) -> Airflow:
     return Airflow(home, environment(home), dag_tests)
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return make_source(tmp_path / "source")
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "target"
-
-
 assert os.environ["AIRFLOW_HOME"] == HOME
+
+__all__ = ["source", "target"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_backfill.core.control import Command, Verb
+
 BENIGN = {
     "crash": 0.03,
     "sleep": 0.03,
@@ -37,3 +39,16 @@ FATAL = {
     "vacuum": "HISTORY_LOST",
 }
 """Faults that have to end a build by name, if they happen before it is finished."""
+
+COMMANDS = (
+    Command(Verb.PAUSE),
+    Command(Verb.RESUME),
+    Command(Verb.RESUME),
+    Command(Verb.THROTTLE, rate=2),
+    Command(Verb.THROTTLE, rate=0),
+    Command(Verb.THROTTLE, rate=None),
+    Command(Verb.HOLD),
+    Command(Verb.RELEASE),
+    Command(Verb.RELEASE),
+)
+"""What people order at any time, mostly what keeps a build going."""

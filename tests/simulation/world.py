@@ -16,7 +16,7 @@ from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
-from tests.simulation.faults import AFTERWARDS, BENIGN, FATAL
+from tests.simulation.faults import AFTERWARDS, BENIGN, COMMANDS, FATAL
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.process import Process
 from tests.simulation.source import SCHEMA, Source, transform
@@ -132,7 +132,7 @@ class World:
     def _people_interfere(self) -> None:
         stage = STAGES[self.stage]
         if self._happens("command"):
-            self._command(self.rng.choice(_COMMANDS))
+            self._command(self.rng.choice(COMMANDS))
         if stage in ("snapshot", "consume_log", "gate", "catch_up") and self._happens("cancel"):
             self._command(Command(Verb.CANCEL))
             self._start("cancel")
@@ -400,19 +400,6 @@ class World:
             )
             return (yield from planning.settle(draft, self.now))
         return state.plan
-
-
-_COMMANDS = (
-    Command(Verb.PAUSE),
-    Command(Verb.RESUME),
-    Command(Verb.RESUME),
-    Command(Verb.THROTTLE, rate=2),
-    Command(Verb.THROTTLE, rate=0),
-    Command(Verb.THROTTLE, rate=None),
-    Command(Verb.HOLD),
-    Command(Verb.RELEASE),
-    Command(Verb.RELEASE),
-)
 
 
 def _check_end(world: World) -> None:
