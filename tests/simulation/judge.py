@@ -70,6 +70,16 @@ class Judge:
             raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
         return VerificationFailed("the target differs", epoch=epoch)
 
+    def check_end(self) -> None:
+        """The build was followed to its end: it is finished, and not before its hand-off epoch."""
+        self.look()
+        if not self.finished:
+            raise Violation("upstream ran, but nothing is finished")
+        if self.foreign_at is not None and self.foreign_at < self.world.target.head:
+            return
+        if self.applied is None or self.handoff is None or self.applied < self.handoff:
+            raise Violation(f"ended at {self.applied}, the hand-off was at {self.handoff}")
+
     def _plan(self, document: dict[str, Any]) -> None:
         _must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core import effect as fx
@@ -21,6 +22,15 @@ from tests.simulation.target import TABLE_ID, Bag, Transaction
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+@dataclass(frozen=True)
+class Started:
+    """An attempt that Airflow started, whatever became of it."""
+
+    generation: int
+    task: str
+    lanes: int
 
 
 class Process:

@@ -18,7 +18,7 @@ from airflow_backfill.core.snapshot_round import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from tests.simulation.faults import AFTERWARDS, BENIGN, COMMANDS, FATAL
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.process import Process
+from tests.simulation.process import Process, Started
 from tests.simulation.source import SCHEMA, Source, transform
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 from tests.simulation.target import TABLE_ID, Target, Transaction
@@ -27,15 +27,6 @@ STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "fini
 MAX_STEPS = 12000
 CALM = 2500
 """Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
-
-
-@dataclass(frozen=True)
-class Started:
-    """An attempt that Airflow started, whatever became of it."""
-
-    generation: int
-    task: str
-    lanes: int
 
 
 @dataclass
@@ -224,7 +215,7 @@ class World:
         if stage == "finish" and not self.judge.finished:
             raise Violation("finish succeeded without an effective hand-off record")
         if stage == "upstream":
-            _check_end(self)
+            self.judge.check_end()
             self.outcome = "DONE"
         else:
             self.stage += 1
@@ -400,14 +391,3 @@ class World:
             )
             return (yield from planning.settle(draft, self.now))
         return state.plan
-
-
-def _check_end(world: World) -> None:
-    judge = world.judge
-    judge.look()
-    if not judge.finished:
-        raise Violation("upstream ran, but nothing is finished")
-    if judge.foreign_at is not None and judge.foreign_at < world.target.head:
-        return
-    if judge.applied is None or judge.handoff is None or judge.applied < judge.handoff:
-        raise Violation(f"ended at {judge.applied}, the hand-off was at {judge.handoff}")
