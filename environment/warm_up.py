@@ -28,7 +28,7 @@ def main() -> int:
         spark.sql(f"CREATE TABLE delta.`{source}` (id BIGINT, name STRING) USING delta {feed}")
         rows = spark.range(100).selectExpr("id", "concat('n', id) AS name")
         rows.write.format("delta").mode("append").save(source)
-        spec = BackfillSpec.parse({"name": "warm up", "source": source, "target": target, "key": ["id"]})
+        spec = BackfillSpec.parse({"name": "warm_up", "source": source, "target": target, "key": ["id"]})
         Planner(spark, spec, 1, Attempt(1, "plan")).plan(OnExisting.RESUME)
         spark.sql(f"UPDATE delta.`{source}` SET name = 'other' WHERE id < 5")
         spark.sql(f"DELETE FROM delta.`{source}` WHERE id > 95")

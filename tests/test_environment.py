@@ -140,3 +140,8 @@ def test_a_failed_install_keeps_what_was_there(monkeypatch, tmp_path, refusing_p
         install(kept.parent, read_lock())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
     assert kept.read_bytes() == b"kept"
+
+
+def test_the_archive_of_classes_was_made():
+    """Setting up goes on without it, because nothing depends on it; but then every application starts more slowly."""
+    assert Path(sys.prefix, "spark.jsa.key").is_file()

@@ -21,6 +21,7 @@ HELP = {
     "throttle": "limit the rows per second; 0 is a pause, 'none' lifts the limit",
     "cancel": "end the build; plan it again to go on",
     "recover": "go on without the records in the log, from an epoch that is then proven",
+    "repair": "rewrite the keys that a verification found to differ; it has to be verified again",
 }
 
 
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
             _add_spark(command)
         elif name == "recover":
             command.add_argument("--epoch", type=int, required=True, help="the epoch at which the target stands")
+            _add_spark(command)
+        elif name == "repair":
             _add_spark(command)
         elif name != "status":
             command.add_argument(
@@ -81,6 +84,11 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
         found = recover(options)
         return found, f"the target is said to stand at epoch {found['epoch']}; it has to be verified, then finished"
+    if options.command == "repair":
+        from airflow_backfill.cli.submit import repair
+
+        found = repair(options)
+        return found, f"the target was repaired for epoch {found['epoch']}; it has to be verified again, then finished"
     number = ordered(options.target, _command(options))
     result: dict[str, Any] = {"command": options.command, "number": number}
     text = f"{options.command} is command {number}; the record of the next barrier acknowledges it"

@@ -1,4 +1,4 @@
-"""What the command line needs Spark for: to end a build in the target's log, and to recover one."""
+"""What the command line needs Spark for: to end a build in the target's log, to recover it, to repair it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,24 @@ from airflow_backfill.ledger.reader import BuildReader
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
     """The result of the cancel application. The command that it carries out is ordered already."""
-    state = BuildReader(options.target).state()
-    floor = max((barrier.record.generation for barrier in state.known), default=0)
-    return _submit("cancel", options, ["--build", state.plan.build, *(["--drop"] if options.drop else [])], floor)
+    return _submit_next("cancel", options, ["--drop"] if options.drop else [])
+
+
+def repair(options: argparse.Namespace) -> dict[str, Any]:
+    """The result of the repair application."""
+    return _submit_next("repair", options, [])
 
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """The result of the recover application."""
     return _submit("recover", options, ["--epoch", str(options.epoch)], 0)
+
+
+def _submit_next(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
+    """``_submit`` of an attempt that is newer than all that the log knows."""
+    state = BuildReader(options.target).state()
+    floor = max((barrier.record.generation for barrier in state.known), default=0)
+    return _submit(application, options, ["--build", state.plan.build, *arguments], floor)
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str], floor: int) -> dict[str, Any]:

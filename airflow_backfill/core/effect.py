@@ -101,7 +101,14 @@ class ApplyEpochs:
     of: int = 1
 
 
-Work = Nothing | AppendFiles | ApplyEpochs
+@dataclass(frozen=True, slots=True)
+class RewriteKeys:
+    """Rewrite every key whose rows are not what the transformed source says at an epoch."""
+
+    epoch: int
+
+
+Work = Nothing | AppendFiles | ApplyEpochs | RewriteKeys
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class Event(str, Enum):
     """The hand-off epoch is fixed."""
     CERTIFY = "certify"
     """The target was proven equal to the transformed source at the hand-off epoch."""
+    REPAIR = "repair"
+    """Keys that differed from the transformed source at the hand-off epoch were rewritten."""
     FINISH = "finish"
     """The hand-off is committed."""
     MARK = "mark"
@@ -82,6 +84,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
             Event.EPOCHS: Phase.CATCH_UP,
             Event.MARK: Phase.CATCH_UP,
             Event.CERTIFY: Phase.CATCH_UP,
+            Event.REPAIR: Phase.CATCH_UP,
             Event.FINISH: Phase.FINISHED,
             Event.CANCEL: Phase.CANCELLED,
         },

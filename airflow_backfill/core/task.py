@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from airflow_backfill.core import log_round, snapshot_round
+from airflow_backfill.core.effect import RewriteKeys
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gate import MaxLag, within
 from airflow_backfill.core.lag import Bound, check_converging
@@ -158,6 +159,23 @@ class VerifyTask(_SingleLane):
     def step(self, state: BuildState, seen: Observed) -> Step:
         assert state.handoff is not None
         return Certify(state.handoff)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTask(_SingleLane):
+    """Make the target equal to the transformed source at the hand-off epoch; a verification has to prove it."""
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP)
+        _require_arrived(state)
+
+    def done(self, state: BuildState) -> bool:
+        repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
+        return _past(state, Phase.CATCH_UP) or state.certificate is not None or repaired
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        assert state.handoff is not None
+        return Move(Event.REPAIR, RewriteKeys(state.handoff))
 
 
 @dataclass(frozen=True, slots=True)

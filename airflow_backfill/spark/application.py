@@ -30,6 +30,7 @@ from airflow_backfill.core.task import (
     CatchUpTask,
     ConsumeLogTask,
     FinishTask,
+    RepairTask,
     SnapshotTask,
     Task,
     UpstreamTask,
@@ -80,7 +81,7 @@ def _add_work(application: str, arguments: argparse.ArgumentParser) -> None:
         arguments.add_argument("--max-lag-epochs", type=int)
         arguments.add_argument("--max-lag-seconds", type=float)
         arguments.add_argument("--patience", type=int, default=PATIENCE)
-    if application in ("snapshot", "consume_log", "catch_up", "verify"):
+    if application in ("snapshot", "consume_log", "catch_up", "verify", "repair"):
         help_ = "then go on with this phase and its arguments, e.g. 'verify'; may be repeated"
         arguments.add_argument("--then", action="append", default=[], help=help_)
 
@@ -178,6 +179,8 @@ def _task(application: str, options: argparse.Namespace, shell: Any) -> Task:
             return CatchUpTask(_size(options), _max_lag(options), options.patience)
         case "verify":
             return VerifyTask()
+        case "repair":
+            return RepairTask()
         case "finish":
             return FinishTask(verified=not options.unverified)
         case "upstream":

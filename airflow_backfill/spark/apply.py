@@ -78,6 +78,23 @@ def merge(
     )
 
 
+def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:
+    """Remove the target's rows of every key that a ``DELETE`` names, add the rows with ``UPSERT``, in one commit."""
+    session = _session(rows.sparkSession, txn, user_metadata)
+    values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in rows.columns if c != OP}
+    goes = _of("s", OP) == DELETE
+    for column in key:
+        goes = goes & _of("t", column).eqNullSafe(_of("s", column))
+    (
+        DeltaTable.forPath(session, target)
+        .alias("t")
+        .merge(rows.alias("s"), goes)
+        .whenMatchedDelete()
+        .whenNotMatchedInsert(_of("s", OP) == UPSERT, values)
+        .execute()
+    )
+
+
 def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
     session = spark.newSession()
     SessionSettings.read(spark).set(session)

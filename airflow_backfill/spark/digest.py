@@ -18,6 +18,8 @@ from pyspark.sql.types import StructType
 from airflow_backfill.spark.canonical import canonical_row
 from airflow_backfill.spark.transform import OWN, quoted
 
+KIND = OWN + "kind"
+
 _DIGEST = OWN + "digest"
 _SIDE = OWN + "side"
 _SEEDS = (0, 1)
@@ -74,16 +76,10 @@ def compare(source: Mapping[int, Digest], target: Mapping[int, Digest]) -> list[
 
 
 def differing_keys(
-    source: DataFrame,
-    target: DataFrame,
-    key: Sequence[str] | None,
-    buckets: Sequence[int],
-    of: int,
-    limit: int = 20,
-) -> Differences:
-    """Which keys of these buckets differ, and how."""
-    names = list(key) if key is not None else [_DIGEST]
-    columns = [F.col(quoted(name)) for name in names]
+    source: DataFrame, target: DataFrame, key: Sequence[str] | None, buckets: Sequence[int], of: int
+) -> DataFrame:
+    """The keys of these buckets that differ, each with its ``Kind`` in the column ``KIND``."""
+    columns = [F.col(quoted(name)) for name in _names(key)]
     limbs = [limb.alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
     sides = [
         digested(rows, rows.schema)
@@ -101,18 +97,25 @@ def differing_keys(
         .when(in_source < in_target, Kind.EXTRA.value)
         .when(unequal, Kind.STALE.value)
     )
-    found = sides[0].union(sides[1]).groupBy(*columns).agg(kind.alias("kind")).where("kind IS NOT NULL")
-    found = found.localCheckpoint(eager=False)
-    counts = {Kind(row["kind"]): row["count"] for row in found.groupBy("kind").count().collect()}
+    return sides[0].union(sides[1]).groupBy(*columns).agg(kind.alias(KIND)).where(F.col(KIND).isNotNull())
+
+
+def differences(keys: DataFrame, key: Sequence[str] | None, limit: int) -> Differences:
+    """What ``differing_keys`` found, in numbers, and the first of them. ``keys`` is read twice."""
+    names = _names(key)
+    counts = {Kind(row[KIND]): row["count"] for row in keys.groupBy(KIND).count().collect()}
     texts = [F.col(quoted(name)).cast("string").alias(name) for name in names]
-    shown = found.orderBy(*columns).limit(limit).select("kind", *texts).collect()
-    found._jdf.queryExecution().analyzed().rdd().unpersist(False)
-    return Differences(counts, [(Kind(row["kind"]), _key_of(row)) for row in shown])
+    shown = keys.orderBy(*(F.col(quoted(name)) for name in names)).limit(limit).select(KIND, *texts).collect()
+    return Differences(counts, [(Kind(row[KIND]), _key_of(row)) for row in shown])
 
 
 def digested(rows: DataFrame, schema: StructType) -> DataFrame:
     """Each row with the digest of the columns in ``schema``."""
     return rows.withColumn(_DIGEST, F.sha2(canonical_row(schema).cast("binary"), 256))
+
+
+def _names(key: Sequence[str] | None) -> list[str]:
+    return list(key) if key is not None else [_DIGEST]
 
 
 def _bucket(key: Sequence[str] | None, of: int) -> Column:
@@ -136,5 +139,5 @@ def _total(row: Row) -> int:
 
 def _key_of(row: Row) -> dict[str, str | None]:
     values = row.asDict()
-    del values["kind"]
+    del values[KIND]
     return {"digest" if name == _DIGEST else name: value for name, value in values.items()}

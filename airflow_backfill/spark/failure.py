@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 from py4j.protocol import Py4JJavaError
@@ -55,6 +56,18 @@ def history_lost(error: BaseException) -> HistoryLost | None:
             what = named.group(1) if named else message.strip().splitlines()[0][:300]
             return HistoryLost(f"a file that the log names is gone: {what}", file=what)
     return None
+
+
+@contextmanager
+def lost_history_named() -> Iterator[None]:
+    """Raises HistoryLost in place of an error that says so in Spark's words."""
+    try:
+        yield
+    except Exception as error:
+        lost = history_lost(error)
+        if lost is None:
+            raise
+        raise lost from error
 
 
 def _causes(error: BaseException) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -24,6 +23,7 @@ from airflow_backfill.spark.changes import CHANGE_TYPE, EPOCH, Changes
 from airflow_backfill.spark.expected import COMES, INSERT, PRE_IMAGE
 from airflow_backfill.spark.failure import history_lost
 from airflow_backfill.spark.literal import literal, ordinal
+from airflow_backfill.spark.staged import release, stage
 from airflow_backfill.spark.transform import Transform, quoted
 
 OP = "_backfill_op"
@@ -73,7 +73,7 @@ class NetChanges:
 
     def release(self) -> None:
         """Let Spark forget the staged rows."""
-        _release(self.staged)
+        release(self.staged)
 
     def __enter__(self) -> NetChanges:
         return self
@@ -94,8 +94,7 @@ def net_changes(
     """
     placed = _placed(changes, transform, key)
     chosen = placed if buckets is None else placed.where(buckets.holds(key))
-    # Not persist(): Delta copies a cached source once more before it merges, and refuses to take it as it is.
-    staged = chosen.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    staged = stage(chosen)
     try:
         groups = _summary(staged, key, transform.schema)
         counted = groups if buckets is None else _counts(changes.frame)
@@ -104,12 +103,12 @@ def net_changes(
             _check_keys(staged, key, groups)
             return _net(staged, changes, transform, key, groups)
     except (PySparkException, Py4JJavaError) as error:
-        _release(staged)
+        release(staged)
         raise history_lost(error) or error from None
     except BaseException:
-        _release(staged)
+        release(staged)
         raise
-    _release(staged)
+    release(staged)
     return net_changes(changes.distrusting(distrusted), transform, key, buckets)
 
 
@@ -217,7 +216,3 @@ def _net(
         bounds=bounds,
         staged=staged,
     )
-
-
-def _release(staged: DataFrame) -> None:
-    staged._jdf.queryExecution().analyzed().rdd().unpersist(False)

@@ -16,7 +16,7 @@ from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.failure import history_lost
+from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.transform import Transform, parse, quoted
@@ -49,14 +49,9 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     transform = parse(spark, schema, spec.select, spec.where)
     key = transform.target_key(spec.key)
     found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.source, epoch))
-    try:
+    with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.
         check_keys(found, spark.read.format("delta").option("versionAsOf", epoch).load(spec.source))
-    except Exception as error:
-        lost = history_lost(error)
-        if lost is None:
-            raise
-        raise lost from error
     return found
 
 

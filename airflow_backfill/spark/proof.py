@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from airflow_backfill.core.document import fingerprint
 from airflow_backfill.core.errors import RecordInvalid, VerificationFailed
 from airflow_backfill.core.plan import Plan, SplitPlan
 from airflow_backfill.core.record import Certificate
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.digest import Digest, compare, differing_keys, digests
-from airflow_backfill.spark.failure import history_lost
+from airflow_backfill.spark.digest import Digest, compare, differences, differing_keys, digests
+from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
-from airflow_backfill.spark.transform import Transform
+from airflow_backfill.spark.staged import held
+from airflow_backfill.spark.transform import Transform, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,27 +55,51 @@ class Proof:
 
     def certificate(self, epoch: int, version: int, now: int) -> Certificate:
         """The certificate, or VerificationFailed with the keys. HistoryLost if a file of either side is gone."""
-        spec, columns = self.plan.spec, self.transform.schema.fieldNames()
-        wanted = self._digests("source", spec.source, epoch)
-        found = self._digests("target", spec.target, version)
+        wanted, found = self._sides(epoch, version)
         unequal = compare(wanted, found)
         if unequal:
-            key = self.transform.target_key(spec.key)
-            expected = self.transform.apply(self._at(spec.source, epoch))
-            actual = self._at(spec.target, version).select(columns)
-            differences = differing_keys(expected, actual, key, unequal, BUCKETS, SAMPLE)
-            counts = {kind.value: count for kind, count in differences.counts.items()}
+            with self.differing_keys(epoch, version) as keys:
+                seen = differences(keys, self._key, SAMPLE)
+            counts = {kind.value: count for kind, count in seen.counts.items()}
             raise VerificationFailed(
                 f"version {version} of the target is not what the source says at epoch {epoch}: {counts}, in "
                 f"{len(unequal)} of {BUCKETS} buckets",
                 epoch=epoch,
                 target_version=version,
                 counts=counts,
-                sample=[{"kind": kind.value, "key": dict(values)} for kind, values in differences.sample],
+                sample=[{"kind": kind.value, "key": dict(values)} for kind, values in seen.sample],
             )
         rows = sum(digest.rows for digest in found.values())
         log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
         return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now)
+
+    @contextmanager
+    def differing_keys(self, epoch: int, version: int) -> Iterator[DataFrame]:
+        """The target's keys that differ, and how, for as long as a block lasts; only unequal buckets are read again."""
+        unequal = compare(*self._sides(epoch, version))
+        actual = self._at(self.plan.spec.target, version).select(self._columns)
+        with (
+            lost_history_named(),
+            held(differing_keys(self.expected(epoch), actual, self._key, unequal, BUCKETS)) as keys,
+        ):
+            yield keys
+
+    def expected(self, epoch: int) -> DataFrame:
+        """What the target has to hold at ``epoch``."""
+        return self.transform.apply(self._at(self.plan.spec.source, epoch))
+
+    @property
+    def _key(self) -> Sequence[str]:
+        return self.transform.target_key(self.plan.spec.key)
+
+    @property
+    def _columns(self) -> list[Column]:
+        return [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
+
+    def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
+        """The digests of the transformed source, and of the target."""
+        spec = self.plan.spec
+        return self._digests("source", spec.source, epoch), self._digests("target", spec.target, version)
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
         """The digests of one side, part by part."""
@@ -95,15 +122,11 @@ class Proof:
         return whole
 
     def _digests_of(self, side: str, files: SnapshotFiles, part: range) -> dict[int, Digest]:
-        key, columns = self.transform.target_key(self.plan.spec.key), self.transform.schema.fieldNames()
         rows = files.read(part)
-        try:
-            return digests(self.transform.apply(rows) if side == "source" else rows.select(columns), BUCKETS, key)
-        except Exception as error:
-            lost = history_lost(error)
-            if lost is None:
-                raise
-            raise lost from error
+        with lost_history_named():
+            return digests(
+                self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self._key
+            )
 
     def _at(self, table: str, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(table)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.net_change import Buckets, net_changes
 from airflow_backfill.spark.proof import Proof
+from airflow_backfill.spark.repair import rewrites
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.transform import Transform, parse
@@ -63,8 +64,7 @@ class Shell:
                 return self._write(effect)
             case fx.Prove(epoch, version):
                 crash_point("before_verify")
-                proof = Proof(self.spark, self.plan, self._transform, self.reader.control)
-                return proof.certificate(epoch, version, _now())
+                return self._proof.certificate(epoch, version, _now())
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
@@ -102,6 +102,14 @@ class Shell:
         spec = self.plan.spec
         return parse(self.spark, StructType.fromJson(_json(self.plan.source.schema_json)), spec.select, spec.where)
 
+    @property
+    def _key(self) -> Sequence[str]:
+        return self._transform.target_key(self.plan.spec.key)
+
+    @property
+    def _proof(self) -> Proof:
+        return Proof(self.spark, self.plan, self._transform, self.reader.control)
+
     @cached_property
     def _snapshot(self) -> SnapshotFiles:
         return SnapshotFiles(self.spark, self.plan.spec.source, self.plan.source.epoch)
@@ -127,22 +135,24 @@ class Shell:
         record = write.record
         txn, text = apply.Txn(record.app_id, record.seq), record.encode()
         log.info("%s: seq %d of %s, phase %s", record.event.value, record.seq, record.app_id, record.phase.value)
-        return self._attempted(lambda: self._commit(write.work, txn, text))
+        return self._attempted(lambda: self._commit(write, txn, text))
 
-    def _commit(self, work: fx.Work, txn: apply.Txn, text: str) -> None:
-        match work:
+    def _commit(self, write: fx.Write, txn: apply.Txn, text: str) -> None:
+        match write.work:
             case fx.Nothing():
                 apply.empty(self.spark, self.target, txn, text)
             case fx.AppendFiles(runs):
                 rows = self._snapshot.read(*(range(start, stop) for start, stop in runs))
                 apply.append(self._transform.apply(rows), self.target, txn, text)
             case fx.ApplyEpochs():
-                self._apply_epochs(work, txn, text)
+                self._apply_epochs(write.work, txn, text)
+            case fx.RewriteKeys(epoch):
+                with rewrites(self._proof, epoch, write.record.prev) as rows:
+                    apply.rewrite(rows, self.target, self._key, txn, text)
 
     def _apply_epochs(self, work: fx.ApplyEpochs, txn: apply.Txn, text: str) -> None:
-        spec, transform = self.plan.spec, self._transform
+        spec, transform, key = self.plan.spec, self._transform, self._key
         columns = transform.source_schema.fieldNames()
-        key = transform.target_key(spec.key)
         changes = read_changes(self.spark, spec.source, work.epochs, columns, spec.key)
         for leg in changes.legs:
             log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)

@@ -27,8 +27,12 @@ BENIGN = {
 AFTERWARDS = {
     "recovery": 0.7,
     "wrong epoch": 0.2,
+    "left wrong": 0.2,
+    "repair": 0.7,
 }
-"""What people do about a target that somebody else changed: put it right and go on, sometimes from a wrong epoch."""
+"""What people do about a target that somebody else changed: put it right (or not, or not quite: then a repair may
+follow) and go on from an epoch, sometimes the wrong one.
+"""
 
 FATAL = {
     "foreign append": "TARGET_DIVERGED",

@@ -104,7 +104,7 @@ class Judge:
         self._pending(document)
         self._progress(document)
         self._promises(document)
-        self.unproven = self.unproven and document["event"] != "certify"
+        self.unproven = self.unproven and document["event"] not in ("certify", "repair")
         if self.foreign_at is None:
             self._content(landed, document)
 
@@ -150,7 +150,7 @@ class Judge:
 
     def _pending(self, document: dict[str, Any]) -> None:
         """What the record calls pending is what comes after the epoch at which the target stood before it."""
-        if document["event"] not in ("files", "seal", "epochs", "pin", "certify"):
+        if document["event"] not in ("files", "seal", "epochs", "pin", "certify", "repair"):
             return
         together = len(set(self.progress.values())) == 1
         epoch, done = next(iter(self.progress.values()))

@@ -143,6 +143,10 @@ class Process:
                 upserts, deletes = source.changes(epochs.start, epochs.stop)
                 mine = {key for key in upserts.keys() | deletes if key % of == bucket}
                 return Counter((k, v) for k, v in upserts.items() if k in mine), frozenset(mine), True
+            case fx.RewriteKeys(epoch):
+                expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
+                keys = {key for key, _ in (expected - found) + (found - expected)}
+                return Counter({row: n for row, n in expected.items() if row[0] in keys}), frozenset(keys), True
 
     def _prove(self, epoch: int, version: int) -> Certificate:
         world = self.world

@@ -37,16 +37,21 @@ def test_every_seed_ends_as_it_must() -> None:
 
 
 def test_a_recovery_is_believed_after_its_proof_only() -> None:
-    """A target that somebody changed behind the snapshot, and put right again; the named epoch is right or wrong."""
-    ends: Counter[tuple[bool, str]] = Counter()
+    """A target that somebody changed behind the snapshot, and put right or not; the named epoch is right or wrong;
+    what is wrong may be repaired.
+    """
+    ends: Counter[tuple[bool, bool, str]] = Counter()
     for seed in range(100):
         world = World(seed)
         world.fatal, world.fatal_at = "restore", 150 + 3 * seed
-        world.faults |= {"recovery": 1.0, "wrong epoch": 0.5}
+        world.faults |= {"recovery": 1.0, "wrong epoch": 0.3, "left wrong": 0.3, "repair": 0.5}
         try:
             world.run()
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         if world.happened["recovery"]:
-            ends[world.misnamed, world.outcome] += 1
-    assert ends[False, "DONE"] >= 5 and ends[True, "VERIFICATION_FAILED"] >= 2, ends
+            ends[world.misnamed, world.happened["repair"] > 0, world.outcome] += 1
+    print(dict(ends))
+    assert ends[False, False, "DONE"] >= 5, ends
+    assert ends[True, False, "VERIFICATION_FAILED"] >= 2 and ends[True, True, "DONE"] >= 2, ends
+    assert not ends[True, False, "DONE"], ends

@@ -15,7 +15,16 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import UnsupportedTable
 from airflow_backfill.spark.canonical import canonical_row
-from airflow_backfill.spark.digest import Digest, Kind, compare, differing_keys, digested, digests, digests_by
+from airflow_backfill.spark.digest import (
+    Digest,
+    Kind,
+    compare,
+    differences,
+    differing_keys,
+    digested,
+    digests,
+    digests_by,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -155,23 +164,25 @@ def test_a_type_that_has_no_text_is_refused(spark: SparkSession) -> None:
         canonical_row(spark.sql("SELECT INTERVAL '1' DAY AS v").schema)
 
 
-def test_the_keys_that_differ_are_named_and_told_apart(spark: SparkSession) -> None:
-    source = spark.range(100).selectExpr("id AS `the key`", "concat('v', id) AS v")
-    target = source.where("`the key` <> 7").selectExpr("`the key`", "if(`the key` = 8, 'old', v) AS v")
-    target = target.union(spark.sql("SELECT 200L, 'x'")).union(source.where("`the key` = 9"))
-    key = ["the key"]
+@pytest.mark.parametrize("name", ["the key", "kind"])
+def test_the_keys_that_differ_are_named_and_told_apart(spark: SparkSession, name: str) -> None:
+    source = spark.range(100).selectExpr(f"id AS `{name}`", "concat('v', id) AS v")
+    target = source.where(f"`{name}` <> 7").selectExpr(f"`{name}`", f"if(`{name}` = 8, 'old', v) AS v")
+    target = target.union(spark.sql("SELECT 200L, 'x'")).union(source.where(f"`{name}` = 9"))
+    key = [name]
     here, there = digests(source, 16, key), digests(target, 16, key)
     found = compare(here, there)
     assert 0 < len(found) <= 4
-    seen = differing_keys(source, target, key, found, 16)
+    keys = differing_keys(source, target, key, found, 16)
+    seen = differences(keys, key, limit=20)
     assert seen.counts == {Kind.MISSING: 1, Kind.STALE: 1, Kind.EXTRA: 2}
     assert list(seen.sample) == [
-        (Kind.MISSING, {"the key": "7"}),
-        (Kind.STALE, {"the key": "8"}),
-        (Kind.EXTRA, {"the key": "9"}),
-        (Kind.EXTRA, {"the key": "200"}),
+        (Kind.MISSING, {name: "7"}),
+        (Kind.STALE, {name: "8"}),
+        (Kind.EXTRA, {name: "9"}),
+        (Kind.EXTRA, {name: "200"}),
     ]
-    assert len(differing_keys(source, target, key, found, 16, limit=2).sample) == 2
+    assert len(differences(keys, key, limit=2).sample) == 2
 
 
 def test_pairs_of_rows_do_not_cancel_out(spark: SparkSession) -> None:
@@ -186,4 +197,5 @@ def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
     other = spark.sql("SELECT * FROM VALUES (2, 'b'), (2, 'b'), (1, 'a') AS t(x, y)")
     assert compare(digests(source, 8, None), digests(same, 8, None)) == []
     found = compare(digests(source, 8, None), digests(other, 8, None))
-    assert differing_keys(source, other, None, found, 8).counts == {Kind.MISSING: 1, Kind.EXTRA: 1}
+    keys = differing_keys(source, other, None, found, 8)
+    assert differences(keys, None, limit=20).counts == {Kind.MISSING: 1, Kind.EXTRA: 1}

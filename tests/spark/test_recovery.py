@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import HistoryLost, TargetDiverged, VerificationFailed
+from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.task import RepairTask
 from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
@@ -83,7 +84,50 @@ def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> No
     with pytest.raises(VerificationFailed) as failed:
         build.verify()
     assert failed.value.data["counts"].keys() == {"missing"}
+    with pytest.raises(VerificationFailed):
+        build.finish()
     build.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {before}")
     recovered(build, epoch)
     assert build.verify().certificate is not None
     assert build.finish().phase is Phase.FINISHED
+
+
+def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> None:
+    """Rows that are missing, too many, stale, there twice, and without a key."""
+    epoch, table = build.source.head, f"delta.`{build.target}`"
+    build.spark.sql(f"DELETE FROM {table} WHERE id < 10")
+    build.spark.sql(f"UPDATE {table} SET name = 'spoilt' WHERE id BETWEEN 11 AND 13")
+    build.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id BETWEEN 13 AND 17")
+    build.spark.sql(f"INSERT INTO {table} VALUES (77777, 'nobody'), (NULL, 'nameless'), (NULL, 'nameless')")
+    recovered(build, epoch)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    counts = failed.value.data["counts"]
+    before = build.rows().count()
+    build.run(RepairTask())
+    build.assert_equal_at(epoch)
+    (metrics,) = build.spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("operationMetrics").first()
+    assert int(metrics["numTargetRowsDeleted"]) - int(metrics["numTargetRowsInserted"]) == before - build.rows().count()
+    assert int(metrics["numTargetRowsInserted"]) <= sum(counts.values()), "rows were rewritten that did not differ"
+    assert int(metrics["numTargetRowsUpdated"]) == 0
+    head = build.reader.log.head()
+    build.run(RepairTask())
+    assert build.reader.log.head() == head, "a retry of a repair that is done wrote again"
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
+    build.source.append(9000, 9010)
+    build.upstream()
+    build.assert_equal_at(build.source.head)
+
+
+def test_nothing_is_repaired_before_the_hand_off_epoch_is_reached(build: Build) -> None:
+    with pytest.raises(NotAllowedNow):
+        build.run(RepairTask())
+
+
+def test_a_target_without_a_difference_is_repaired_by_an_empty_commit(build: Build) -> None:
+    epoch = build.source.head
+    build.catch_up()
+    build.run(RepairTask())
+    build.assert_equal_at(epoch)
+    assert build.verify().certificate is not None

@@ -1,0 +1,36 @@
+"""The rows that make a target equal to its transformed source again, for the keys that differ and for no others.
+
+Of such a key every row of the target goes, however many there are, and what the source says comes. Both are in one
+MERGE: a row that goes carries ``DELETE`` and matches by key, one that comes carries ``UPSERT`` and matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.net_change import DELETE, OP, UPSERT
+from airflow_backfill.spark.proof import Proof
+from airflow_backfill.spark.staged import held
+from airflow_backfill.spark.transform import quoted
+
+
+@contextmanager
+def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
+    """The target's columns and ``OP``; empty if version ``version`` is what the source says at ``epoch``."""
+    names = proof.transform.schema.fieldNames()
+    key = proof.transform.target_key(proof.plan.spec.key)
+    with proof.differing_keys(epoch, version) as keys:
+        expected, on = proof.expected(epoch), F.lit(True)
+        for name in key:
+            on = on & expected[quoted(name)].eqNullSafe(keys[quoted(name)])
+        comes = expected.join(keys, on, "left_semi")
+        nothing = [F.lit(None).cast(f.dataType).alias(f.name) for f in proof.transform.schema if f.name not in key]
+        goes = keys.select(*(F.col(quoted(name)) for name in key), *nothing)
+        columns = [F.col(quoted(name)) for name in names]
+        rows = goes.select(*columns, F.lit(DELETE).alias(OP)).union(comes.select(*columns, F.lit(UPSERT).alias(OP)))
+        with held(rows) as staged:
+            yield staged

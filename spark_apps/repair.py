@@ -1,0 +1,10 @@
+"""The repair application of a table backfill; `--help` says what it takes."""
+
+from __future__ import annotations
+
+import sys
+
+from airflow_backfill.spark.application import main
+
+if __name__ == "__main__":
+    sys.exit(main("repair"))
