@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG
 from places import LAKE, spark
@@ -14,35 +15,32 @@ from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 ROUND_ROWS = 1_500_000
 """Small rounds: more commits than it needs, and more to look at while it runs."""
 REVENUE = "l_extendedprice * (1 - l_discount) AS l_revenue"
-
-with DAG("tpch_backfill", schedule=None, max_active_runs=1, tags=["table backfill"]):
-    BackfillTaskGroup(
-        "orders",
-        source=f"{LAKE}/tables/orders",
-        target=f"{LAKE}/targets/orders",
-        key=["o_orderkey"],
-        max_lag=timedelta(minutes=5),
-        round_rows=ROUND_ROWS,
-        share_applications=True,
-        spark=spark(),
-    )
-    BackfillTaskGroup(
-        "lineitem",
-        source=f"{LAKE}/tables/lineitem",
-        target=f"{LAKE}/targets/lineitem",
-        key=["l_orderkey", "l_linenumber"],
-        select=["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
-        where="l_quantity > 1",
+TABLES: dict[str, dict[str, Any]] = {
+    "orders": {"key": ["o_orderkey"]},
+    "lineitem": {
+        "key": ["l_orderkey", "l_linenumber"],
+        "select": ["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
+        "where": "l_quantity > 1",
         # It verifies, too: the digests of six million rows, twice.
-        task_args={"catch_up": spark(brief=False)},
-        max_lag=timedelta(minutes=5),
-        round_rows=ROUND_ROWS,
-        share_applications=True,
-        spark=spark(),
-    )
+        "task_args": {"catch_up": spark(brief=False)},
+    },
+}
 
-with DAG("tpch_follow", schedule=None, max_active_runs=1, tags=["table backfill"]):
-    for table in ("orders", "lineitem"):
-        target = f"{LAKE}/targets/{table}"
-        await_finish = AwaitFinishSensor(task_id=f"{table}_await_finish", target=target)
-        await_finish >> UpstreamOperator(task_id=f"{table}_upstream", target=target, **spark())
+for table, options in TABLES.items():
+    source, target = f"{LAKE}/tables/{table}", f"{LAKE}/targets/{table}"
+
+    with DAG(f"tpch_{table}", schedule=None, max_active_runs=1, tags=["table backfill"]):
+        BackfillTaskGroup(
+            table,
+            source=source,
+            target=target,
+            max_lag=timedelta(minutes=5),
+            round_rows=ROUND_ROWS,
+            share_applications=True,
+            spark=spark(),
+            **options,
+        )
+
+    with DAG(f"tpch_{table}_follow", schedule=None, max_active_runs=1, tags=["table backfill"]):
+        await_finish = AwaitFinishSensor(task_id="await_finish", target=target)
+        await_finish >> UpstreamOperator(task_id="upstream", target=target, **spark())

@@ -72,4 +72,6 @@ def _only(columns: tuple[str, ...], key: Key) -> Row:
 
 
 def _arrow(table: DeltaTable, rows: Sequence[Row]) -> pyarrow.Table:
-    return pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(table.schema().to_arrow()))
+    """Of a row that goes only the key is known, whatever the table says of its columns."""
+    schema = pyarrow.schema(table.schema().to_arrow())
+    return pyarrow.Table.from_pylist(rows, schema=pyarrow.schema([field.with_nullable(True) for field in schema]))

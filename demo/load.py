@@ -1,22 +1,26 @@
 """TPC-H as Delta tables with change data feed and deletion vectors, as a source of table backfills.
 
-Version 0 holds the rows of TPC-H and, for one order in 200, a second one with a key in the gap; version 1
-deletes those. So the tables are equal to TPC-H, and their files carry deletion vectors from the start.
+Version 0 is the generator's own parquet files, taken over as they are; then the rows of one order in
+200 are deleted, and put back. So the tables are equal to TPC-H, and their files carry deletion vectors
+from the start.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 
+from deltalake import convert_to_deltalake, write_deltalake
+from pyarrow import compute
 from pyspark.sql import SparkSession
 
 from demo.session import session
-from demo.tpch import BLOCK, TABLES, USED, Table, files
+from demo.tpch import BLOCK, TABLES, Table, batches, files
 
-BASE_VERSION = 1
+BASE_VERSION = 2
 """The version at which a loaded table equals TPC-H."""
-GHOST_EVERY = 25 * BLOCK
+MOVED_EVERY = 25 * BLOCK
 
 
 def load(spark: SparkSession, raw: Path, tables: Path) -> None:
@@ -26,27 +30,28 @@ def load(spark: SparkSession, raw: Path, tables: Path) -> None:
 
 
 def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> None:
-    """One data file per parquet file of ``raw``, without a shuffle, so file statistics prune by key.
+    """One data file per parquet file of ``raw``, which holds a range of keys, and one with the rows that were put back.
 
     Files stay of that size: without ``delta.targetFileSize`` delta-rs makes one file of all that a change touches.
     """
     parts = files(raw, table)
+    place = (tables / table.name).absolute()
+    place.mkdir(parents=True)
+    for part in parts:
+        shutil.copy(part, place)
     largest = max(path.stat().st_size for path in parts)
-    own = spark.newSession()
-    own.conf.set("spark.sql.files.maxPartitionBytes", largest)
-    # Spark's Delta does not know that property, and refuses what it does not know.
-    own.conf.set("spark.databricks.delta.allowArbitraryProperties.enabled", True)
-    key = table.order_key
-    with_ghost = f"explode(if({key} % {GHOST_EVERY} = 1, array({key}, {key} + {USED}), array({key}))) AS {key}"
-    rows = own.read.parquet(*(str(path) for path in parts))
-    rows.selectExpr(*(with_ghost if column == key else column for column in rows.columns)).createTempView("rows")
-    target = f"delta.`{(tables / table.name).absolute()}`"
-    own.sql(
-        f"""CREATE TABLE {target} USING delta TBLPROPERTIES (
-        delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true, delta.targetFileSize = {largest})
-        AS SELECT * FROM rows"""
+    convert_to_deltalake(
+        place,
+        configuration={
+            "delta.enableChangeDataFeed": "true",
+            "delta.enableDeletionVectors": "true",
+            "delta.targetFileSize": str(largest),
+        },
     )
-    own.sql(f"DELETE FROM {target} WHERE {key} % {BLOCK} >= {USED}")
+    # Only Spark writes deletion vectors.
+    spark.sql(f"DELETE FROM delta.`{place}` WHERE {table.order_key} % {MOVED_EVERY} = 1")
+    moved = compute.modulo(compute.field(table.order_key), MOVED_EVERY) == 1
+    write_deltalake(place, batches(parts, moved), mode="append")
 
 
 if __name__ == "__main__":

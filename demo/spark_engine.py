@@ -8,6 +8,7 @@ from pathlib import Path
 from delta.exceptions import DeltaConcurrentModificationException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from demo.engine import file_bytes, literal, matching
 from demo.journal import Operation, Row
@@ -63,5 +64,7 @@ class SparkEngine:
         )
 
     def _frame(self, path: Path, rows: Sequence[Row]) -> DataFrame:
-        schema = self._spark.read.format("delta").load(str(path)).schema
+        """Of a row that goes only the key is known, whatever the table says of its columns."""
+        fields = self._spark.read.format("delta").load(str(path)).schema
+        schema = StructType([StructField(field.name, field.dataType) for field in fields])
         return self._spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)

@@ -71,10 +71,15 @@ def count(directory: Path, table: Table) -> int:
 
 def rows(directory: Path, table: Table, order_keys: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of a table, all or those of some orders, streamed."""
-    paths = [str(path) for path in files(directory, table)]
     wanted = None if order_keys is None else dataset.field(table.order_key).isin(order_keys)
-    for batch in dataset.dataset(paths, schema=_plain(parquet.read_schema(paths[0]))).to_batches(filter=wanted):
+    for batch in batches(files(directory, table), wanted):
         yield from batch.to_pylist()
+
+
+def batches(parts: Sequence[Path], wanted: dataset.Expression | None = None) -> pyarrow.RecordBatchReader:
+    """The rows of these files, all or those that pass."""
+    whole = dataset.dataset([str(part) for part in parts], schema=_plain(parquet.read_schema(parts[0])))
+    return whole.scanner(filter=wanted).to_reader()
 
 
 def _plain(schema: pyarrow.Schema) -> pyarrow.Schema:

@@ -24,5 +24,5 @@ export PATH=$PWD/.venv/bin:$PATH
 trap 'trap - EXIT; kill 0' EXIT INT TERM
 .venv/bin/python -m demo.writer "$TABLE_BACKFILL_DEMO/raw" "$TABLE_BACKFILL_DEMO/tables" \
   "$TABLE_BACKFILL_DEMO/journal.jsonl" --rate "${RATE:-1}" >"$TABLE_BACKFILL_DEMO/writer.log" &
-echo "Airflow: http://127.0.0.1:$port (trigger tpch_backfill, then tpch_follow)"
+echo "Airflow: http://127.0.0.1:$port (trigger tpch_orders, then tpch_orders_follow; lineitem likewise)"
 airflow standalone

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.errors import AnalysisException
 
 from demo.fold import compare
 from demo.load import BASE_VERSION, load_table
@@ -33,9 +32,9 @@ def test_a_loaded_table_has_what_sources_have(raw, loaded, table):
         "delta.enableDeletionVectors": "true",
         "delta.targetFileSize": str(max(path.stat().st_size for path in files(raw, table))),
     }
-    commit = loaded / table.name / "_delta_log" / f"{BASE_VERSION:020d}.json"
+    commit = loaded / table.name / "_delta_log" / f"{BASE_VERSION - 1:020d}.json"
     added = [action["add"] for action in map(json.loads, commit.read_text().splitlines()) if "add" in action]
-    assert len(delta.file_uris()) == 6
+    assert len(delta.file_uris()) == 7
     assert sum(file["deletionVector"]["cardinality"] for file in added) > 0
 
 
@@ -50,6 +49,6 @@ def test_each_file_holds_a_range_of_keys(loaded, table):
 
 
 def test_a_table_that_is_there_is_not_touched(spark, raw, loaded):
-    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+    with pytest.raises(FileExistsError):
         load_table(spark, raw, loaded, ORDERS)
     assert DeltaTable(loaded / ORDERS.name).version() == BASE_VERSION

@@ -223,9 +223,12 @@ def test_signals_ask_for_an_optimize_and_for_the_end(raw, tables, tmp_path, numb
 
 
 def test_an_optimize_with_nothing_to_do_is_asked_for_once(raw, tables, tmp_path):
-    summary = write(raw, tables, tmp_path / "journal", 5, optimize_after=2)
+    optimize = threading.Event()
+    optimize.set()
+    writer = open_writer(raw, tables, tmp_path / "journal", report=lambda line: None)
+    summary = writer.run(Pace(FAST, 5, None), threading.Event(), optimize)
     found = [(each.operation.table, each.outcome, each.version) for each in read(tmp_path / "journal")]
-    assert found[2:4] == [("orders", "ok", None), ("lineitem", "ok", None)]
+    assert found[:2] == [("orders", "ok", None), ("lineitem", "ok", None)]
     assert (len(found), summary.commits) == (7, {"append": 2, "update": 2, "delete": 1})
 
 
