@@ -43,7 +43,7 @@ class GateSensor(BuildSensor):
         )
 
     def look(self) -> Any:
-        match self.watch.gate():
+        match self.watch.gate().verdict:
             case Waiting() as waiting:
                 return waiting
             case Broken(error):

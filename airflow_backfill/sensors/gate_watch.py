@@ -47,6 +47,8 @@ class Sight:
     verdict: Verdict
     wake: bool
     """Whether there is something to do for who consumes the log, if only to renew the record."""
+    alarm: str | None
+    """What to say when the source will soon no longer keep what the build still needs."""
 
     @property
     def only_lag(self) -> bool:
@@ -66,8 +68,8 @@ class GateWatch:
     approval: Approval | None = None
     ledger_conn_id: str | None = None
 
-    def gate(self) -> Verdict:
-        """The gate's verdict. The lag in it is what the newest barrier saw.
+    def gate(self) -> Sight:
+        """What the gate says. The lag in it is what the newest barrier saw.
 
         The gate comes after the log was consumed, when nobody lowers the lag of now any more: waiting for it could
         last for ever, and catching up takes care of it.
@@ -77,14 +79,10 @@ class GateWatch:
         reader = hook.reader(self.target)
         state = reader.state(self.build)
         source = hook.watcher(state.plan).view(state.reached)
+        alarm = running_out(lag(state, source, now))
         source, at = as_committed(state, source)
-        return decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
-
-    def alarm(self) -> str | None:
-        """What to say when the source will soon no longer keep what the build still needs."""
-        hook = LedgerHook(self.ledger_conn_id)
-        state = hook.reader(self.target).state(self.build)
-        return running_out(lag(state, hook.watcher(state.plan).view(state.reached), _now()))
+        verdict = decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
+        return Sight(state, verdict, not isinstance(verdict, Waiting), alarm)
 
     def live(self) -> Sight:
         """The gate's verdict with the lag of now, and whether there is something to do about it."""
@@ -94,12 +92,13 @@ class GateWatch:
         state = reader.state(self.build)
         commands = reader.commands(state.plan.build)
         source = hook.watcher(state.plan).view(state.reached)
+        alarm = running_out(lag(state, source, now))
         approval = self.approval.state() if self.approval is not None else "success"
         if approval in ("failed", "upstream_failed", "skipped", "removed"):
-            return Sight(state, Broken(Rejected("the hand-off was not approved", state=approval)), wake=True)
+            return Sight(state, Broken(Rejected("the hand-off was not approved", state=approval)), True, alarm)
         conditions = replace(self._conditions(now), approved=approval == "success")
         stopped = obey(state.control, commands).stopped
-        sight = Sight(state, decide(state, source, commands, conditions, now), wake=True)
+        sight = Sight(state, decide(state, source, commands, conditions, now), True, alarm)
         if not isinstance(sight.verdict, Waiting) or (sight.only_lag and not stopped):
             return sight
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.gate import Waiting
-from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.sensors.gate_watch import GateWatch, Sight
 from airflow_backfill.triggers.poll import PollTrigger
 
 
 class GateTrigger(PollTrigger):
     """
-    Fires when the gate opens, or never will.
+    Fires when the gate opens, or never will. Says once if the source will soon no longer keep what is needed.
 
     :param watch: where to look and what is asked for, as ``GateWatch.to_json`` says it.
     """
@@ -27,13 +26,11 @@ class GateTrigger(PollTrigger):
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
     def due(self) -> bool:
-        watch = GateWatch.from_json(self.watch)
-        self.warn(watch)
-        return not isinstance(watch.gate(), Waiting)
-
-    def warn(self, watch: GateWatch) -> None:
-        """Say once if the source will soon no longer keep what is still needed."""
-        alarm = None if self._warned else watch.alarm()
-        if alarm is not None:
-            self.log.warning(alarm)
+        sight = self.look(GateWatch.from_json(self.watch))
+        if sight.alarm is not None and not self._warned:
+            self.log.warning(sight.alarm)
             self._warned = True
+        return sight.wake
+
+    def look(self, watch: GateWatch) -> Sight:
+        return watch.gate()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.sensors.gate_watch import GateWatch, Sight
 from airflow_backfill.triggers.gate import GateTrigger
 
 
@@ -11,7 +11,5 @@ class LagTrigger(GateTrigger):
     back, or when the build cannot go on: its source lost the history it needs, or it was cancelled.
     """
 
-    def due(self) -> bool:
-        watch = GateWatch.from_json(self.watch)
-        self.warn(watch)
-        return watch.live().wake
+    def look(self, watch: GateWatch) -> Sight:
+        return watch.live()

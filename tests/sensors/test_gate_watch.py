@@ -39,18 +39,18 @@ def approval(monkeypatch, state):
 
 
 def test_a_fresh_build_is_ready(fresh, target):
-    assert watch(target).gate() == Ready(3)
+    assert watch(target).gate().verdict == Ready(3)
     assert watch(target).live().verdict == Ready(3)
 
 
 def test_a_snapshot_in_the_making_is_not(source, target):
     built(source, target, "plan")
-    assert watch(target).gate() == Waiting(("the snapshot is not sealed",), lag=False)
+    assert watch(target).gate().verdict == Waiting(("the snapshot is not sealed",), lag=False)
 
 
 def test_the_gate_goes_by_the_lag_that_was_committed(fresh, source, target):
     commit_to(source, 5)
-    assert watch(target).gate() == Ready(3)
+    assert watch(target).gate().verdict == Ready(3)
     assert watch(target).live().verdict == Waiting(("5 epochs are pending after epoch 3",), lag=True)
 
 
@@ -80,7 +80,7 @@ def test_a_paused_build_is_not_woken_to_wait_in_spark(fresh, source, target):
 
 def test_a_closed_window(fresh, target):
     closed = Waiting(("the time window is closed",), lag=False)
-    assert watch(target, window=NEVER).gate() == closed
+    assert watch(target, window=NEVER).gate().verdict == closed
     assert watch(target, window=NEVER).live().verdict == closed
 
 
@@ -111,7 +111,7 @@ def test_a_rejection(fresh, target, monkeypatch, state):
 
 def test_a_cancel_is_seen_at_once(fresh, target):
     order(target, Verb.CANCEL)
-    for verdict in (watch(target).gate(), watch(target).live().verdict):
+    for verdict in (watch(target).gate().verdict, watch(target).live().verdict):
         assert isinstance(verdict, Broken) and isinstance(verdict.error, Cancelled)
 
 
