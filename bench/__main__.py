@@ -37,6 +37,7 @@ HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|
 def session() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("bench")
     confs = session_confs(cores=2) | {
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraClassPath": os.pathsep.join(quick.jars()),
         "spark.driver.memory": "6g",
         "spark.driver.host": "127.0.0.1",
