@@ -68,8 +68,8 @@ class NetChanges:
     staged: DataFrame
 
     def rows(self) -> DataFrame:
-        """The frame as rows of the target: what may be appended if ``only_inserts``."""
-        return self.frame.drop(OP)
+        """What may be appended if ``only_inserts``. A row that the filter keeps out is a delete of what is not there."""
+        return self.frame.where(F.col(OP) == UPSERT).drop(OP)
 
     def release(self) -> None:
         """Let Spark forget the staged rows."""

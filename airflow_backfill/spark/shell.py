@@ -159,10 +159,10 @@ class Shell:
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
         with net_changes(changes, transform, key, buckets) as net:
             crash_point("before_apply")
-            if net.upserts + net.deletes == 0:
+            if net.upserts == 0 and (net.only_inserts or net.deletes == 0):
                 apply.empty(self.spark, self.target, txn, text)
             elif net.only_inserts:
-                apply.append(net.frame.drop("_backfill_op"), self.target, txn, text)
+                apply.append(net.rows(), self.target, txn, text)
             else:
                 apply.merge(net, self.target, key, txn, text, narrowed=self.plan.splits.bytes >= NARROW_BYTES)
 

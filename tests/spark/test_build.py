@@ -151,6 +151,16 @@ def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_pa
     assert build.rows().count() == 0
 
 
+def test_of_an_epoch_that_only_adds_the_rows_that_pass_the_filter_are_appended(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", where="id % 2 = 0")
+    build.plan()
+    build.snapshot()
+    source.append(1000, 1020)
+    state = build.consume_log()
+    assert state.totals.log_rows == 10
+    build.assert_equal_at(source.head)
+
+
 def test_rows_are_counted_as_they_were_changed(source: Source, tmp_path: Path) -> None:
     """Empty versions and rewrites count nothing, a key that changes twice within a round counts once."""
     build = Build(source, tmp_path / "target")
