@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
 from airflow_backfill.spark.planner import OnExisting, Planner

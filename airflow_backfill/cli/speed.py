@@ -26,7 +26,7 @@ class Speed:
 
 def recent_speed(log: DeltaLog, state: BuildState) -> Speed | None:
     """The speed over the last rounds of the phase the build is in; None if there are not two of them."""
-    rounds = [b for b in _barriers(log, state) if b.record.event in (Event.FILES, Event.EPOCHS)]
+    rounds = [b for b in _barriers(log, state) if b.record.event in (Event.FILES, Event.CHUNKS, Event.EPOCHS)]
     seconds = (rounds[0].at - rounds[-1].at) / 1000 if rounds else 0
     if seconds <= 0:
         return None

@@ -42,12 +42,12 @@ def status(target: str) -> dict[str, Any]:
 
 def as_text(found: dict[str, Any]) -> str:
     """A dozen lines."""
-    rows, files = found["rows"], found["files"]
+    rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
         f"  source    {found['source']}, snapshot at epoch {found['snapshot_epoch']}",
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
-        f"  files     {files['done']:,} of {files['of']:,}",
+        f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}",
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
         f"{rows['consuming_upstream']:,} upstream",
         f"  pending   {_pending(found['lag'])}",

@@ -21,16 +21,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.effect import Effect, Look, Looked, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Pause, Prove, Watch, Write, Written
 from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.phase import after as phase_after
 from airflow_backfill.core.position import AtFile
+from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState, opened
-from airflow_backfill.core.step import Certify, Done, Move, Observed, Step, Wait
+from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
 from airflow_backfill.core.task import CancelTask, ResumeTask, Task
 from airflow_backfill.core.totals import Totals
 
@@ -75,6 +77,13 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
                 yield Pause(until, why)
                 state = yield from catch_up(state)
                 continue
+            case Advance(size):
+                move = yield from _ranges(state, seen, size)
+                if move is None:
+                    yield Pause(seen.now + POLL, "nothing has changed, and no row is to be read")
+                    state = yield from catch_up(state)
+                    continue
+                step = move
             case Certify(epoch):
                 certificate = yield Prove(epoch, state.proven)
                 step = Move(Event.CERTIFY, changes={"certificate": certificate})
@@ -198,13 +207,23 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
     return Observed(looked.now, source, control, looked.files, pending)
 
 
+def _ranges(state: BuildState, seen: Observed, size: RoundSize | None) -> Generator[Effect, Any, Move | None]:
+    """The next round of key ranges, with rows if there is a size."""
+    epoch = target_epoch(state, seen.source)
+    chunks = NONE if size is None else (yield Cut(epoch, state.positions, size.bytes, size.rows))
+    return next_ranges(state, seen, epoch, chunks)
+
+
 def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
     """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping.
 
     Who waits acknowledges new commands, and renews its record now and then, so that it can be seen to live.
     """
     wait = step if isinstance(step, Wait) else None
-    if isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS):
+    if isinstance(step, Advance) and seen.control.stopped and state.begun and seen.source.pending(state.reached):
+        # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
+        return Advance(None)
+    if isinstance(step, Advance) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
         due = _due(state, lane, seen)
         if seen.control.stopped:
             wait = Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")

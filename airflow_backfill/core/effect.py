@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.key_ranges import Key
 from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.position import Position
 from airflow_backfill.core.record import Record
 
 
@@ -108,7 +110,47 @@ class RewriteKeys:
     epoch: int
 
 
-Work = Nothing | AppendFiles | ApplyEpochs | RewriteKeys
+@dataclass(frozen=True, slots=True)
+class ReadRanges:
+    """Make every range what the source says at ``epoch``, up to its position in ``after``; it was so at the epoch
+    before ``changes``, up to its position in ``before``.
+
+    Changes of keys at or before the old position, and the rows between the old and the new one read at ``epoch``: the
+    keys of the two are disjoint. Any other pairing of the epoch read with the positions filtered by loses rows or
+    doubles them (S004.28).
+    """
+
+    epoch: int
+    changes: EpochRange | None
+    before: tuple[Position, ...]
+    after: tuple[Position, ...]
+
+
+Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | RewriteKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Ask for the next rows of the ranges, about as many as ``size`` says, at an epoch. Answer: Chunks."""
+
+    epoch: int
+    positions: tuple[Position, ...]
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where the next rows of the ranges end: ``ends`` has the key for a range that goes on, None for one that is then
+    complete. Never empty before all ranges are.
+    """
+
+    ends: Mapping[int, Key | None]
+    files: int
+    bytes: int
+    """Of the files that have to be opened for it."""
+    rows: int
+    """Counted: they are in the source at that epoch, and each has a key of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +204,6 @@ class Pause:
     why: str
 
 
-Effect = Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Write | Prove | ReadTransactions | Pause
+Effect = (
+    Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Cut | Write | Prove | ReadTransactions | Pause
+)

@@ -12,9 +12,13 @@ from typing import Any
 
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.retention import Retention
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch
 
+WHY = {
+    "snapshot": "the source has a key and a change data feed, and keeps the pinned epoch's files",
+    "arrangement": "the source has an ordered key and a change data feed, and need not keep any epoch's files",
+}
 RECENT = 24 * 3_600_000
 """Milliseconds of the source's past from which its change rate is taken."""
 COPY_BYTES = 16_000_000
@@ -57,7 +61,7 @@ def report(
     return {
         "existing": False,
         "strategy": plan.spec.strategy,
-        "why": "the source has a key and a change data feed, and keeps the pinned epoch's files",
+        "why": WHY[plan.spec.strategy],
         "snapshot_epoch": plan.source.epoch,
         "files": work.files,
         "bytes": work.bytes,
@@ -122,7 +126,7 @@ def described(report: dict[str, Any]) -> list[str]:
     rows = "an unknown number of" if report["rows"] is None else f"{report['rows']:,}"
     log = "never, as it looks" if expected["log"] is None else _time(expected["log"])
     return [
-        f"snapshot of epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {report['files']} "
+        f"source at epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {report['files']} "
         f"files, {report['splits']} splits, about {report['rounds']} rounds and {_time(expected['snapshot'])}",
         f"log: {change['epochs_per_hour']} epochs per hour, {change['rows_per_second']} rows per second against "
         f"{report['apply_rows_per_second']:,} that can be applied; about {report['pending_after_snapshot']} epochs "

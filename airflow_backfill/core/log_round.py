@@ -12,7 +12,7 @@ from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import Discontinuous
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed, InEpoch, Position
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed

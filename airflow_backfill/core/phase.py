@@ -31,6 +31,8 @@ class Event(str, Enum):
     """A newer attempt takes over a lane."""
     FILES = "files"
     """Files of the snapshot were appended."""
+    CHUNKS = "chunks"
+    """The next rows of the key ranges were read at the newest epoch, and the changes behind them applied."""
     SEAL = "seal"
     """All splits are Consumed: the target stands at the snapshot's epoch."""
     EPOCHS = "epochs"
@@ -65,6 +67,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
             Event.CLAIM: Phase.SNAPSHOT,
             Event.RECOVER: Phase.CATCH_UP,
             Event.FILES: Phase.SNAPSHOT,
+            Event.CHUNKS: Phase.SNAPSHOT,
             Event.MARK: Phase.SNAPSHOT,
             Event.CLOSE: Phase.SNAPSHOT,
             Event.SEAL: Phase.CONSUME_LOG,

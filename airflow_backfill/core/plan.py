@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow_backfill.core.document import encode, fingerprint
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.spec import BackfillSpec
 
 FORMAT = 1
@@ -51,6 +52,18 @@ class SplitPlan:
     def __len__(self) -> int:
         return len(self.borders) - 1
 
+    @property
+    def sound(self) -> bool:
+        """Whether the borders can be what ``cut`` makes."""
+        borders = self.borders
+        return (
+            isinstance(self.digest, str)
+            and all(type(border) is int and border >= 0 for border in borders)
+            and len(borders) >= 2
+            and borders[0] == 0
+            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
+        )
+
     def size(self, split: int) -> int:
         """The number of files of a split."""
         return self.borders[split + 1] - self.borders[split]
@@ -85,7 +98,7 @@ class Plan:
     target_version: int
     """The newest version of the target that the planner proved to hold no row of anybody."""
     source: SourceFacts
-    splits: SplitPlan
+    splits: SplitPlan | KeyRanges
     lanes: int
     settings: Mapping[str, str]
     """Session settings that change what an expression means: every session sets them."""
@@ -108,12 +121,7 @@ class Plan:
                 "schema": self.source.schema_json,
                 "partitions": list(self.source.partition_columns),
             },
-            "splits": {
-                "borders": list(self.splits.borders),
-                "bytes": self.splits.bytes,
-                "rows": self.splits.rows,
-                "digest": self.splits.digest,
-            },
+            "splits": _splits_to_json(self.splits),
             "lanes": self.lanes,
             "settings": dict(self.settings),
             "made": list(self.made),
@@ -128,7 +136,7 @@ class Plan:
             shown = repr(found)[:50]
             raise RecordInvalid(f"the plan has format {shown}, this version knows {FORMAT}", format=shown)
         try:
-            source, target, splits = value["source"], value["target"], value["splits"]
+            source, target = value["source"], value["target"]
             plan = Plan(
                 build=value["build"],
                 spec=BackfillSpec.parse(value["spec"]),
@@ -136,7 +144,7 @@ class Plan:
                 target_schema_json=target["schema"],
                 target_version=target["version"],
                 source=SourceFacts(source["id"], source["epoch"], source["schema"], tuple(source["partitions"])),
-                splits=SplitPlan(tuple(splits["borders"]), splits["bytes"], splits["rows"], splits["digest"]),
+                splits=_splits_from_json(value["splits"]),
                 lanes=value["lanes"],
                 settings=dict(value["settings"]),
                 made=tuple(value["made"]),
@@ -150,18 +158,16 @@ class Plan:
         return plan
 
     def _sound(self) -> bool:
-        source, splits, borders = self.source, self.splits, self.splits.borders
+        source, splits = self.source, self.splits
         texts = (self.build, self.target_id, self.target_schema_json, source.table_id, source.schema_json)
-        more = (splits.digest, *source.partition_columns, *self.settings.values(), *self.made)
+        more = (*source.partition_columns, *self.settings.values(), *self.made)
         rows = 0 if splits.rows is None else splits.rows
-        counts = (self.target_version, source.epoch, self.lanes, splits.bytes, rows, *borders)
+        counts = (self.target_version, source.epoch, self.lanes, splits.bytes, rows)
         return (
             all(isinstance(text, str) for text in (*texts, *more))
             and all(type(count) is int and count >= 0 for count in counts)
             and self.lanes >= 1
-            and len(borders) >= 2
-            and borders[0] == 0
-            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
+            and splits.sound
         )
 
     @property
@@ -170,6 +176,23 @@ class Plan:
 
     def encode(self) -> str:
         return encode(self.to_json())
+
+
+def _splits_to_json(splits: SplitPlan | KeyRanges) -> dict[str, Any]:
+    if isinstance(splits, KeyRanges):
+        return {"keys": [list(key) for key in splits.borders], "bytes": splits.bytes, "rows": splits.rows}
+    return {
+        "borders": list(splits.borders),
+        "bytes": splits.bytes,
+        "rows": splits.rows,
+        "digest": splits.digest,
+    }
+
+
+def _splits_from_json(value: Any) -> SplitPlan | KeyRanges:
+    if "keys" in value:
+        return KeyRanges(tuple(tuple(key) for key in value["keys"]), value["bytes"], value["rows"])
+    return SplitPlan(tuple(value["borders"]), value["bytes"], value["rows"], value["digest"])
 
 
 def app_id(build: str) -> str:

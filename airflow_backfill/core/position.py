@@ -2,9 +2,9 @@
 
 A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow
 (seed 003, the order of ``update_progress``). ``AtFile(n)`` means that n files of the split are in the target;
-``Consumed(e)`` that the split stands at epoch e; ``InEpoch`` that it stands at e - 1 or an earlier epoch and
-the first ``done`` of ``of`` key buckets of the epochs up to e are in the target, which is not yet a claim of
-e.
+``AtKey(e, n, key)`` that its rows up to ``key``, n chunks, stand at epoch e (seed 004); ``Consumed(e)`` that the split
+stands at epoch e; ``InEpoch`` that it stands at e - 1 or an earlier epoch and the first ``done`` of ``of`` key buckets
+of the epochs up to e are in the target, which is not yet a claim of e.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
+from airflow_backfill.core.key_ranges import Key
 
 
 @dataclass(frozen=True, slots=True)
 class AtFile:
     files: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtKey:
+    epoch: int
+    chunks: int
+    key: Key = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Consumed:
     epoch: int
 
 
-Position = AtFile | InEpoch | Consumed
+Position = AtFile | AtKey | InEpoch | Consumed
 
 
 def rank(position: Position) -> tuple[int, int, int]:
@@ -40,6 +48,8 @@ def rank(position: Position) -> tuple[int, int, int]:
     match position:
         case AtFile(files):
             return (-1, 0, files)
+        case AtKey(epoch, chunks, _):
+            return (epoch, -1, chunks)
         case InEpoch(epoch, done, _):
             return (epoch, 0, done)
         case Consumed(epoch):
@@ -61,7 +71,12 @@ def check_successor(split: int, before: Position, after: Position) -> None:
             after=to_json(after),
         )
     match before, after:
-        case AtFile(), InEpoch():
+        case AtFile() | AtKey(), InEpoch():
+            legal = False
+        case AtKey(_, n, key), AtKey(_, m, further):
+            # Which of two keys is the further one only Spark knows; that it moved with its chunk is seen here.
+            legal = (m == n and further == key) or (m == n + 1 and further not in (key, ()))
+        case _, AtKey():
             legal = False
         case InEpoch(e, _, of), InEpoch(f, _, of2) if e == f:
             legal = of == of2
@@ -82,6 +97,8 @@ def to_json(position: Position) -> Any:
     match position:
         case AtFile(files):
             return files
+        case AtKey(epoch, chunks, key):
+            return [epoch, chunks, list(key)]
         case Consumed(epoch):
             return [epoch]
         case InEpoch(epoch, done, of):
@@ -98,6 +115,9 @@ def from_json(value: Any) -> Position:
             return AtFile(value)
         case [int(epoch)] if epoch >= 0:
             return Consumed(epoch)
+        case [int(epoch), int(chunks), list(key)] if epoch >= 0 and chunks >= 0 and bool(key) == (chunks > 0):
+            if all(isinstance(part, str) and part for part in key):
+                return AtKey(epoch, chunks, tuple(key))
         case [int(epoch), int(done), int(of)] if epoch >= 0 and 0 < done < of:
             return InEpoch(epoch, done, of)
     raise RecordInvalid(f"not a position: {value!r}", value=repr(value)[:200])

@@ -81,7 +81,9 @@ class Record:
     totals: Totals = field(default_factory=Totals)
     """Totals of this lane in this layout, without this very commit."""
     work: Totals = field(default_factory=Totals)
-    """What this commit does, as far as it is known before the write: files, bytes and epochs, never rows."""
+    """What this commit does, as far as it is known before the write: files, bytes and epochs, and the rows of ranges,
+    which are counted first.
+    """
     control: Control = field(default_factory=Control)
     due: int = 0
     """No unit of the snapshot starts before this time, milliseconds since 1970: how the throttle is kept."""

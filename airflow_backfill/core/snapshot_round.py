@@ -7,45 +7,24 @@ smallest unit, so a round holds at least one, and may exceed its size by less th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from airflow_backfill.core.effect import AppendFiles, FileSize, Nothing
-from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.phase import Event
+from airflow_backfill.core.plan import SplitPlan
 from airflow_backfill.core.position import AtFile, Consumed, Position
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move
 from airflow_backfill.core.totals import Totals
 
-ROUND_BYTES = 2 << 30
-ROUND_ROWS = 20_000_000
-"""What a round takes up if nobody says otherwise."""
 ROW_BYTES = 100
 """What a row is taken to need in a file that does not say how many it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundSize:
-    """A round ends with the unit that reaches ``bytes`` or ``rows``, whichever is first."""
-
-    bytes: int = ROUND_BYTES
-    rows: int = ROUND_ROWS
-
-    def limited(self, rate: int | None) -> RoundSize:
-        """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five
-        seconds.
-        """
-        return self if not rate else RoundSize(self.bytes, min(self.rows, 5 * rate))
-
-    def __post_init__(self) -> None:
-        for name, value in (("round_bytes", self.bytes), ("round_rows", self.rows)):
-            if type(value) is not int or value < 1:
-                raise InvalidSpec(f"{name}: must be a whole number of at least 1 (got {value!r})", field=name)
 
 
 def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
     """The lane's next round, or None if all its splits are Consumed."""
     splits, epoch = state.plan.splits, state.plan.source.epoch
+    assert isinstance(splits, SplitPlan)
     positions: list[Position] = list(state.positions)
     runs: list[tuple[int, int]] = []
     taken_bytes = taken_rows = 0

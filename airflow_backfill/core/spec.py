@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from airflow_backfill.core.document import encode, fingerprint
 from airflow_backfill.core.errors import InvalidSpec
 
-STRATEGIES = ("snapshot",)
+STRATEGIES = ("snapshot", "arrangement")
 NEW_COLUMNS = ("stop", "ignore")
 MAX_BYTES = 65536
 

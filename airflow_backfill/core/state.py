@@ -14,10 +14,11 @@ from airflow_backfill.core import phase as phases
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.position import AtFile, Consumed, InEpoch, Position, check_successor, later, rank
+from airflow_backfill.core.plan import Plan, SplitPlan
+from airflow_backfill.core.position import AtFile, AtKey, Consumed, InEpoch, Position, check_successor, later, rank
 from airflow_backfill.core.record import Certificate, Layout, Record
 from airflow_backfill.core.totals import Totals
 
@@ -42,6 +43,8 @@ class Barrier:
         match self.record.event, self.record.phase:
             case Event.FILES, _:
                 own = own + Totals(snapshot_rows=self.rows)
+            case Event.CHUNKS, _:
+                own = own + Totals(log_rows=max(self.rows - own.snapshot_rows, 0))
             case Event.EPOCHS, Phase.UPSTREAM:
                 own = own + Totals(upstream_rows=self.rows)
             case Event.EPOCHS, _:
@@ -113,13 +116,20 @@ class BuildState:
     @property
     def reached(self) -> int:
         """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
+        if isinstance(self.plan.splits, KeyRanges) and not self.sealed:
+            return _epoch_of_ranges(self.positions)
         applied = _applied(self.positions) if self.sealed else None
         return self.plan.source.epoch if applied is None else applied
 
     @property
     def sealed(self) -> bool:
-        """Whether no file of the snapshot is left to read."""
+        """Whether no file of the snapshot is left to read, and no range."""
         return _together(self.positions)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of a split is in the target."""
+        return any(map(_begun, self.positions))
 
     @property
     def closed(self) -> bool:
@@ -202,7 +212,22 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
 
 
 def _initial(plan: Plan) -> tuple[Position, ...]:
-    return (AtFile(0),) * len(plan.splits)
+    nothing = AtKey(plan.source.epoch, 0) if isinstance(plan.splits, KeyRanges) else AtFile(0)
+    return (nothing,) * len(plan.splits)
+
+
+def _begun(position: Position) -> bool:
+    match position:
+        case AtFile(done) | AtKey(_, done):
+            return done > 0
+        case _:
+            return True
+
+
+def _epoch_of_ranges(positions: tuple[Position, ...]) -> int:
+    """Every round takes all ranges to one epoch."""
+    (epoch,) = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
+    return epoch
 
 
 def _applied(positions: tuple[Position, ...]) -> int | None:
@@ -258,14 +283,16 @@ def _check_positions(state: BuildState, record: Record) -> None:
         moved = rank(after) > rank(before)
         if moved and not _may_move(state, record, split):
             raise PositionRegressed(f"{record.event.value} cannot move split {split} from {before} to {after}")
-        if moved and isinstance(after, AtFile) and after.files >= state.plan.splits.size(split):
+        splits = state.plan.splits
+        if moved and isinstance(after, AtFile) and isinstance(splits, SplitPlan) and after.files >= splits.size(split):
             raise PositionRegressed(f"split {split} has no file {after.files}", split=split)
         if isinstance(before, AtFile) and isinstance(after, Consumed) and after.epoch != state.plan.source.epoch:
             raise PositionRegressed(f"split {split} was read at the wrong epoch {after.epoch}", split=split)
 
 
 def _may_move(state: BuildState, record: Record, split: int) -> bool:
-    return record.event is Event.EPOCHS or (record.event is Event.FILES and state.owns(record.lane, split))
+    reading = record.event in (Event.FILES, Event.CHUNKS)
+    return record.event is Event.EPOCHS or (reading and state.owns(record.lane, split))
 
 
 def _check_promises(state: BuildState, record: Record) -> None:
@@ -310,13 +337,28 @@ def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -
         raise RecordInvalid(
             f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
         )
+    if isinstance(plan.splits, KeyRanges):
+        _check_ranges(positions, epoch)
+    else:
+        _check_files(positions, epoch, plan.splits)
+
+
+def _check_files(positions: tuple[Position, ...], epoch: int, splits: SplitPlan) -> None:
     for split, position in enumerate(positions):
-        files = plan.splits.size(split)
+        files = splits.size(split)
         if position != Consumed(epoch) and not (isinstance(position, AtFile) and position.files < max(files, 1)):
             raise RecordInvalid(
                 f"split {split} of {files} files cannot stand at {position} while epoch {epoch} is read", split=split
             )
 
 
+def _check_ranges(positions: tuple[Position, ...], epoch: int) -> None:
+    """A round takes all ranges to one epoch, none of them before the planned one."""
+    epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
+    strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
+    if strange or len(epochs) != 1 or min(epochs) < epoch:
+        raise RecordInvalid(f"ranges stand at epochs {sorted(epochs)}, planned at {epoch}", epochs=sorted(epochs))
+
+
 def _together(positions: tuple[Position, ...]) -> bool:
-    return len(set(positions)) == 1 and not isinstance(positions[0], AtFile)
+    return len(set(positions)) == 1 and not isinstance(positions[0], (AtFile, AtKey))

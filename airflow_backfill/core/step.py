@@ -12,6 +12,7 @@ from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Position
 from airflow_backfill.core.record import Pending
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.totals import Totals
 
@@ -53,6 +54,15 @@ class Certify:
 
 
 @dataclass(frozen=True, slots=True)
+class Advance:
+    """Apply what changed behind the positions of the key ranges, and read their next rows, ``size`` of them at most;
+    none while they are held back.
+    """
+
+    size: RoundSize | None
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing can be done before ``until`` (milliseconds since 1970), or before something changes."""
 
@@ -65,4 +75,4 @@ class Done:
     """The task's goal is a committed fact."""
 
 
-Step = Move | Certify | Wait | Done
+Step = Move | Advance | Certify | Wait | Done

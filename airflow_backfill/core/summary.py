@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.position import AtFile, InEpoch
+from airflow_backfill.core.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
 
@@ -28,7 +29,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "epoch": state.applied,
         "handoff": state.handoff,
         "percent": _percent(state),
-        "files": {"done": _files_done(state), "of": plan.splits.files},
+        "read": _read(state),
         "lanes": state.layout.lanes,
         "rows": {
             "consuming_snapshot": totals.snapshot_rows,
@@ -95,21 +96,26 @@ def _certificate(state: BuildState) -> dict[str, Any]:
     }
 
 
-def _files_done(state: BuildState) -> int:
-    sizes = (state.plan.splits.size(split) for split in range(len(state.positions)))
-    done = zip(state.positions, sizes, strict=True)
-    return sum(position.files if isinstance(position, AtFile) else size for position, size in done)
+def _read(state: BuildState) -> dict[str, Any]:
+    """How much of the snapshot is read, in the unit in which it is read."""
+    splits = state.plan.splits
+    if isinstance(splits, KeyRanges):
+        done = sum(isinstance(position, (Consumed, InEpoch)) for position in state.positions)
+        return {"unit": "ranges", "done": done, "of": len(splits)}
+    each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
+    done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
+    return {"unit": "files", "done": done, "of": splits.files}
 
 
 def _percent(state: BuildState) -> float:
-    """Of the snapshot's files while they are read, then of the pending epochs when the snapshot was sealed: up to the
-    source's head, or to the hand-off epoch once that is pinned.
+    """Of the snapshot while it is read, then of the epochs that were pending when it was sealed: up to the source's
+    head, or to the hand-off epoch once that is pinned.
     """
     if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
         return 100.0
     if state.phase is Phase.SNAPSHOT:
-        files = state.plan.splits.files
-        return round(100 * _files_done(state) / files, 1) if files else 0.0
+        read = _read(state)
+        return round(100 * read["done"] / read["of"], 1) if read["of"] else 0.0
     seen = state.newest.record.pending if state.newest is not None else None
     if state.bound is None or state.bound.start == 0 or seen is None:
         return 100.0

@@ -13,11 +13,12 @@ from airflow_backfill.core import log_round, snapshot_round
 from airflow_backfill.core.effect import RewriteKeys
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gate import MaxLag, within
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.lag import Bound, check_converging
 from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.step import Certify, Done, Move, Observed, Step, Wait
+from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
 
 POLL = 1_000
 """Milliseconds between looks at an idle source."""
@@ -73,7 +74,7 @@ class _SingleLane:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTask:
-    """Read the pinned files of one lane's splits."""
+    """Read the pinned files of one lane's splits, or the key ranges."""
 
     lane: int
     lanes: int
@@ -95,6 +96,8 @@ class SnapshotTask:
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         size = self.size.limited(seen.control.rate)
+        if isinstance(state.plan.splits, KeyRanges):
+            return Advance(size)
         return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
 
 

@@ -9,7 +9,7 @@ from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
 from airflow_backfill.core.forecast import described
 from airflow_backfill.core.planning import check_same
-from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
@@ -124,7 +124,7 @@ class PlanOperator(ApplicationOperator):
         return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *size]
 
     def result(self, state: BuildState) -> dict[str, Any]:
-        plan = state.plan
+        plan, summary = state.plan, summarize(state)
         return {
             "target": plan.spec.target,
             "build": plan.build,
@@ -132,11 +132,11 @@ class PlanOperator(ApplicationOperator):
             "source": plan.spec.source,
             "strategy": plan.spec.strategy,
             "epoch": plan.source.epoch,
-            "files": plan.splits.files,
+            "read": summary["read"],
             "splits": len(plan.splits),
             "bytes": plan.splits.bytes,
             "rows": plan.splits.rows,
-            "certificate": summarize(state)["certificate"],
+            "certificate": summary["certificate"],
         }
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:

@@ -21,7 +21,7 @@ from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.recovery import recover
-from airflow_backfill.core.snapshot_round import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize

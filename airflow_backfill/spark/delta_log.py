@@ -69,6 +69,11 @@ class DeltaVersion:
         """Every data file as a row of the log's own shape (a Java Dataset; statistics are strings of JSON)."""
         return self._snapshot.allFiles()
 
+    @property
+    def frame(self) -> DataFrame:
+        """``files()`` as a frame."""
+        return DataFrame(self.files().toDF(), self._spark)
+
     def collect_files(self, dataset: Any) -> Any:
         """The rows of ``files()``, however filtered and sorted, as a Java list of Delta's file actions."""
         encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()

@@ -8,9 +8,9 @@ A row that leaves the filter, or takes another key, is a delete of the key it ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -49,6 +49,13 @@ class Buckets:
         return (place >= self.start) & (place < self.stop)
 
 
+class Part(Protocol):
+    """Some of the keys."""
+
+    def holds(self, key: Sequence[str]) -> Column:
+        """Whether the key in these columns is one of them."""
+
+
 @dataclass(frozen=True)
 class NetChanges:
     """What a range of epochs comes to. ``frame`` has the target's columns and ``OP``, one row a key.
@@ -66,10 +73,23 @@ class NetChanges:
     bounds: Mapping[str, tuple[str, str]]
     """Least and greatest value of the key columns, as SQL literals of exactly the column's type."""
     staged: DataFrame
+    more: bool = False
+    """Whether there are rows beside the changes."""
 
     def rows(self) -> DataFrame:
-        """What may be appended if ``only_inserts``. A row that the filter keeps out is a delete of what is not there."""
+        """What may be appended if ``only_inserts``: a row that the filter keeps out deletes what is not there."""
         return self.frame.where(F.col(OP) == UPSERT).drop(OP)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.more and self.upserts == 0 and (self.only_inserts or self.deletes == 0)
+
+    def with_new(self, rows: DataFrame) -> NetChanges:
+        """The changes, and rows of the target whose keys are neither among the changes nor in the target."""
+        frame = self.frame.union(rows.withColumn(OP, F.lit(UPSERT)))
+        unchanged = self.upserts + self.deletes == 0
+        return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True)
 
     def release(self) -> None:
         """Let Spark forget the staged rows."""
@@ -84,20 +104,18 @@ class NetChanges:
         self.release()
 
 
-def net_changes(
-    changes: Changes, transform: Transform, key: Sequence[str], buckets: Buckets | None = None
-) -> NetChanges:
+def net_changes(changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None) -> NetChanges:
     """The net of ``changes`` for the target, whose key columns are ``key``.
 
     Raises DuplicateKey if an epoch brings two rows of one key, KeyNull if a row has no key, ChangesIncomplete if what
     was read is not what the commits say, HistoryLost if a file is gone. Nothing has been written then.
     """
     placed = _placed(changes, transform, key)
-    chosen = placed if buckets is None else placed.where(buckets.holds(key))
+    chosen = placed if part is None else placed.where(part.holds(key))
     staged = stage(chosen)
     try:
         groups = _summary(staged, key, transform.schema)
-        counted = groups if buckets is None else _counts(changes.frame)
+        counted = groups if part is None else _counts(changes.frame)
         distrusted = changes.prove({(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in counted})
         if not distrusted:
             _check_keys(staged, key, groups)
@@ -109,7 +127,7 @@ def net_changes(
         release(staged)
         raise
     release(staged)
-    return net_changes(changes.distrusting(distrusted), transform, key, buckets)
+    return net_changes(changes.distrusting(distrusted), transform, key, part)
 
 
 def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataFrame:

@@ -13,14 +13,15 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetExists
+from airflow_backfill.core.errors import InvalidSpec, NotPlanned, RecordInvalid, TargetExists
 from airflow_backfill.core.forecast import RECENT, Work, report
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.planning import check_same, settle
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.retention import Retention
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, epoch_of
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
@@ -30,8 +31,10 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import classify
+from airflow_backfill.spark.key_order import KeyOrder
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
+from airflow_backfill.spark.ranges import CLUSTERED, Ranges
 from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.shell import Shell
 
@@ -79,11 +82,21 @@ class Planner:
         if existing is not None:
             check_same(existing.plan.spec, self._spec)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
+        self._check_lanes()
         found = inspect_source(self._spark, self._spec)
+        splits, notes = self._splits(found)
         self._make_target(found)
-        plan = self._shell.run(settle(self._draft(found), _now()))
+        plan = self._shell.run(settle(self._draft(found, splits), _now()))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee)
+        return state, self._report(plan, found, guarantee, notes)
+
+    def _check_lanes(self) -> None:
+        if self._spec.strategy == "arrangement" and self._lanes != 1:
+            raise InvalidSpec(
+                f"lanes: a round of an arrangement takes all ranges along, in one lane (got {self._lanes}); give Spark "
+                "more cores",
+                field="lanes",
+            )
 
     def _existing(self) -> BuildState | None:
         if inspect_target(self._spark, self._spec) is None:
@@ -129,11 +142,9 @@ class Planner:
                     raise
                 time.sleep(0.2 * (tries + 1))
 
-    def _draft(self, found: Preflight) -> Plan:
+    def _draft(self, found: Preflight, splits: SplitPlan | KeyRanges) -> Plan:
         head = self._shell.reader.log.head()
         _, metadata = self._shell.reader.log.protocol_and_metadata()
-        files = found.files.files
-        rows = [f.rows for f in files]
         return Plan(
             build=build_id(metadata.table_id, self._spec.name),
             spec=self._spec,
@@ -146,16 +157,42 @@ class Planner:
                 found.metadata.schema_json,
                 found.metadata.partition_columns,
             ),
-            splits=SplitPlan(
-                borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
-                bytes=sum(f.size for f in files),
-                rows=None if any(r is None for r in rows) else sum(r or 0 for r in rows),
-                digest=SplitPlan.digest_of((f.path, f.size) for f in files),
-            ),
+            splits=splits,
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
             made=(self._spec.target,),
         )
+
+    def _splits(self, found: Preflight) -> tuple[SplitPlan | KeyRanges, list[str]]:
+        """How the source is cut, and what there is to say about it."""
+        files, size = found.files.files, self._size.bytes
+        if self._spec.strategy == "arrangement":
+            ranges, often = self._ranges(found).plan(found.epoch, SPLITS, size)
+            notes = [f"every byte of the source is read about {often:.1f} times"]
+            if often > CLUSTERED:
+                notes.append(
+                    "the source's files hold no ranges of the key, so that each round opens most of them; cheaper: "
+                    f"OPTIMIZE … ZORDER BY ({self._spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
+                    "each file once"
+                )
+            return ranges, notes
+        largest = max(files, key=lambda f: f.size, default=None)
+        rows = [f.rows for f in files]
+        splits = SplitPlan(
+            borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
+            bytes=sum(f.size for f in files),
+            rows=None if any(r is None for r in rows) else sum(r or 0 for r in rows),
+            digest=SplitPlan.digest_of((f.path, f.size) for f in files),
+        )
+        large = largest is not None and largest.size > size
+        return splits, [
+            f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"
+        ] if large else []
+
+    def _ranges(self, found: Preflight) -> Ranges:
+        order = KeyOrder.of(found.transform.source_schema, self._spec.key)
+        partitions = found.metadata.partition_columns
+        return Ranges(self._spark, self._spec.source, found.transform.source_schema, order, partitions)
 
     def _empty_through(self, head: int) -> int:
         """The newest version before which no commit of the target changed rows."""
@@ -167,15 +204,11 @@ class Planner:
                 return version - 1
         return head
 
-    def _report(self, plan: Plan, found: Preflight, guarantee: str) -> dict[str, Any]:
-        now, splits = _now(), plan.splits
-        largest = max(found.files.files, key=lambda f: f.size, default=None)
-        notes = []
+    def _report(self, plan: Plan, found: Preflight, guarantee: str, notes: list[str]) -> dict[str, Any]:
+        now, splits, files = _now(), plan.splits, len(found.files.files)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
-        if largest is not None and largest.size > self._size.bytes:
-            notes.append(f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}")
-        work = Work(splits.files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism)
+        work = Work(files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism)
         retention = Retention.of(found.metadata.configuration)
         return report(plan, work, self._recent(plan, now), now, retention, guarantee, notes)
 

@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core import effect as fx
+from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
@@ -20,8 +22,10 @@ from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.delta_log import transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
-from airflow_backfill.spark.net_change import Buckets, net_changes
+from airflow_backfill.spark.key_order import KeyOrder
+from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.proof import Proof
+from airflow_backfill.spark.ranges import Behind, Ranges, stands
 from airflow_backfill.spark.repair import rewrites
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
@@ -60,6 +64,8 @@ class Shell:
                 return fx.Looked(_now(), self.reader.commands(self.plan.build), self._sizes if files else ())
             case fx.Watch(after):
                 return self._watcher.view(after)
+            case fx.Cut():
+                return self._ranges.cut(self._key_ranges, effect)
             case fx.Write():
                 return self._write(effect)
             case fx.Prove(epoch, version):
@@ -117,6 +123,8 @@ class Shell:
     @cached_property
     def _sizes(self) -> tuple[fx.FileSize, ...]:
         """The pinned files; HistoryLost unless they are the very ones that were planned."""
+        if isinstance(self.plan.splits, KeyRanges):
+            return ()
         files = self._snapshot.files
         if SplitPlan.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
             raise HistoryLost(
@@ -124,6 +132,17 @@ class Shell:
                 epoch=self.plan.source.epoch,
             )
         return tuple(fx.FileSize(f.size, f.rows) for f in files)
+
+    @property
+    def _key_ranges(self) -> KeyRanges:
+        assert isinstance(self.plan.splits, KeyRanges)
+        return self.plan.splits
+
+    @cached_property
+    def _ranges(self) -> Ranges:
+        spec, schema = self.plan.spec, self._transform.source_schema
+        order = KeyOrder.of(schema, spec.key)
+        return Ranges(self.spark, spec.source, schema, order, self.plan.source.partition_columns)
 
     # --- writing ---
 
@@ -146,25 +165,50 @@ class Shell:
                 apply.append(self._transform.apply(rows), self.target, txn, text)
             case fx.ApplyEpochs():
                 self._apply_epochs(write.work, txn, text)
+            case fx.ReadRanges():
+                self._read_ranges(write.work, txn, text)
             case fx.RewriteKeys(epoch):
                 with rewrites(self._proof, epoch, write.record.prev) as rows:
                     apply.rewrite(rows, self.target, self._key, txn, text)
 
     def _apply_epochs(self, work: fx.ApplyEpochs, txn: apply.Txn, text: str) -> None:
-        spec, transform, key = self.plan.spec, self._transform, self._key
-        columns = transform.source_schema.fieldNames()
-        changes = read_changes(self.spark, spec.source, work.epochs, columns, spec.key)
+        buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
+        with self._net(work.epochs, buckets) as net:
+            crash_point("before_apply")
+            self._apply(net, txn, text)
+
+    def _read_ranges(self, work: fx.ReadRanges, txn: apply.Txn, text: str) -> None:
+        """The changes behind the old positions and the rows up to the new ones: their keys are disjoint."""
+        ranges = self._key_ranges
+        first, low = stands(ranges, work.before)
+        reached, high = stands(ranges, work.after)
+        more = (first, low) != (reached, high)
+        read = self._ranges.rows(work.epoch, low, high if reached < len(ranges) else None)
+        rows = self._transform.apply(read) if more else None
+        if work.changes is None:
+            assert rows is not None
+            apply.append(rows, self.target, txn, text)
+            return
+        behind = Behind(self._ranges.order, low if first < len(ranges) else None)
+        with self._net(work.changes, behind) as net:
+            crash_point("before_apply")
+            self._apply(net if rows is None else net.with_new(rows), txn, text)
+
+    def _net(self, epochs: EpochRange, part: Part | None) -> NetChanges:
+        spec, transform = self.plan.spec, self._transform
+        changes = read_changes(self.spark, spec.source, epochs, transform.source_schema.fieldNames(), spec.key)
         for leg in changes.legs:
             log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
-        buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
-        with net_changes(changes, transform, key, buckets) as net:
-            crash_point("before_apply")
-            if net.upserts == 0 and (net.only_inserts or net.deletes == 0):
-                apply.empty(self.spark, self.target, txn, text)
-            elif net.only_inserts:
-                apply.append(net.rows(), self.target, txn, text)
-            else:
-                apply.merge(net, self.target, key, txn, text, narrowed=self.plan.splits.bytes >= NARROW_BYTES)
+        return net_changes(changes, transform, self._key, part)
+
+    def _apply(self, net: NetChanges, txn: apply.Txn, text: str) -> None:
+        if net.empty:
+            apply.empty(self.spark, self.target, txn, text)
+        elif net.only_inserts:
+            apply.append(net.rows(), self.target, txn, text)
+        else:
+            narrowed = self.plan.splits.bytes >= NARROW_BYTES
+            apply.merge(net, self.target, self._key, txn, text, narrowed=narrowed)
 
     def _attempted(self, commit: Any) -> fx.Written:
         """What the client was told about a commit."""

@@ -57,4 +57,4 @@ class SnapshotFiles:
 
     @property
     def _rows(self) -> DataFrame:
-        return DataFrame(self._table.files().toDF(), self._spark)
+        return self._table.frame

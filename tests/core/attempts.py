@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from airflow_backfill.core.effect import AppendFiles, ApplyEpochs, FileSize
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import (
     CatchUpTask,
     ConsumeLogTask,

@@ -15,7 +15,7 @@ from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Consumed
 from airflow_backfill.core.record import barrier_record
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import Barrier, BuildState, apply
 from airflow_backfill.core.task import (
     CancelTask,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_backfill.core import attempt as protocol
@@ -19,10 +19,12 @@ from airflow_backfill.core.commit import Commit, FileTotals, Protocol, TableMeta
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
+from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.record import Certificate, Record
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import FEED, SourceView, epoch_of, lost
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
@@ -84,12 +86,17 @@ class Model:
         splits: int = 3,
         epoch: int = 7,
         spec: BackfillSpec | None = None,
+        borders: Sequence[str] | None = None,
         now: int = 1_000_000,
     ) -> None:
         self.files = tuple(files)
         self.splits = splits
         self.epoch = epoch
         self.spec = spec or BackfillSpec(name="orders", source="/lake/orders", target="/marts/orders", key=("id",))
+        self.borders = borders
+        """Where ranges of keys end, for an arrangement; None for a snapshot of files."""
+        if borders is not None:
+            self.spec = replace(self.spec, strategy="arrangement")
         self.now = now
         self.write_ms = 0
         self.source = self._source_log()
@@ -174,12 +181,15 @@ class Model:
             target_schema_json=SCHEMA,
             target_version=0,
             source=SourceFacts(SOURCE_ID, self.epoch, SCHEMA, ()),
-            splits=SplitPlan(
-                SplitPlan.cut(sizes, self.splits), sum(sizes), None if None in rows else sum(r or 0 for r in rows), "d"
-            ),
+            splits=self._cut(sizes, None if None in rows else sum(r or 0 for r in rows)),
             lanes=lanes,
             settings={"spark.sql.session.timeZone": "UTC"},
         )
+
+    def _cut(self, sizes: Sequence[int], rows: int | None) -> SplitPlan | KeyRanges:
+        if self.borders is not None:
+            return KeyRanges(tuple((border,) for border in self.borders), sum(sizes), rows)
+        return SplitPlan(SplitPlan.cut(sizes, self.splits), sum(sizes), rows, "d")
 
     def plan(self, lanes: int = 1) -> Plan:
         plan: Plan = Running(self, planning.settle(self.draft(lanes), self.now)).finish()
@@ -258,11 +268,18 @@ class Model:
                 return fx.Looked(self.now, tuple(self.commands), self.files if files else ())
             case fx.Watch(after):
                 return self.view(after)
+            case fx.Cut(_, positions):
+                return self.next_chunk(positions)
             case fx.Prove(epoch, version):
                 return Certificate(epoch, version, 42, "digest", 16, self.now)
             case fx.ReadTransactions():
                 table_id = next(c.metadata.table_id for c in reversed(self.target.commits) if c.metadata is not None)
                 return fx.Transactions(table_id, dict(self._txns))
+
+    def next_chunk(self, positions: Sequence[Position]) -> fx.Chunks:
+        """Half of the first range that is not complete, then the rest of it."""
+        split, position = next((n, p) for n, p in enumerate(positions) if isinstance(p, AtKey))
+        return fx.Chunks({split: None if position.chunks else (f"{split}.5",)}, 1, 100, 10)
 
     def _write(self, effect: fx.WritePlan | fx.Write) -> fx.Written:
         if isinstance(effect, fx.WritePlan):
@@ -304,8 +321,17 @@ class Model:
                 seen = self.view(epochs.start - 1).epochs[: len(epochs)]
                 rows = -(-sum(e.rows for e in seen) // of)
                 return FileTotals(1, rows, rows), {"numTargetRowsUpdated": rows, "numOutputRows": 10 * rows}
+            case fx.ReadRanges(_, changes, before, after):
+                more = 10 * sum(a != b for a, b in zip(map(_place, before), map(_place, after), strict=True))
+                rows = more + (len(changes) if changes is not None else 0)
+                return FileTotals(1, rows, rows), {"numOutputRows": rows}
             case _:
                 return FileTotals(), {"numOutputRows": 0}
+
+
+def _place(position: Position) -> tuple[str, ...] | None:
+    """Where a range stands, whatever the epoch."""
+    return position.key if isinstance(position, AtKey) else None
 
 
 def _totals(files: Sequence[fx.FileSize]) -> FileTotals:

@@ -17,7 +17,7 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtFile
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import (
     ConsumeLogTask,
     FinishTask,

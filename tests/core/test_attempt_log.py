@@ -18,7 +18,7 @@ from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed, InEpoch
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import (
     CatchUpTask,
     ConsumeLogTask,

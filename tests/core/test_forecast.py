@@ -9,7 +9,7 @@ import pytest
 from airflow_backfill.core import forecast as forecasts
 from airflow_backfill.core.forecast import APPLY_ROWS, RECENT, Work, described, forecast
 from airflow_backfill.core.retention import FILES, Retention
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch
 from tests.core.test_plan import PLAN
 

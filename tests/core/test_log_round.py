@@ -13,7 +13,7 @@ from airflow_backfill.core.errors import BackfillError, Discontinuous, FeedOff, 
 from airflow_backfill.core.log_round import next_epochs
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Consumed, InEpoch, Position
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, SourceView, lost
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed

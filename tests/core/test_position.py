@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
 from airflow_backfill.core.position import (
     AtFile,
+    AtKey,
     Consumed,
     InEpoch,
     Position,
@@ -25,11 +26,15 @@ SMALL: tuple[Position, ...] = (
     *(AtFile(n) for n in range(4)),
     *(Consumed(e) for e in range(4)),
     *(InEpoch(e, done, of) for e in range(1, 4) for done, of in PARTS),
+    *(AtKey(e, n, (f"{n}L",) if n else ()) for e in range(3) for n in range(3)),
+    AtKey(1, 2, ("1L",)),
 )
 COUNTS = st.integers(0, 10**9)
 POSITIONS = st.one_of(
     st.builds(AtFile, COUNTS),
     st.builds(Consumed, COUNTS),
+    st.builds(AtKey, COUNTS, st.just(0)),
+    st.builds(AtKey, COUNTS, st.integers(1, 10**9), st.lists(st.text(min_size=1), min_size=1).map(tuple)),
     st.integers(2, 1000).flatmap(lambda of: st.builds(InEpoch, COUNTS, st.integers(1, of - 1), st.just(of))),
 )
 
@@ -41,6 +46,10 @@ def may_follow(before: Position, after: Position) -> bool:
             return b >= a
         case AtFile(), Consumed():
             return True
+        case AtKey(e, n, key), AtKey(f, m, further):
+            return f >= e and ((m == n and further == key) or (m == n + 1 and further != key))
+        case AtKey(e), Consumed(f):
+            return f >= e
         case Consumed(e), Consumed(f):
             return f >= e
         case Consumed(e), InEpoch(f, _, _):

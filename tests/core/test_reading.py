@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid,
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.reading import catch_up, load
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
 from tests.core.histories import SEEDS, random_build, states

@@ -12,7 +12,8 @@ from airflow_backfill.core.phase import Event
 from airflow_backfill.core.plan import SplitPlan
 from airflow_backfill.core.position import AtFile, Consumed
 from airflow_backfill.core.record import Layout
-from airflow_backfill.core.snapshot_round import RoundSize, next_files
+from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.snapshot_round import next_files
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move
 from tests.core.model import Model

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -242,14 +241,13 @@ NAMES = (*FULL, "strategy", "bukets", "sorce", "", " ", "name ", "NAME", 3, None
 
 def test_a_hundred_thousand_random_specs_give_a_spec_or_a_coded_error() -> None:
     rng = random.Random(11)
-    slowest, taken, codes = 0.0, 0, set()
+    taken, codes = 0, set()
     for _ in range(100_000):
         options: dict[Any, Any] = dict(GOOD) if rng.random() < 0.8 else {}
         for _ in range(rng.randrange(4)):
             options[rng.choice(NAMES)] = rng.choice(PIECES)
         if rng.random() < 0.3:
             options.pop(rng.choice(list(options)), None) if options else None
-        began = time.perf_counter()
         try:
             BackfillSpec.parse(options)
             taken += 1
@@ -259,8 +257,5 @@ def test_a_hundred_thousand_random_specs_give_a_spec_or_a_coded_error() -> None:
             if CANARY not in options:
                 assert not any(part in said for part in CANARY.split("/")), (options, said)
             assert len(str(error)) < 2_000
-        slowest = max(slowest, time.perf_counter() - began)
-    print(f"{taken} specs taken, slowest {slowest * 1000:.1f} ms")
     assert codes == {"SPEC_INVALID"}
     assert taken > 1_000
-    assert slowest < 1

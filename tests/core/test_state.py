@@ -11,7 +11,7 @@ from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch, Position, rank
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import Barrier, BuildState, apply
 from airflow_backfill.core.task import (
     ConsumeLogTask,

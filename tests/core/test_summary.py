@@ -10,7 +10,7 @@ from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.record import Pending
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.summary import lag, running_out, summarize
 from airflow_backfill.core.task import CancelTask, ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
 from tests.core.model import NO_LAG, PATIENCE, ROUND, Model
@@ -29,7 +29,7 @@ def test_a_summary_is_plain_json_in_every_phase() -> None:
 def test_a_planned_build_has_done_nothing() -> None:
     summary = summarize(planned())
     assert (summary["phase"], summary["epoch"], summary["percent"], summary["attempt"]) == ("snapshot", None, 0.0, None)
-    assert summary["files"] == {"done": 0, "of": 6}
+    assert summary["read"] == {"unit": "files", "done": 0, "of": 6}
     assert set(summary["rows"].values()) == {0}
 
 
@@ -40,7 +40,7 @@ def test_a_planned_build_has_done_nothing() -> None:
 )
 def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: int) -> None:
     summary = summarize(state(Phase.SNAPSHOT, *positions))
-    assert summary["files"] == {"done": done, "of": 6}
+    assert summary["read"] == {"unit": "files", "done": done, "of": 6}
     assert summary["percent"] == round(100 * done / 6, 1)
     assert summary["epoch"] is None
 
@@ -82,7 +82,7 @@ def test_a_retry_does_not_count_twice() -> None:
         model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=writes)
     summary = summarize(model.run(SnapshotTask(0, 1, RoundSize(1, 1))))
     assert summary["rows"]["consuming_snapshot"] == 60
-    assert summary["files"] == {"done": 6, "of": 6}
+    assert summary["read"] == {"unit": "files", "done": 6, "of": 6}
 
 
 def test_rows_do_not_grow_with_the_number_of_splits() -> None:
@@ -106,7 +106,7 @@ def test_a_cancelled_build_shows_how_far_it_was() -> None:
     model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=4)
     summary = summarize(model.run(CancelTask()))
     assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
-    assert summary["files"] == {"done": 2, "of": 6}
+    assert summary["read"] == {"unit": "files", "done": 2, "of": 6}
 
 
 def test_acknowledged_commands_and_the_certificate_are_shown() -> None:

@@ -65,7 +65,6 @@ def test_reading_the_newest_commits_costs_little(table: Path, run: Run) -> None:
         assert measured["table"] == METADATA["id"]
         assert measured["bytes_read"] < commits + checksum + 10_000
         assert measured["kilobytes_of_memory"] < 30_000
-    assert best["milliseconds"] < 1000
 
 
 def test_the_log_is_one_to_other_readers(table: Path) -> None:

@@ -60,9 +60,9 @@ def test_what_is_not_committed_is_not_shown(source, target):
     store = Store()
     with reporter(target, store):
         store.wait_for(lambda seen: seen and seen["phase"] == "snapshot")
-        assert store[PROGRESS]["files"]["done"] == 0
+        assert store[PROGRESS]["read"]["done"] == 0
         state = built(source, target, "snapshot")
-        store.wait_for(lambda seen: seen["files"]["done"] == 4)
+        store.wait_for(lambda seen: seen["read"]["done"] == 4)
     assert store[PROGRESS]["rows"]["consuming_snapshot"] == state.totals.snapshot_rows > 0
     assert store[PROGRESS]["target_version"] == state.proven
 

@@ -36,6 +36,8 @@ class Judge:
     """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an
     epoch.
     """
+    ranges: list[tuple[int, int, int | None]] = field(default_factory=list)
+    """Per range of keys: epoch, chunks, and the greatest key read (None: none, or all of a range that is complete)."""
     files_read: Counter[int] = field(default_factory=Counter)
     applied: int | None = None
     finished: bool = False
@@ -83,6 +85,10 @@ class Judge:
     def _plan(self, document: dict[str, Any]) -> None:
         _must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]
+        if "keys" in document["splits"]:
+            self.ranges = [(self.pinned, 0, None)] * (len(document["splits"]["keys"]) + 1)
+            self.progress = {split: (-1, 0) for split in range(len(self.ranges))}
+            return
         borders = document["splits"]["borders"]
         self.progress = {split: (-1, 0) for split in range(len(borders) - 1)}
         self.world.borders = borders
@@ -150,15 +156,19 @@ class Judge:
 
     def _pending(self, document: dict[str, Any]) -> None:
         """What the record calls pending is what comes after the epoch at which the target stood before it."""
-        if document["event"] not in ("files", "seal", "epochs", "pin", "certify", "repair"):
+        if document["event"] not in ("files", "chunks", "seal", "epochs", "pin", "certify", "repair"):
             return
         together = len(set(self.progress.values())) == 1
         epoch, done = next(iter(self.progress.values()))
         stood = epoch if done == WHOLE else epoch - 1
         head, epochs, *_ = document["pending"]
-        _must(epochs == head - (stood if together and epoch >= 0 else self.pinned), "pending epochs are miscounted")
+        base = stood if together and epoch >= 0 else self.ranges[0][0] if self.ranges else self.pinned
+        _must(epochs == head - base, "pending epochs are miscounted")
 
     def _progress(self, document: dict[str, Any]) -> None:
+        if self.ranges and (len(document["positions"]) > 1 or isinstance(document["positions"][0][1][-1], list)):
+            self._range_progress([p for n, p in document["positions"] for _ in range(n)])
+            return
         splits = [tuple(p) if isinstance(p, list) else (p,) for n, p in document["positions"] for _ in range(n)]
         kinds = [isinstance(p, list) for n, p in document["positions"] for _ in range(n)]
         for split, (position, consumed) in enumerate(zip(splits, kinds, strict=True)):
@@ -169,6 +179,32 @@ class Judge:
             if not consumed or (document["event"] == "files"):
                 self._count_files(split, before, after)
             self.progress[split] = after
+
+    def _range_progress(self, positions: list[list[Any]]) -> None:
+        """All ranges stand at one epoch that never goes back; chunks grow one by one, with their keys."""
+        _must(len({p[0] for p in positions}) == 1, "ranges stand at different epochs")
+        for split, (before, p) in enumerate(zip(self.ranges, positions, strict=True)):
+            epoch, chunks, key = (p[0], before[1], None) if len(p) == 1 else p
+            key = int(key[0]) if key else None
+            _must(epoch >= before[0], f"range {split} went back from epoch {before[0]} to {epoch}")
+            if len(p) == 1:
+                self.progress[split] = (epoch, WHOLE)
+            else:
+                _must(self.progress[split] == (-1, 0), f"range {split} was complete and is not any more")
+                moved = chunks == before[1] + 1 and key is not None and (before[2] is None or key > before[2])
+                _must(moved or (chunks, key) == before[1:], f"range {split} went from {before} to {p}")
+            self.ranges[split] = (epoch, chunks, key)
+
+    def _in_ranges(self) -> Bag:
+        """What the ranges hold, as far as they are read, at their epoch."""
+        borders = self.world.key_borders or []
+        rows = {}
+        for key, value in transform(self.world.source.versions[self.ranges[0][0]].rows).items():
+            split = sum(border < key for border in borders)
+            upto = self.ranges[split][2]
+            if self.progress[split][1] == WHOLE or (upto is not None and key <= upto):
+                rows[key] = value
+        return Counter(rows.items())
 
     def _rank(self, split: int, position: tuple[int, ...], consumed: bool) -> tuple[int, int]:
         if not consumed:
@@ -208,7 +244,7 @@ class Judge:
         if event == "certify":
             certificate = document["certificate"]
             _must(tuple(certificate[:2]) in self.proofs, "a certificate without a comparison that succeeded")
-        if event == "files":
+        if event in ("files", "chunks"):
             _must(not self.finished, "a snapshot round after the finish")
 
     def _content(self, landed: Landed, document: dict[str, Any]) -> None:
@@ -226,6 +262,7 @@ class Judge:
             self.applied = claimed if document["phase"] != "snapshot" else self.applied
         else:
             _must(document["phase"] in ("snapshot", "cancelled"), "left the snapshot before it was read")
+            expected = self._in_ranges() if self.ranges else expected
             at = source.versions[plan_epoch]
             for n, count in self.files_read.items():
                 for row in transform({key: at.rows[key] for key in at.files[n]}).items():

@@ -223,6 +223,50 @@ MUTANTS = (
         "    if pending and isinstance(pending[0].stop, HistoryLost):\n"
         "        object.__setattr__(pending[0], 'stop', None)",
     ),
+    Mutant(
+        "ranges are read at the epoch of before, and called newer",
+        "range_round",
+        "ReadRanges(epoch, None if quiet else changes,",
+        "ReadRanges(state.reached, None if quiet else changes,",
+    ),
+    Mutant(
+        "the changes of ranges begin one epoch late",
+        "range_round",
+        "EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None",
+        "EpochRange(state.reached + 2, epoch + 1) if state.begun and epoch > state.reached + 1 else None",
+    ),
+    Mutant(
+        "changes are dropped until a range is complete",
+        "range_round",
+        "if state.begun and epoch > state.reached",
+        "if any(isinstance(p, Consumed) for p in state.positions) and epoch > state.reached",
+    ),
+    Mutant(
+        "ranges that read nothing stay at their epoch",
+        "range_round",
+        "        return replace(position, epoch=epoch)",
+        "        return position",
+    ),
+    Mutant(
+        "a recovery repeats a sequence number",
+        "recovery",
+        "_record(plan, layout, seq + 1, me, head, epoch, control)",
+        "_record(plan, layout, seq, me, head, epoch, control)",
+    ),
+    Mutant(
+        "a recovery is called proven",
+        "recovery",
+        "        handoff=epoch,\n",
+        "        handoff=epoch,\n"
+        "        certificate=__import__('airflow_backfill.core.record', fromlist=['x'])"
+        ".Certificate(epoch, head, 0, 'd', 1, 0),\n",
+    ),
+    Mutant(
+        "a repair writes nothing",
+        "task",
+        "Move(Event.REPAIR, RewriteKeys(state.handoff))",
+        "Move(Event.REPAIR)",
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from airflow_backfill.core import effect as fx
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.plan import Plan, app_id
+from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.record import Certificate
 from tests.simulation.source import transform
 from tests.simulation.target import TABLE_ID, Bag, Transaction
@@ -97,10 +98,17 @@ class Process:
                 return world.source.view(plan, after)
             case fx.Write(record, work):
                 return self._write(record.app_id, record.seq, record.encode(), work)
+            case _:
+                return self._answer_reading(effect)
+
+    def _answer_reading(self, effect: fx.Effect) -> Any:
+        match effect:
+            case fx.Cut(epoch, positions):
+                return self._cut(epoch, positions)
             case fx.Prove(epoch, version):
                 return self._prove(epoch, version)
             case fx.ReadTransactions():
-                return fx.Transactions(TABLE_ID, target.txns())
+                return fx.Transactions(TABLE_ID, self.world.target.txns())
             case fx.Pause(until, _):
                 self.wakes = until
                 return None
@@ -143,10 +151,48 @@ class Process:
                 upserts, deletes = source.changes(epochs.start, epochs.stop)
                 mine = {key for key in upserts.keys() | deletes if key % of == bucket}
                 return Counter((k, v) for k, v in upserts.items() if k in mine), frozenset(mine), True
+            case fx.ReadRanges(epoch, epochs, before, after):
+                low, high = self._read_up_to(before), self._read_up_to(after)
+                rows = source.read_keys(epoch, low, high)
+                if epochs is None:
+                    return Counter(rows), frozenset(), False
+                upserts, deletes = source.changes(epochs.start, epochs.stop)
+                mine = {key for key in upserts.keys() | deletes if key <= low}
+                behind = Counter((k, v) for k, v in upserts.items() if k in mine)
+                return behind + Counter(rows), frozenset(mine), bool(mine)
             case fx.RewriteKeys(epoch):
                 expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
                 keys = {key for key, _ in (expected - found) + (found - expected)}
                 return Counter({row: n for row, n in expected.items() if row[0] in keys}), frozenset(keys), True
+
+    def _cut(self, epoch: int, positions: tuple[Position, ...]) -> fx.Chunks:
+        """Some keys more: within a range, to its end, or over several of them."""
+        world, source = self.world, self.world.source
+        borders = world.key_borders or []
+        low = self._read_up_to(positions)
+        keys = [key for key in sorted(source.versions[epoch].rows) if key > low]
+        taken = keys[: world.rng.randrange(1, 6)]
+        end = taken[-1] if len(taken) < len(keys) else None
+        ends: dict[int, tuple[str, ...] | None] = {}
+        for split, position in enumerate(positions):
+            border = borders[split] if split < len(borders) else None
+            if not isinstance(position, AtKey):
+                continue
+            if end is not None and (border is None or end < border):
+                ends[split] = (str(end),)
+                break
+            ends[split] = None
+            if end == border:
+                break
+        return fx.Chunks(ends, 1, len(taken), len(taken))
+
+    def _read_up_to(self, positions: tuple[Position, ...]) -> float:
+        """The key up to which all ranges are read, one after another."""
+        for split, position in enumerate(positions):
+            if isinstance(position, AtKey):
+                before = self.world.key_borders[split - 1] if split and self.world.key_borders else float("-inf")
+                return float(position.key[0]) if position.key else before
+        return float("inf")
 
     def _prove(self, epoch: int, version: int) -> Certificate:
         world = self.world

@@ -115,6 +115,12 @@ class Source:
         rows = {key: at.rows[key] for n in indices for key in at.files[n]}
         return list(transform(rows).items())
 
+    def read_keys(self, version: int, low: float, high: float) -> list[tuple[int, int]]:
+        if version < self.vacuumed_before:
+            raise HistoryLost(f"a data file of version {version} is gone", version=version)
+        rows = {key: value for key, value in self.versions[version].rows.items() if low < key <= high}
+        return list(transform(rows).items())
+
     def changes(self, start: int, stop: int) -> tuple[Rows, set[int]]:
         """Net upserts and deletes of target rows over ``start <= e < stop``, from the versions' own rows."""
         if start < self.earliest:

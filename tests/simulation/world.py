@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_backfill.core import attempt as protocol
 from airflow_backfill.core import gate, planning, recovery, task
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, NotPlanned
+from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.reading import load
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from tests.simulation.faults import AFTERWARDS, BENIGN, COMMANDS, FATAL
 from tests.simulation.judge import Judge, Violation
@@ -66,6 +67,11 @@ class World:
         self.lanes = self.rng.choice([1, 1, 2, 3])
         self.round_rows = self.rng.choice([1, 3, 8]) if "big epoch" in self.faults else 1000
         self.max_lag = self.rng.choice([0, 2, 5])
+        self.key_borders = sorted(self.rng.sample(range(keys + 4), 3)) if self.rng.random() < 0.35 else None
+        """Where the ranges of an arrangement end; None for a snapshot of files."""
+        if self.key_borders is not None:
+            self.lanes = 1
+            self.faults.pop("lanes", None)
         self.judge = Judge(self)
         self.build = build_id(TABLE_ID, "sim")
 
@@ -168,7 +174,7 @@ class World:
                 self.source.write(self.now)
                 self.source.earliest = self.source.head
             case "vacuum":
-                self.source.vacuumed_before = self.source.head + 1
+                self.source.vacuumed_before = self.source.head + (self.key_borders is None)
 
     def _command(self, command: Command) -> None:
         self.commands.append((len(self.commands) + 1, command))
@@ -393,6 +399,10 @@ class World:
             at = self.source.versions[head]
             sizes = [len(keys) for keys in at.files]
             spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",))
+            splits: SplitPlan | KeyRanges = SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d")
+            if self.key_borders is not None:
+                spec = replace(spec, strategy="arrangement")
+                splits = KeyRanges(tuple((str(key),) for key in self.key_borders), sum(sizes), len(at.rows))
             draft = Plan(
                 build=self.build,
                 spec=spec,
@@ -400,7 +410,7 @@ class World:
                 target_schema_json=TARGET_SCHEMA,
                 target_version=0,
                 source=SourceFacts(self.source.table_id, head, SCHEMA, ()),
-                splits=SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d"),
+                splits=splits,
                 lanes=self.lanes,
                 settings={},
             )

@@ -12,7 +12,7 @@ from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.record import Record, barrier_record
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import (

@@ -14,7 +14,7 @@ from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiver
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import InEpoch
 from airflow_backfill.core.record import barrier_record
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.spark import planner
 from tests.spark.build import Build, no_rows

@@ -14,7 +14,7 @@ from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, SnapshotTask

@@ -14,7 +14,7 @@ from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import run
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.snapshot_round import RoundSize
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
 from airflow_backfill.spark.shell import Shell

@@ -65,7 +65,7 @@ def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Pa
         followed = apps.result("upstream")
 
     assert planned["snapshot_epoch"] == snapshot["snapshot_epoch"]
-    assert snapshot["files"]["done"] == snapshot["files"]["of"] > 2
+    assert snapshot["read"]["done"] == snapshot["read"]["of"] > 2
     assert consumed["phase"] == "consume_log"
     assert caught_up["epoch"] == caught_up["handoff"] == verified["certificate"]["epoch"]
     assert finished["phase"] == "finished"
@@ -74,7 +74,7 @@ def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Pa
     workload.check(target, followed["epoch"], followed["target_version"])
     _each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
     done_before_kill = killed.totals.snapshot_files
-    assert 0 < done_before_kill < snapshot["files"]["of"]
+    assert 0 < done_before_kill < snapshot["read"]["of"]
     _no_file_read_again(events, target, done_before_kill)
     _recovered(workload.spark, apps, target, followed["epoch"])
 

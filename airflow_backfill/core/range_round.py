@@ -1,0 +1,68 @@
+"""The next round of key ranges: what changed behind the positions, and the next rows, in one commit (seed 004).
+
+Every round is at the newest epoch and takes all ranges there; nothing is pinned. Ranges are read one after another, as
+many rows as fit the round. However much changes meanwhile, a round reads at least one chunk, unless people hold that
+back: then the changes go on alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_backfill.core.effect import Chunks, Nothing, ReadRanges
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.phase import Event
+from airflow_backfill.core.position import AtKey, Consumed, Position
+from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.step import Move, Observed
+from airflow_backfill.core.totals import Totals
+
+NONE = Chunks({}, 0, 0, 0)
+
+
+def target_epoch(state: BuildState, source: SourceView) -> int:
+    """The epoch that the next round takes the ranges to: the newest one before whatever stops the build, which is
+    raised if it comes first.
+    """
+    pending = source.pending(state.reached)
+    stop = next((epoch for epoch in pending if epoch.stop is not None), None)
+    if stop is None:
+        return source.head
+    if stop is pending[0]:
+        assert stop.stop is not None
+        raise stop.stop
+    return stop.number - 1
+
+
+def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -> Move | None:
+    """The round that takes all ranges to ``epoch`` and reads ``chunks``; None if there is nothing to it."""
+    after = tuple(_moved(position, epoch, split, chunks) for split, position in enumerate(state.positions))
+    if after == state.positions:
+        return None
+    changes = EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None
+    quiet = all(e.bytes == 0 and e.rows == 0 for e in seen.source.pending(state.reached) if e.number <= epoch)
+    nothing = not chunks.ends and (changes is None or quiet)
+    return Move(
+        Event.CHUNKS,
+        work=Nothing() if nothing else ReadRanges(epoch, None if quiet else changes, state.positions, after),
+        positions=after,
+        does=Totals(
+            snapshot_files=chunks.files,
+            snapshot_bytes=chunks.bytes,
+            snapshot_rows=chunks.rows,
+            log_epochs=len(changes) if changes is not None else 0,
+        ),
+        rows=chunks.rows,
+        epochs=changes,
+    )
+
+
+def _moved(position: Position, epoch: int, split: int, chunks: Chunks) -> Position:
+    if isinstance(position, Consumed):
+        return Consumed(epoch)
+    assert isinstance(position, AtKey)
+    if split not in chunks.ends:
+        return replace(position, epoch=epoch)
+    end = chunks.ends[split]
+    return Consumed(epoch) if end is None else AtKey(epoch, position.chunks + 1, end)
