@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ITEMS = [*(f"S000.{n}" for n in range(1, 46)), *(f"S003.{n}" for n in range(1, 40))]
+ITEMS = [
+    *(f"S000.{n}" for n in range(1, 46)),
+    *(f"S003.{n}" for n in range(1, 40)),
+    *(f"S004.{n}" for n in range(1, 46)),
+]
 
 
 def lines() -> dict[str, tuple[list[str], str]]:

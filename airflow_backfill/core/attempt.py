@@ -17,7 +17,7 @@ The rules, each of which the simulation breaks on purpose to see that it is need
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.control import obey
@@ -29,7 +29,6 @@ from airflow_backfill.core.position import AtFile
 from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
-from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState, opened
 from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
@@ -77,8 +76,8 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
                 yield Pause(until, why)
                 state = yield from catch_up(state)
                 continue
-            case Advance(size):
-                move = yield from _ranges(state, seen, size)
+            case Advance():
+                move = yield from _ranges(state, seen, step)
                 if move is None:
                     yield Pause(seen.now + POLL, "nothing has changed, and no row is to be read")
                     state = yield from catch_up(state)
@@ -207,10 +206,10 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
     return Observed(looked.now, source, control, looked.files, pending)
 
 
-def _ranges(state: BuildState, seen: Observed, size: RoundSize | None) -> Generator[Effect, Any, Move | None]:
-    """The next round of key ranges, with rows if there is a size."""
-    epoch = target_epoch(state, seen.source)
-    chunks = NONE if size is None else (yield Cut(epoch, state.positions, size.bytes, size.rows))
+def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effect, Any, Move | None]:
+    """The next round of key ranges."""
+    epoch = target_epoch(state, seen.source, step.log)
+    chunks = NONE if step.rows is None else (yield Cut(epoch, state.positions, step.rows.bytes, step.rows.rows))
     return next_ranges(state, seen, epoch, chunks)
 
 
@@ -222,7 +221,7 @@ def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step
     wait = step if isinstance(step, Wait) else None
     if isinstance(step, Advance) and seen.control.stopped and state.begun and seen.source.pending(state.reached):
         # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
-        return Advance(None)
+        return replace(step, rows=None)
     if isinstance(step, Advance) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
         due = _due(state, lane, seen)
         if seen.control.stopped:

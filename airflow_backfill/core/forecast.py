@@ -42,6 +42,8 @@ class Work:
     rows: int | None
     size: RoundSize
     cores: int
+    often: float = 1.0
+    """How often the bytes are read."""
 
     @property
     def rounds(self) -> int:
@@ -51,7 +53,8 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        return START_SECONDS + self.bytes / (COPY_BYTES * self.cores) + COMMIT_SECONDS * self.rounds
+        copying = self.bytes * self.often / (COPY_BYTES * self.cores)
+        return START_SECONDS + copying + COMMIT_SECONDS * self.rounds
 
 
 def report(

@@ -1,8 +1,8 @@
 """The next round of key ranges: what changed behind the positions, and the next rows, in one commit (seed 004).
 
-Every round is at the newest epoch and takes all ranges there; nothing is pinned. Ranges are read one after another, as
-many rows as fit the round. However much changes meanwhile, a round reads at least one chunk, unless people hold that
-back: then the changes go on alone.
+Every round is at the newest epoch whose changes fit it, and takes all ranges there; nothing is pinned. Ranges are read
+one after another, as many rows as fit the round. However much changes meanwhile, a round reads at least one chunk,
+unless people hold that back: then the changes go on alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from airflow_backfill.core.effect import Chunks, Nothing, ReadRanges
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import AtKey, Consumed, Position
+from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed
@@ -21,18 +22,23 @@ from airflow_backfill.core.totals import Totals
 NONE = Chunks({}, 0, 0, 0)
 
 
-def target_epoch(state: BuildState, source: SourceView) -> int:
-    """The epoch that the next round takes the ranges to: the newest one before whatever stops the build, which is
-    raised if it comes first.
+def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
+    """The epoch that the next round takes the ranges to: the newest one, or the last of those whose changes fit the
+    round (one always does), or the one before whatever stops the build, which is raised if it comes first.
     """
     pending = source.pending(state.reached)
-    stop = next((epoch for epoch in pending if epoch.stop is not None), None)
-    if stop is None:
+    if not pending:
         return source.head
-    if stop is pending[0]:
-        assert stop.stop is not None
-        raise stop.stop
-    return stop.number - 1
+    if pending[0].stop is not None:
+        raise pending[0].stop
+    last, rows, read = pending[0].number, 0, 0
+    for epoch in pending:
+        rows, read = rows + epoch.rows, read + epoch.bytes
+        full = state.begun and (rows > size.rows or read > size.bytes)
+        if epoch.stop is not None or (full and epoch is not pending[0]):
+            break
+        last = epoch.number
+    return last
 
 
 def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -> Move | None:

@@ -55,11 +55,12 @@ class Certify:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Apply what changed behind the positions of the key ranges, and read their next rows, ``size`` of them at most;
-    none while they are held back.
+    """Apply what changed behind the positions of the key ranges, as much as ``log`` takes, and read their next rows, as
+    many as ``rows`` takes; none while they are held back.
     """
 
-    size: RoundSize | None
+    log: RoundSize
+    rows: RoundSize | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class SnapshotTask:
     def step(self, state: BuildState, seen: Observed) -> Step:
         size = self.size.limited(seen.control.rate)
         if isinstance(state.plan.splits, KeyRanges):
-            return Advance(size)
+            return Advance(self.size, size)
         return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
 
 

@@ -84,11 +84,11 @@ class Planner:
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
         found = inspect_source(self._spark, self._spec)
-        splits, notes = self._splits(found)
+        splits, often, notes = self._splits(found)
         self._make_target(found)
         plan = self._shell.run(settle(self._draft(found, splits), _now()))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee, notes)
+        return state, self._report(plan, found, guarantee, often, notes)
 
     def _check_lanes(self) -> None:
         if self._spec.strategy == "arrangement" and self._lanes != 1:
@@ -163,8 +163,8 @@ class Planner:
             made=(self._spec.target,),
         )
 
-    def _splits(self, found: Preflight) -> tuple[SplitPlan | KeyRanges, list[str]]:
-        """How the source is cut, and what there is to say about it."""
+    def _splits(self, found: Preflight) -> tuple[SplitPlan | KeyRanges, float, list[str]]:
+        """How the source is cut, how often its bytes are read, and what there is to say about it."""
         files, size = found.files.files, self._size.bytes
         if self._spec.strategy == "arrangement":
             ranges, often = self._ranges(found).plan(found.epoch, SPLITS, size)
@@ -175,7 +175,7 @@ class Planner:
                     f"OPTIMIZE … ZORDER BY ({self._spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
                     "each file once"
                 )
-            return ranges, notes
+            return ranges, often, notes
         largest = max(files, key=lambda f: f.size, default=None)
         rows = [f.rows for f in files]
         splits = SplitPlan(
@@ -184,10 +184,9 @@ class Planner:
             rows=None if any(r is None for r in rows) else sum(r or 0 for r in rows),
             digest=SplitPlan.digest_of((f.path, f.size) for f in files),
         )
-        large = largest is not None and largest.size > size
-        return splits, [
-            f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"
-        ] if large else []
+        if largest is None or largest.size <= size:
+            return splits, 1.0, []
+        return splits, 1.0, [f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"]
 
     def _ranges(self, found: Preflight) -> Ranges:
         order = KeyOrder.of(found.transform.source_schema, self._spec.key)
@@ -204,11 +203,11 @@ class Planner:
                 return version - 1
         return head
 
-    def _report(self, plan: Plan, found: Preflight, guarantee: str, notes: list[str]) -> dict[str, Any]:
+    def _report(self, plan: Plan, found: Preflight, guarantee: str, often: float, notes: list[str]) -> dict[str, Any]:
         now, splits, files = _now(), plan.splits, len(found.files.files)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
-        work = Work(files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism)
+        work = Work(files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism, often)
         retention = Retention.of(found.metadata.configuration)
         return report(plan, work, self._recent(plan, now), now, retention, guarantee, notes)
 

@@ -62,7 +62,8 @@ class RangeFiles:
 
     def end(self, after: Key, size: int) -> Key | None:
         """The greatest key of the file with which the files that have keys after ``after``, in the order of their
-        greatest keys, reach ``size`` bytes; None if all of them together do not, or if nobody knows where it ends.
+        greatest keys, reach ``size`` bytes; None if all of them together do not. The empty key if nobody knows where
+        that file ends.
         """
         reached = self._summed(self.frame.where(self._beyond(after))).where(F.col("sum") >= size)
         row = reached.orderBy("sum", "path").select(*self._ordinals()).first()
@@ -77,7 +78,7 @@ class RangeFiles:
         chosen = self._summed(self.frame).withColumn("part", part).withColumn("place", F.row_number().over(last))
         rows = chosen.where("place = 1").orderBy("part").select(*self._ordinals()).collect()
         keys = dict.fromkeys(self._key(row) for row in rows[:-1])
-        return [key for key in keys if key is not None]
+        return [key for key in keys if key]
 
     def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
         """How many files have to be opened for the keys in between, and their bytes."""
@@ -94,8 +95,8 @@ class RangeFiles:
         by_end = Window.orderBy(*(high.asc_nulls_last() for high in self._highs()), F.col("path"))
         return files.withColumn("sum", F.sum("size").over(by_end.rowsBetween(Window.unboundedPreceding, 0)))
 
-    def _key(self, row: Row) -> Key | None:
-        return self.order.border(list(takewhile(lambda value: value is not None, row))) or None
+    def _key(self, row: Row) -> Key:
+        return self.order.border(list(takewhile(lambda value: value is not None, row)))
 
     def _ordinals(self) -> list[Column]:
         return self.order.renamed([f"high_{i}" for i in range(len(self.order.names))]).ordinals()

@@ -51,17 +51,18 @@ class Ranges:
             size = min(size, max(1, asked.rows * ranges.bytes // ranges.rows))
         files = self._files(asked.epoch)
         end = files.end(low, size)
-        complete = len(ranges) if end is None else self.order.count_upto(self.spark, ranges.borders, end)
-        # Files that end far beyond what was asked for hold no ranges of keys: then the planned borders say how much it
-        # is.
+        complete = self.order.count_upto(self.spark, ranges.borders, end) if end else len(ranges)
+        # Files that end far beyond what was asked for, or nobody knows where, hold no ranges of keys: then the planned
+        # borders say how much it is.
         parts = max(1, round(len(ranges) * size / max(ranges.bytes, 1)))
-        if complete - first > 2 * parts:
-            complete, end = first + parts, ranges.borders[first + parts - 1]
+        if end is not None and complete - first > (2 * parts if end else parts):
+            complete = first + parts
+            end = ranges.borders[complete - 1]
         ends: dict[int, Key | None] = dict.fromkeys(range(first, complete))
-        if end is not None and (not complete or end != ranges.borders[complete - 1]):
+        if end and (not complete or end != ranges.borders[complete - 1]):
             ends[complete] = end
-        rows = self._counted(asked.epoch, low, end)
-        return Chunks(ends, *files.cost(low, end), rows)
+        rows = self._counted(asked.epoch, low, end or None)
+        return Chunks(ends, *files.cost(low, end or None), rows)
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
         """The source's rows at an epoch with keys after ``low``, up to ``high``."""
@@ -86,7 +87,7 @@ class Ranges:
         step = max(1, round((len(borders) + 1) / rounds))
         ends: list[Key | None] = [*borders[step - 1 :: step], None]
         if not borders:
-            return float(min(rounds, max(files.cost((), None)[0], 1)))
+            return float(rounds)
         starts: list[Key] = [(), *(end for end in ends[:-1] if end is not None)]
         read = sum(files.cost(low, high)[1] for low, high in zip(starts, ends, strict=True))
         return read / whole if whole else 1.0

@@ -40,6 +40,7 @@ class BackfillTaskGroup(TaskGroup):
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
     :param where: SQL condition that rows of the source have to meet. (templated)
     :param name: name of the build; with the target it is its identity. (templated)
+    :param strategy: "snapshot" of one version, or "arrangement": ranges of the key, always newest. (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
     :param lanes: how many tasks read the snapshot side by side.
@@ -72,6 +73,7 @@ class BackfillTaskGroup(TaskGroup):
         select: Sequence[str] | None = None,
         where: str | None = None,
         name: str | None = None,
+        strategy: str | None = None,
         new_columns: str | None = None,
         max_lag: int | timedelta = 10,
         lanes: int = 1,
@@ -118,6 +120,7 @@ class BackfillTaskGroup(TaskGroup):
                 key=key,
                 select=select,
                 where=where,
+                strategy=strategy,
                 new_columns=new_columns,
                 lanes=lanes,
                 **rounds,

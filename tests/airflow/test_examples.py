@@ -31,7 +31,9 @@ def bag() -> DagBag:
 
 def test_all_load(bag):
     assert bag.import_errors == {}
-    assert {"orders_backfill", "orders_follow", "shop_backfill", "guarded_backfill"} <= set(bag.dags)
+    assert {"orders_backfill", "orders_follow", "shop_backfill", "guarded_backfill", "events_arrangement"} <= set(
+        bag.dags
+    )
     shop = bag.dags["shop_backfill"]
     assert len(shop.task_group.children) == 20
     guarded = bag.dags["guarded_backfill"].task_dict
@@ -74,6 +76,22 @@ def test_orders_with_spark(airflow, lake, spark_conf):
     assert airflow.run(DAGS / "orders_follow.py", "orders_follow", timeout=300) == ["success"]
     (event,) = airflow.events("orders_eur")
     assert (event["epoch"], event["epochs"], event["rows"]) == (3, 2, 11)
+
+
+@pytest.mark.slow
+def test_an_arrangement_with_spark(airflow, lake, spark_conf):
+    source = lake / "shop" / "events"
+
+    def events(start, stop):
+        ids = pa.array(range(start, stop), pa.int64())
+        return pa.table({"customer_id": pa.array([n // 10 for n in range(start, stop)], pa.int64()), "event_id": ids})
+
+    write_deltalake(source, events(0, 100), configuration={"delta.enableChangeDataFeed": "true"})
+    write_deltalake(source, events(100, 150), mode="append")
+    assert airflow.run(DAGS / "arrangement.py", "events_arrangement", timeout=600) == ["success"]
+    state = BuildReader(str(lake / "marts" / "events")).state()
+    assert (state.plan.spec.strategy, state.applied, state.totals.snapshot_rows) == ("arrangement", 1, 150)
+    assert state.certificate is not None and state.certificate.rows == 150
 
 
 @pytest.mark.slow

@@ -75,6 +75,18 @@ def test_at_least_one_chunk_a_round_however_much_changes() -> None:
     assert len(reads(model)) == 6
 
 
+def test_a_round_takes_the_changes_that_fit_it_and_one_epoch_always() -> None:
+    model = arranged()
+    running = model.start(READ)
+    until_round(running, 1)
+    model.write(rows=400, times=5)
+    model.write(rows=5_000)
+    model.write(rows=400)
+    running.finish()
+    # ROUND takes 1,000 rows.
+    assert [len(work.changes) for work in reads(model) if work.changes] == [2, 2, 1, 1, 1]
+
+
 def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
     model = arranged()
     running = model.start(READ)
@@ -111,7 +123,7 @@ def test_a_rate_of_zero_is_a_pause_and_a_rate_is_kept() -> None:
     assert model.now - begun >= 10_000
 
 
-def test_what_the_source_loses_before_the_first_row_is_not_needed_and_afterwards_it_is() -> None:
+def test_what_the_source_loses_after_the_first_row_is_named() -> None:
     model = arranged()
     running = model.start(READ)
     until_round(running, 1)

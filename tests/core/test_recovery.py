@@ -24,7 +24,7 @@ from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import ConsumeLogTask, FinishTask, SnapshotTask, UpstreamTask, VerifyTask
+from airflow_backfill.core.task import ConsumeLogTask, FinishTask, RepairTask, SnapshotTask, UpstreamTask, VerifyTask
 from tests.core.model import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
 
 V = 7
@@ -209,3 +209,39 @@ def test_what_cannot_be_recovered_is_refused_and_nothing_is_written(case: str) -
     with pytest.raises(error):
         recovered(model, epoch)
     assert model.target.head == head
+
+
+def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
+    model = caught_up()
+    model.foreign("UPDATE")
+    recovered(model, V + 3)
+    state = model.run(RepairTask())
+    assert (state.phase, state.applied, state.certificate) == (Phase.CATCH_UP, V + 3, None)
+    assert model.works[-1] == fx.RewriteKeys(V + 3)
+    with pytest.raises(VerificationFailed):
+        model.run(FinishTask())
+    works = len(model.works)
+    model.run(RepairTask())
+    assert len(model.works) == works, "a retry of a repair that is done wrote again"
+    assert model.run(VerifyTask()).certificate is not None
+    model.run(RepairTask())
+    assert model.records()[-1].event is Event.CERTIFY, "what is proven is not repaired"
+
+
+def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
+    model = caught_up()
+    recovered(model, V + 3)
+    model.run(RepairTask())
+    verifying = model.start(VerifyTask())
+    verifying.until(fx.Prove)
+    with pytest.raises(VerificationFailed):
+        verifying.step(VerificationFailed("still wrong"))
+        verifying.finish()
+    model.run(RepairTask())
+    assert [r.event for r in model.records()].count(Event.REPAIR) == 2
+
+
+def test_there_is_nothing_to_repair_before_the_hand_off_epoch() -> None:
+    model = caught_up()
+    with pytest.raises(NotAllowedNow):
+        model.run(RepairTask())

@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "the snapshot is sealed by the last lane, not by all",
         "state",
-        "    return len(set(positions)) == 1 and not isinstance(positions[0], AtFile)",
-        "    return not isinstance(positions[-1], AtFile)",
+        "    return len(set(positions)) == 1 and not isinstance(positions[0], (AtFile, AtKey))",
+        "    return not isinstance(positions[-1], (AtFile, AtKey))",
     ),
     Mutant(
         "another table in the source's place is read on",

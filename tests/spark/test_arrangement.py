@@ -18,6 +18,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.ledger.reader import drive
+from airflow_backfill.spark import planner
 from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build, no_rows
 from tests.spark.history import Source, create
@@ -124,6 +125,21 @@ def test_a_source_that_was_never_clustered_says_what_it_costs_and_is_read_all_th
     read(build, rounds)
     spent = sum(r.work.snapshot_bytes for r in rounds_of(build)) / plan.splits.bytes
     assert 1.3 < spent and abs(spent - often) < 1, (spent, often)
+    finish(build)
+
+
+def test_files_without_statistics_are_read_by_the_planned_borders(spark: SparkSession, tmp_path: Path) -> None:
+    source = Source(spark, str(tmp_path / "blind"), ("id", "part", "name", "n"))
+    spark.sql(
+        f"CREATE TABLE delta.`{source.path}` (id BIGINT, part INT, name STRING, n INT) USING delta TBLPROPERTIES "
+        "(delta.enableChangeDataFeed = true, delta.dataSkippingNumIndexedCols = 0)"
+    )
+    source.append(0, 1000)
+    build = arranged(source, tmp_path)
+    build.size = RoundSize(bytes=4_000)
+    assert len(build.plan().plan.splits) == planner.SPLITS
+    read(build, 4)
+    assert [r.work.snapshot_rows for r in rounds_of(build)] == [pytest.approx(250, abs=20)] * 4
     finish(build)
 
 
