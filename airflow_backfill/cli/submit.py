@@ -32,8 +32,7 @@ def recover(options: argparse.Namespace) -> dict[str, Any]:
 def _submit_next(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """``_submit`` of an attempt that is newer than all that the log knows."""
     state = BuildReader(options.target).state()
-    floor = max((barrier.record.generation for barrier in state.known), default=0)
-    return _submit(application, options, ["--build", state.plan.build, *arguments], floor)
+    return _submit(application, options, ["--build", state.plan.build, *arguments], state.highest_generation)
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str], floor: int) -> dict[str, Any]:

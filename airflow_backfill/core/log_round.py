@@ -13,7 +13,7 @@ from airflow_backfill.core.errors import Discontinuous
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed, InEpoch, Position
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.source import Epoch
+from airflow_backfill.core.source import Epoch, fitting
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed
 from airflow_backfill.core.totals import Totals
@@ -43,16 +43,10 @@ def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int
     parts = -(-first.rows // size.rows)
     if parts > 1:
         return _part(state, first, 0, parts)
-    count, rows, read = 0, 0, 0
-    for epoch in pending:
-        full = rows + epoch.rows > size.rows or read + epoch.bytes > size.bytes
-        if epoch.stop is not None or (count and full):
-            break
-        count, rows, read = count + 1, rows + epoch.rows, read + epoch.bytes
-    epochs = EpochRange(first.number, first.number + count)
-    quiet = all(e.bytes == 0 and e.rows == 0 for e in pending[:count])
-    work: Work = Nothing() if quiet else ApplyEpochs(epochs)
-    return _move(state, epochs, work, Consumed(epochs.last), rows)
+    taken = fitting(pending, size)
+    epochs = EpochRange(first.number, first.number + len(taken))
+    work: Work = Nothing() if all(epoch.quiet for epoch in taken) else ApplyEpochs(epochs)
+    return _move(state, epochs, work, Consumed(epochs.last), sum(epoch.rows for epoch in taken))
 
 
 def _part(state: BuildState, epoch: Epoch, done: int, of: int) -> Move:

@@ -14,7 +14,7 @@ from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import AtKey, Consumed, Position
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.source import SourceView, fitting
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed
 from airflow_backfill.core.totals import Totals
@@ -31,14 +31,10 @@ def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
         return source.head
     if pending[0].stop is not None:
         raise pending[0].stop
-    last, rows, read = pending[0].number, 0, 0
-    for epoch in pending:
-        rows, read = rows + epoch.rows, read + epoch.bytes
-        full = state.begun and (rows > size.rows or read > size.bytes)
-        if epoch.stop is not None or (full and epoch is not pending[0]):
-            break
-        last = epoch.number
-    return last
+    if state.begun:
+        return fitting(pending, size)[-1].number
+    # Nothing of it has to be read: what is not read yet will be read as it is then.
+    return next((epoch.number - 1 for epoch in pending if epoch.stop is not None), source.head)
 
 
 def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -> Move | None:
@@ -47,7 +43,7 @@ def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -
     if after == state.positions:
         return None
     changes = EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None
-    quiet = all(e.bytes == 0 and e.rows == 0 for e in seen.source.pending(state.reached) if e.number <= epoch)
+    quiet = all(e.quiet for e in seen.source.pending(state.reached) if e.number <= epoch)
     nothing = not chunks.ends and (changes is None or quiet)
     return Move(
         Event.CHUNKS,

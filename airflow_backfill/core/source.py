@@ -15,6 +15,7 @@ from typing import Any
 from airflow_backfill.core.commit import Commit, TableMetadata
 from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, SchemaChanged, SourceReplaced
 from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.round_size import RoundSize
 
 FEED = "delta.enableChangeDataFeed"
 
@@ -32,6 +33,22 @@ class Epoch:
     bytes: int
     """What has to be read for its changes."""
     stop: BackfillError | None = None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it changes no row."""
+        return self.rows == 0 and self.bytes == 0
+
+
+def fitting(epochs: Sequence[Epoch], size: RoundSize) -> Sequence[Epoch]:
+    """The first of these epochs that fit a round together: one always does, none from one that stops the build on."""
+    count, rows, read = 0, 0, 0
+    for epoch in epochs:
+        rows, read = rows + epoch.rows, read + epoch.bytes
+        if epoch.stop is not None or (count and (rows > size.rows or read > size.bytes)):
+            break
+        count += 1
+    return epochs[:count]
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,11 @@ class BuildState:
         """The barriers that are still remembered: the last of each lane, and the newest of all."""
         return tuple(b for b in (self.newest, *self.lanes) if b is not None)
 
+    @property
+    def highest_generation(self) -> int:
+        """The highest generation that the log knows: a new attempt has to be above it."""
+        return max((barrier.record.generation for barrier in self.known), default=0)
+
     def generation(self, lane: int) -> int:
         barrier = self.lanes[lane]
         return barrier.record.generation if barrier is not None else 0

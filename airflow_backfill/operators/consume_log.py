@@ -14,7 +14,6 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask
 from airflow_backfill.operators.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
-from airflow_backfill.operators.phase import highest_generation
 from airflow_backfill.sensors.build import WAITING
 from airflow_backfill.sensors.conditions import Window
 from airflow_backfill.sensors.gate_watch import Approval, GateWatch
@@ -81,7 +80,7 @@ class ConsumeLogOperator(LogRoundsOperator):
                 case Ready():
                     return self.result(sight.state)
             self.check(sight.state)
-            self.run_application(context, floor=highest_generation(sight.state))
+            self.run_application(context, floor=sight.state.highest_generation)
             ran = True
 
     def resumed(self, context: Context, event: Any = None) -> dict[str, Any]:

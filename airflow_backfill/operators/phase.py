@@ -56,7 +56,7 @@ class PhaseOperator(ApplicationOperator):
         state = self.committed()
         if not ran and not self.task().done(state):
             self.check(state)
-            self.run_application(context, floor=highest_generation(state))
+            self.run_application(context, floor=state.highest_generation)
             state = self.committed()
         return self.concluded(context, state)
 
@@ -78,8 +78,3 @@ class PhaseOperator(ApplicationOperator):
 def cancelled(state: BuildState, commands: Any) -> bool:
     """Whether the build is cancelled, or will be at its next barrier."""
     return state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled
-
-
-def highest_generation(state: BuildState) -> int:
-    """The highest generation that the log knows: a new attempt has to be above it."""
-    return max((barrier.record.generation for barrier in state.known), default=0)

@@ -15,7 +15,7 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import summarize
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.operators.application import ApplicationOperator
-from airflow_backfill.operators.phase import cancelled, highest_generation
+from airflow_backfill.operators.phase import cancelled
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -112,7 +112,7 @@ class PlanOperator(ApplicationOperator):
                 return self.result(existing)
         else:
             admit_source(self.ledger.delta_log(spec.source), spec)
-        outcome = self.run_application(context, floor=highest_generation(existing) if existing is not None else 0)
+        outcome = self.run_application(context, floor=existing.highest_generation if existing is not None else 0)
         for line in described(outcome["report"]):
             self.log.info(line)
         context["task_state_store"].set(REPORT, outcome["report"])

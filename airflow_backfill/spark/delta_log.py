@@ -65,17 +65,13 @@ class DeltaVersion:
         self.path = path
         self.version = version
 
-    def files(self) -> Any:
-        """Every data file as a row of the log's own shape (a Java Dataset; statistics are strings of JSON)."""
-        return self._snapshot.allFiles()
-
     @property
-    def frame(self) -> DataFrame:
-        """``files()`` as a frame."""
-        return DataFrame(self.files().toDF(), self._spark)
+    def files(self) -> DataFrame:
+        """Every data file as a row of the log's own shape; statistics are strings of JSON."""
+        return DataFrame(self._snapshot.allFiles().toDF(), self._spark)
 
     def collect_files(self, dataset: Any) -> Any:
-        """The rows of ``files()``, however filtered and sorted, as a Java list of Delta's file actions."""
+        """The rows of ``files``, however filtered and sorted, as a Java list of Delta's file actions."""
         encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
         return getattr(dataset, "as")(encoder).collectAsList()
 

@@ -12,38 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, StructType
 
 from airflow_backfill.core.errors import KeyInvalid
 from airflow_backfill.core.key_ranges import Key
-from airflow_backfill.spark.literal import literal, ordinal
-from airflow_backfill.spark.transform import quoted
+from airflow_backfill.spark.literal import ORDERED, literal, ordinal
+from airflow_backfill.spark.transform import any_missing, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ORDERED = (
-    ByteType,
-    ShortType,
-    IntegerType,
-    LongType,
-    DecimalType,
-    DateType,
-    TimestampType,
-    StringType,
-)
-"""Types with an order that Spark, the log's statistics and a literal agree on."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +80,7 @@ class KeyOrder:
 
     def nameless(self) -> Column:
         """Whether a part of the key is missing: such a row has no place in the order."""
-        missing = F.lit(False)
-        for column in self.columns():
-            missing = missing | column.isNull()
-        return missing
+        return any_missing(self.columns())
 
     def ordinals(self) -> list[Column]:
         """What ``border`` takes for the columns."""

@@ -24,6 +24,17 @@ from pyspark.sql.types import (
 )
 
 _SUFFIX: dict[type[DataType], str] = {ByteType: "Y", ShortType: "S", IntegerType: "", LongType: "L"}
+ORDERED = (
+    ByteType,
+    ShortType,
+    IntegerType,
+    LongType,
+    DecimalType,
+    DateType,
+    TimestampType,
+    StringType,
+)
+"""Types with an order that Spark, the log's statistics and a literal agree on."""
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST = 200
 
@@ -34,7 +45,7 @@ def ordinal(column: Column, kind: DataType) -> Column:
         return F.unix_micros(column)
     if isinstance(kind, DateType):
         return F.unix_date(column)
-    if isinstance(kind, (StringType, DecimalType, ByteType, ShortType, IntegerType, LongType)):
+    if isinstance(kind, ORDERED):
         return column
     return F.lit(None).cast("int")
 

@@ -24,7 +24,7 @@ from airflow_backfill.spark.expected import COMES, INSERT, PRE_IMAGE
 from airflow_backfill.spark.failure import history_lost
 from airflow_backfill.spark.literal import literal, ordinal
 from airflow_backfill.spark.staged import release, stage
-from airflow_backfill.spark.transform import Transform, quoted
+from airflow_backfill.spark.transform import Transform, any_missing, quoted
 
 OP = "_backfill_op"
 UPSERT = "upsert"
@@ -168,9 +168,7 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         for i, k in enumerate(key)
         for name, extreme in (("low", F.min), ("high", F.max))
     ]
-    nameless = F.lit(False)
-    for k in key:
-        nameless = nameless | F.col(quoted(k)).isNull()
+    nameless = any_missing(F.col(quoted(k)) for k in key)
     grouped = staged.groupBy(EPOCH, CHANGE_TYPE).agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(last & (F.col(OP) == UPSERT)).alias("upserts"),
@@ -191,10 +189,7 @@ def _check_keys(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) ->
     columns = [F.col(quoted(k)) for k in key]
     nameless = sum(g["nameless"] for g in groups)
     if nameless:
-        condition = F.lit(False)
-        for column in columns:
-            condition = condition | column.isNull()
-        found = staged.where(condition).select(*columns, EPOCH).limit(_SAMPLE).collect()
+        found = staged.where(any_missing(columns)).select(*columns, EPOCH).limit(_SAMPLE).collect()
         sample = [_shown(row) for row in found]
         raise KeyNull(f"{nameless} changed rows have no key, for example {sample[0]}", count=nameless, sample=sample)
     twins = sum(g["twins"] for g in groups)

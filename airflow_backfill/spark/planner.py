@@ -31,7 +31,6 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import classify
-from airflow_backfill.spark.key_order import KeyOrder
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
 from airflow_backfill.spark.ranges import CLUSTERED, Ranges
@@ -189,9 +188,7 @@ class Planner:
         return splits, 1.0, [f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"]
 
     def _ranges(self, found: Preflight) -> Ranges:
-        order = KeyOrder.of(found.transform.source_schema, self._spec.key)
-        partitions = found.metadata.partition_columns
-        return Ranges(self._spark, self._spec.source, found.transform.source_schema, order, partitions)
+        return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
 
     def _empty_through(self, head: int) -> int:
         """The newest version before which no commit of the target changed rows."""

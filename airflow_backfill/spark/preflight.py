@@ -19,7 +19,7 @@ from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
-from airflow_backfill.spark.transform import Transform, parse, quoted
+from airflow_backfill.spark.transform import Transform, any_missing, parse, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +61,7 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     Rows outside the filter count, too: an update can bring them in.
     """
     keys = [F.col(quoted(column)) for column in found.spec.key]
-    nameless = F.lit(False)
-    for key in keys:
-        nameless = nameless | key.isNull()
+    nameless = any_missing(keys)
     nulls = rows.where(nameless).select(*keys)
     count = nulls.count()
     if count:

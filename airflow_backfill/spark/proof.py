@@ -58,7 +58,7 @@ class Proof:
         wanted, found = self._sides(epoch, version)
         unequal = compare(wanted, found)
         if unequal:
-            with self.differing_keys(epoch, version) as keys:
+            with self.differing_keys(epoch, version, unequal) as keys:
                 seen = differences(keys, self._key, SAMPLE)
             counts = {kind.value: count for kind, count in seen.counts.items()}
             raise VerificationFailed(
@@ -73,10 +73,13 @@ class Proof:
         log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
         return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now)
 
+    def unequal(self, epoch: int, version: int) -> list[int]:
+        """The buckets in which the two sides differ."""
+        return compare(*self._sides(epoch, version))
+
     @contextmanager
-    def differing_keys(self, epoch: int, version: int) -> Iterator[DataFrame]:
-        """The target's keys that differ, and how, for as long as a block lasts; only unequal buckets are read again."""
-        unequal = compare(*self._sides(epoch, version))
+    def differing_keys(self, epoch: int, version: int, unequal: Sequence[int]) -> Iterator[DataFrame]:
+        """The target's keys in the ``unequal`` buckets that differ, and how, for as long as a block lasts."""
         actual = self._at(self.plan.spec.target, version).select(self._columns)
         with (
             lost_history_named(),

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from airflow_backfill.core.key_ranges import Key
 from airflow_backfill.spark.delta_log import DeltaVersion
@@ -32,16 +32,9 @@ class RangeFiles:
 
     @staticmethod
     def of(version: DeltaVersion, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> RangeFiles:
-        frame = version.frame
         physical = [schema[name].metadata.get(_PHYSICAL, name) for name in order.names]
         values = StructType([StructField(name, kind) for name, kind in zip(physical, order.kinds, strict=True)])
-        shape = StructType(
-            [
-                StructField("numRecords", LongType()),
-                StructField("minValues", values),
-                StructField("maxValues", values),
-            ]
-        )
+        shape = StructType([StructField("minValues", values), StructField("maxValues", values)])
         stats = F.from_json("stats", shape)
         lows, highs = [], []
         for name, kind, place in zip(order.names, order.kinds, physical, strict=True):
@@ -58,7 +51,7 @@ class RangeFiles:
         for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
             columns += [F.when(single, low).alias(f"low_{i}"), F.when(single, high).alias(f"high_{i}")]
             single = single & (low == high)
-        return RangeFiles(order, frame.select("path", "size", *columns))
+        return RangeFiles(order, version.files.select("path", "size", *columns))
 
     def end(self, after: Key, size: int) -> Key | None:
         """The greatest key of the file with which the files that have keys after ``after``, in the order of their

@@ -18,6 +18,7 @@ from airflow_backfill.core.effect import Chunks, Cut
 from airflow_backfill.core.errors import DuplicateKey
 from airflow_backfill.core.key_ranges import Key, KeyRanges
 from airflow_backfill.core.position import AtKey, Position
+from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.spark.delta_log import DeltaVersion
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.key_order import KeyOrder
@@ -42,6 +43,11 @@ class Ranges:
     schema: StructType
     order: KeyOrder
     partitions: tuple[str, ...]
+
+    @staticmethod
+    def of(spark: SparkSession, spec: BackfillSpec, schema: StructType, partitions: tuple[str, ...]) -> Ranges:
+        """KeyInvalid if the key has no order."""
+        return Ranges(spark, spec.source, schema, KeyOrder.of(schema, spec.key), partitions)
 
     def cut(self, ranges: KeyRanges, asked: Cut) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""
@@ -72,14 +78,12 @@ class Ranges:
         """Ranges for rounds of ``size`` bytes, and how often they make the source's bytes be read."""
         files = self._files(epoch)
         _, whole = files.cost((), None)
-        by_files = files.ends(parts)
+        borders, rows = files.ends(parts), self._at(epoch).count()
         rounds = max(1, -(-whole // size))
-        often = self._cost(files, by_files, rounds, whole)
-        borders = by_files
+        often = self._cost(files, borders, rounds, whole)
         if often > CLUSTERED:
-            by_keys = self._quantiles(epoch, parts)
-            borders, often = by_keys, self._cost(files, by_keys, rounds, whole)
-        rows = self._at(epoch).count()
+            borders = self._quantiles(epoch, parts, rows)
+            often = self._cost(files, borders, rounds, whole)
         return KeyRanges(tuple(borders), whole, rows), often
 
     def _cost(self, files: RangeFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
@@ -92,10 +96,9 @@ class Ranges:
         read = sum(files.cost(low, high)[1] for low, high in zip(starts, ends, strict=True))
         return read / whole if whole else 1.0
 
-    def _quantiles(self, epoch: int, parts: int) -> list[Key]:
+    def _quantiles(self, epoch: int, parts: int, rows: int) -> list[Key]:
         keys = self._at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
         named = self.order.renamed([f"k{i}" for i in range(len(self.order.names))])
-        rows = keys.count()
         sample = keys.sample(min(1.0, SAMPLE / max(rows, 1)), seed=0) if rows > SAMPLE else keys
         sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
         places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []

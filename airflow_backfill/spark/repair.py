@@ -23,7 +23,7 @@ def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
     """The target's columns and ``OP``; empty if version ``version`` is what the source says at ``epoch``."""
     names = proof.transform.schema.fieldNames()
     key = proof.transform.target_key(proof.plan.spec.key)
-    with proof.differing_keys(epoch, version) as keys:
+    with proof.differing_keys(epoch, version, proof.unequal(epoch, version)) as keys:
         expected, on = proof.expected(epoch), F.lit(True)
         for name in key:
             on = on & expected[quoted(name)].eqNullSafe(keys[quoted(name)])

@@ -22,7 +22,6 @@ from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.delta_log import transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
-from airflow_backfill.spark.key_order import KeyOrder
 from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.ranges import Behind, Ranges, stands
@@ -140,9 +139,8 @@ class Shell:
 
     @cached_property
     def _ranges(self) -> Ranges:
-        spec, schema = self.plan.spec, self._transform.source_schema
-        order = KeyOrder.of(schema, spec.key)
-        return Ranges(self.spark, spec.source, schema, order, self.plan.source.partition_columns)
+        source = self.plan.source
+        return Ranges.of(self.spark, self.plan.spec, self._transform.source_schema, source.partition_columns)
 
     # --- writing ---
 

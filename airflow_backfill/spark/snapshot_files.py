@@ -57,4 +57,4 @@ class SnapshotFiles:
 
     @property
     def _rows(self) -> DataFrame:
-        return self._table.frame
+        return self._table.files

@@ -141,6 +141,14 @@ def parse(
     return Transform(tuple(outputs), where, StructType(fields), source_schema)
 
 
+def any_missing(columns: Iterable[Column]) -> Column:
+    """Whether one of the columns is null."""
+    missing = F.lit(False)
+    for column in columns:
+        missing = missing | column.isNull()
+    return missing
+
+
 def quoted(name: str) -> str:
     """``name`` as SQL reads it: one identifier, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
