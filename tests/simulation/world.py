@@ -5,23 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_backfill.core import attempt as protocol
 from airflow_backfill.core import gate, planning, recovery, task
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, NotPlanned
-from airflow_backfill.core.key_ranges import KeyRanges
-from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
+from airflow_backfill.core.plan import Plan, build_id
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.spec import BackfillSpec
+from tests.simulation.draft import draft
 from tests.simulation.faults import AFTERWARDS, BENIGN, COMMANDS, FATAL
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.process import Process, Started
-from tests.simulation.source import SCHEMA, Source, transform
-from tests.simulation.target import SCHEMA as TARGET_SCHEMA
+from tests.simulation.source import Source, transform
 from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
 
 STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
@@ -395,24 +393,6 @@ class World:
         try:
             state = yield from load(self.build)
         except NotPlanned:
-            head = self.source.head
-            at = self.source.versions[head]
-            sizes = [len(keys) for keys in at.files]
-            spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",))
-            splits: SplitPlan | KeyRanges = SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d")
-            if self.key_borders is not None:
-                spec = replace(spec, strategy="arrangement")
-                splits = KeyRanges(tuple((str(key),) for key in self.key_borders), sum(sizes), len(at.rows))
-            draft = Plan(
-                build=self.build,
-                spec=spec,
-                target_id=TABLE_ID,
-                target_schema_json=TARGET_SCHEMA,
-                target_version=0,
-                source=SourceFacts(self.source.table_id, head, SCHEMA, ()),
-                splits=splits,
-                lanes=self.lanes,
-                settings={},
-            )
-            return (yield from planning.settle(draft, self.now))
+            drafted = draft(self.build, self.source, self.key_borders, self.lanes)
+            return (yield from planning.settle(drafted, self.now))
         return state.plan
