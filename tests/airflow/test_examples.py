@@ -79,6 +79,7 @@ def test_orders_with_spark(airflow, lake, spark_conf):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: tests/spark runs arrangements")
 def test_an_arrangement_with_spark(airflow, lake, spark_conf):
     source = lake / "shop" / "events"
 

@@ -1,4 +1,4 @@
-"""Logs that Spark wrote, against what Spark and deltalake say of them."""
+"""Logs that Spark wrote, against what Spark and deltalake say of them; and the store on Hadoop, which needs its JVM."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.log_listing import LogListing
+from tests.ledger.contract import CHECKS
 
 pytestmark = pytest.mark.slow
 Sample = tuple[Path, dict[str, Any]]
@@ -165,3 +166,9 @@ def test_a_log_of_another_writer(tmp_path: Path) -> None:
     assert all(commit.append_only for commit in appends)
     assert (delete.operation, delete.data_change, delete.removed.files) == ("DELETE", True, 3)
     assert delete.removed.rows is None, "this writer leaves no counts in remove actions"
+
+
+@pytest.mark.parametrize("name", [check.__name__ for check in CHECKS])
+def test_the_contract_of_a_store_on_hadoop(name: str, sample: Sample) -> None:
+    _, expected = sample
+    assert expected["contract"][name] == "kept"
