@@ -20,7 +20,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	touch $@
 
 test: lint  ## everything CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 soak: $(READY)  ## many thousands of simulated builds, and twenty tables with Spark: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)

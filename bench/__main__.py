@@ -8,12 +8,13 @@ import os
 import platform
 from pathlib import Path
 
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.spark.session import session_confs
 from bench import contenders as c
-from bench.ratio import Race
+from bench.ratio import Contender, Race, Timed
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from environment import quick
@@ -30,6 +31,7 @@ LINEITEM += ["l_shipdate", "l_comment"]
 LINEITEM_KEY = ["l_orderkey", "l_linenumber"]
 ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS double_price", "o_comment"]
 ORDERS_KEY = ["o_orderkey"]
+STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
 HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|---|---|---|"
 
@@ -67,6 +69,27 @@ def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rou
 
     title = f"snapshot of {rows:,} rows in {parts} rounds"
     return Race(title, {"table backfill": ours, "bare copy": bare}).run(rounds)
+
+
+def strategies(spark: SparkSession, tables: Tables, parts: int, rounds: int) -> Race:
+    """Whole builds, from plan to hand-off and proven, of one table by each strategy, against a bare copy."""
+    source = tables.source("lineitem", 1.0)
+    files = DeltaTable.forPath(spark, source).detail().first()
+    size = RoundSize(-(-files["sizeInBytes"] // parts), 1 << 40)
+
+    def build(strategy: str) -> Contender:
+        def prepare(number: int) -> Timed:
+            target = tables.fresh(f"{strategy}-{number}")
+            return lambda: c.whole(spark, source, target, LINEITEM_KEY, LINEITEM, strategy, size)
+
+        return prepare
+
+    def bare(number: int) -> Timed:
+        target = tables.fresh(f"copy-{number}")
+        return lambda: c.bare_copy(spark, source, 1, target, LINEITEM)
+
+    contenders = {name: build(name) for name in STRATEGIES}
+    return Race("whole build, proven", {**contenders, "bare copy": bare}).run(rounds)
 
 
 def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
@@ -134,6 +157,7 @@ def main() -> None:
     spark = session()
     tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
     catch_up = catching_up(spark, tables, rounds)
+    whole = strategies(spark, tables, 4, rounds)
     small = snapshots(spark, tables, 0.2, 4, rounds)
     large = snapshots(spark, tables, scale, 4, rounds)
     lines = [
@@ -143,6 +167,7 @@ def main() -> None:
         catch_up.row("table backfill", "one net MERGE", "at most 1.3"),
         catch_up.row("table backfill", "feed stream", "at most 1"),
         catch_up.row("table backfill", "MERGE per version", "at most 0.1"),
+        *(whole.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES),
     ]
     machine = (
         f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of {rounds} interleaved runs"

@@ -8,13 +8,14 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask, Task
+from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.application import reach
 from airflow_backfill.spark.planner import OnExisting, Planner
 from airflow_backfill.spark.shell import Shell
 
@@ -25,17 +26,41 @@ def attempt(target: str) -> Attempt:
     return ControlFolder.beside(target).draw_attempt({"task": "bench"})
 
 
-def planned(spark: SparkSession, source: str, target: str, key: Sequence[str], select: Sequence[str]) -> BuildState:
+def planned(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    key: Sequence[str],
+    select: Sequence[str],
+    strategy: str = "snapshot",
+) -> BuildState:
     """A build of which only the plan is committed."""
     options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(select)}
-    spec = BackfillSpec.parse(options)
+    spec = BackfillSpec.parse({**options, "strategy": strategy})
     state, _ = Planner(spark, spec, 1, attempt(target)).plan(OnExisting.RESUME)
     return state
 
 
+def whole(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    key: Sequence[str],
+    select: Sequence[str],
+    strategy: str,
+    size: RoundSize,
+) -> None:
+    """A build from its plan to its hand-off, with the proof."""
+    planned(spark, source, target, key, select, strategy)
+    none = MaxLag(epochs=0)
+    tasks = (ConsumeLogTask(WHOLE, none, 10), CatchUpTask(WHOLE, none, 10), VerifyTask(), FinishTask())
+    for task in (SnapshotTask(0, 1, size), *tasks):
+        perform(spark, target, task)
+
+
 def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
     """One task, in the session that is there."""
-    return Shell(spark, target).run(run(task, attempt(target)))
+    return reach(task, Shell(spark, target), attempt(target), None)
 
 
 def snapshot(spark: SparkSession, target: str, size: RoundSize) -> BuildState:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+Timed = Callable[[], object]
+Contender = Callable[[int], Timed]
+"""Prepares run n, and returns what is timed."""
+
 
 @dataclass
 class Race:
     """Each contender is prepared without being timed, then run; all of them once a round."""
 
     title: str
-    contenders: Mapping[str, Callable[[int], Callable[[], object]]]
-    """Name -> a function that prepares run n and returns what is timed."""
+    contenders: Mapping[str, Contender]
     once: frozenset[str] = frozenset()
     """Contenders so slow that one run, in the warm session, is enough to know."""
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -37,14 +40,15 @@ class Race:
     def median(self, name: str) -> float:
         return median(self.seconds[name])
 
-    def row(self, ours: str, other: str, bound: str) -> str:
+    def row(self, ours: str, other: str, bound: str, *, named: bool = False) -> str:
         """One line of the table: both medians, their ratio, and the bound that was set."""
+        title = f"{self.title}: {ours}" if named else self.title
         runs = (
             ", ".join(f"{s:.1f}" for s in self.seconds[ours]),
             ", ".join(f"{s:.1f}" for s in self.seconds[other]),
         )
         ratio = self.median(ours) / self.median(other)
         return (
-            f"| {self.title} | {other} | {self.median(ours):.2f} ({runs[0]}) | {self.median(other):.2f} ({runs[1]}) "
+            f"| {title} | {other} | {self.median(ours):.2f} ({runs[0]}) | {self.median(other):.2f} ({runs[1]}) "
             f"| {ratio:.2f} | {bound} |"
         )

@@ -98,6 +98,7 @@ def _ahead(found: dict[str, Any]) -> str:
 def _stands(found: dict[str, Any]) -> str:
     part = found["part"]
     where = "before the snapshot's epoch" if found["epoch"] is None else f"at epoch {found['epoch']}"
+    where += "" if found["seen_epoch"] in (None, found["epoch"]) else f", announced through epoch {found['seen_epoch']}"
     where += "" if part is None else f" and {part['done']} of {part['of']} parts of epoch {part['epoch']}"
     return where if found["handoff"] is None else f"{where}, hand-off at epoch {found['handoff']}"
 

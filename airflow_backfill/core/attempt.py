@@ -23,6 +23,7 @@ from typing import Any
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Pause, Prove, Watch, Write, Written
 from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
+from airflow_backfill.core.folding import opened
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.phase import after as phase_after
 from airflow_backfill.core.position import AtFile
@@ -30,7 +31,7 @@ from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
 from airflow_backfill.core.source import SourceView, check_source
-from airflow_backfill.core.state import BuildState, opened
+from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
 from airflow_backfill.core.task import CancelTask, ResumeTask, Task
 from airflow_backfill.core.totals import Totals
@@ -184,6 +185,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         due=_next_due(_due(state, lane, seen), seen, move.rows * _sharing(state)),
         epochs=move.epochs,
         pending=seen.pending,
+        announced=state.announced.version if state.announced is not None else None,
         **fields,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError
@@ -157,7 +158,7 @@ class Chunks:
 class Write:
     """Commit ``record`` together with ``work``, in one commit. Answer: Written, which proves nothing."""
 
-    record: Record
+    record: Record | Announcement
     work: Work
 
 

@@ -107,6 +107,12 @@ class SchemaChanged(BackfillError):
     code = "SCHEMA_CHANGED"
 
 
+class NotAppendOnly(BackfillError):
+    """An epoch does more than add rows to a source that is followed without feed or key: names the epoch."""
+
+    code = "NOT_APPEND_ONLY"
+
+
 class ChangesIncomplete(BackfillError):
     """The rows read for an epoch do not agree with what its commit says: nothing was applied."""
 

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.recommend import Advice
 from airflow_backfill.core.retention import Retention
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch
 
 WHY = {
     "snapshot": "the source has a key and a change data feed, and keeps the pinned epoch's files",
+    "chain": "the log follows the snapshot in order; epochs are announced before their data is there",
     "arrangement": "the source has an ordered key and a change data feed, and need not keep any epoch's files",
 }
 RECENT = 24 * 3_600_000
@@ -58,13 +61,27 @@ class Work:
 
 
 def report(
-    plan: Plan, work: Work, recent: Sequence[Epoch], now: int, retention: Retention, guarantee: str, notes: list[str]
+    plan: Plan,
+    work: Work,
+    recent: Sequence[Epoch],
+    now: int,
+    retention: Retention,
+    guarantee: str,
+    notes: list[str],
+    advice: Advice | BackfillError,
 ) -> dict[str, Any]:
     """Everything that a new plan says about itself, as plain JSON. For the other arguments see ``forecast``."""
+    said, why = None, WHY[plan.spec.strategy]
+    if isinstance(advice, Advice):
+        said = {"strategy": advice.strategy, "why": advice.why}
+        why = advice.why if plan.spec.strategy == advice.strategy else why
+    else:
+        notes = [*notes, f"{advice.message}. Otherwise the build stops at the next such epoch"]
     return {
         "existing": False,
         "strategy": plan.spec.strategy,
-        "why": WHY[plan.spec.strategy],
+        "why": why,
+        "recommended": said,
         "snapshot_epoch": plan.source.epoch,
         "files": work.files,
         "bytes": work.bytes,
@@ -136,10 +153,17 @@ def described(report: dict[str, Any]) -> list[str]:
         f"pending after the snapshot, caught up after {log}",
         f"what is needed stays readable for {_time(min(kept.values()))} after it was replaced",
         f"strategy {report['strategy']}: {report['why']}",
+        *_recommended(report),
         f"commits: {report['commit_guarantee']}",
         *(f"note: {note}" for note in report["notes"]),
         *(f"WARNING: {warning}" for warning in report["warnings"]),
     ]
+
+
+def _recommended(report: dict[str, Any]) -> list[str]:
+    advice = report["recommended"]
+    other = advice is not None and advice["strategy"] != report["strategy"]
+    return [f"recommended is strategy {advice['strategy']}: {advice['why']}"] if other else []
 
 
 def _time(seconds: float) -> str:

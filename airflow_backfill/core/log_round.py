@@ -40,7 +40,8 @@ def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int
     begun = state.positions[0]
     if isinstance(begun, InEpoch):
         return _part(state, first, begun.done, begun.of)
-    parts = -(-first.rows // size.rows)
+    # Rows that are only added need no memory, however many, and without a key there are no buckets of it.
+    parts = 1 if state.plan.appends else -(-first.rows // size.rows)
     if parts > 1:
         return _part(state, first, 0, parts)
     taken = fitting(pending, size)

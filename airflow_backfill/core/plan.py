@@ -30,6 +30,8 @@ class SourceFacts:
     epoch: int
     schema_json: str
     partition_columns: tuple[str, ...]
+    feed: bool = True
+    """Whether it has a change data feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ class Plan:
     made: tuple[str, ...] = ()
     """What the plan created, and cancel may drop."""
 
+    @property
+    def appends(self) -> bool:
+        """Whether rows can only be added: without a feed nobody says which rows changed, without a key, whose."""
+        return not self.source.feed or not self.spec.key
+
     def to_json(self) -> dict[str, Any]:
         return {
             "airflow_backfill_plan": FORMAT,
@@ -120,6 +127,7 @@ class Plan:
                 "epoch": self.source.epoch,
                 "schema": self.source.schema_json,
                 "partitions": list(self.source.partition_columns),
+                "feed": self.source.feed,
             },
             "splits": _splits_to_json(self.splits),
             "lanes": self.lanes,
@@ -143,7 +151,9 @@ class Plan:
                 target_id=target["id"],
                 target_schema_json=target["schema"],
                 target_version=target["version"],
-                source=SourceFacts(source["id"], source["epoch"], source["schema"], tuple(source["partitions"])),
+                source=SourceFacts(
+                    source["id"], source["epoch"], source["schema"], tuple(source["partitions"]), source["feed"]
+                ),
                 splits=_splits_from_json(value["splits"]),
                 lanes=value["lanes"],
                 settings=dict(value["settings"]),
@@ -167,6 +177,7 @@ class Plan:
             all(isinstance(text, str) for text in (*texts, *more))
             and all(type(count) is int and count >= 0 for count in counts)
             and self.lanes >= 1
+            and isinstance(source.feed, bool)
             and splits.sound
         )
 

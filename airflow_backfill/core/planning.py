@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from airflow_backfill.core.commit import Commit
@@ -15,13 +16,15 @@ from airflow_backfill.core.effect import Effect, Head, Pause, ReadCommit, StoreP
 from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.reading import check_commit
+from airflow_backfill.core.recommend import AUTO
 from airflow_backfill.core.spec import BackfillSpec, difference
 
 TRIES = 5
 
 
-def settle(draft: Plan, now: int) -> Generator[Effect, Any, Plan]:
-    """The plan that holds for the build: ``draft`` if it wins, else the one that did.
+def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Generator[Effect, Any, Plan]:
+    """The plan that holds for the build: ``draft`` if it wins, else the one that did. ``asked`` is the spec that the
+    draft was made from, if something in it was left to the planner.
 
     Raises SpecChanged if that one was made from another spec, TargetDiverged if somebody wrote to the target
     since the draft was made.
@@ -33,7 +36,7 @@ def settle(draft: Plan, now: int) -> Generator[Effect, Any, Plan]:
             commit: Commit = yield ReadCommit(version)
             plan = plan_in(commit, draft.build)
             if plan is not None:
-                check_same(plan.spec, draft.spec)
+                check_same(plan.spec, asked or draft.spec)
                 yield StorePlan(plan)
                 return plan
             check_commit(draft, commit)
@@ -58,7 +61,11 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
 
 
 def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
-    """Raise SpecChanged with the difference unless both ask for the same data."""
+    """Raise SpecChanged with the difference unless both ask for the same data. The choice of a strategy, once left to
+    the planner, is not asked for again.
+    """
+    if asked.strategy == AUTO:
+        asked = replace(asked, strategy=planned.strategy)
     changed = difference(planned, asked)
     if changed:
         shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())

@@ -1,8 +1,9 @@
 """Reading a build's state from the target's log, without ever opening the table.
 
-``load`` reads commits from the newest backwards until the last barrier of every lane is found; ``catch_up``
-reads what came since. Both look at every commit that no barrier has proven yet, and raise TargetDiverged for
-any that changes rows and is not ours: a barrier that lands on top of a RESTORE must not count.
+``load`` reads commits from the newest backwards until the last barrier of every lane is found, and the last
+announcement of a chain; each names the versions of the others, so that long stretches of one kind are passed over.
+``catch_up`` reads what came since. Both look at every commit that nobody has proven yet, and raise TargetDiverged
+for any that changes rows and is not ours: a barrier that lands on top of a RESTORE must not count.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+from airflow_backfill.core.announcement import Announced, Announcement, announcement
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.effect import Effect, Head, ReadCommit, ReadPlan
 from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.folding import announce, apply, from_last
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.plan import app_id as plan_app_id
 from airflow_backfill.core.record import Record, barrier_record
 from airflow_backfill.core.source import schema_change
-from airflow_backfill.core.state import Barrier, BuildState, apply
+from airflow_backfill.core.state import Barrier, BuildState
 
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
@@ -31,6 +34,7 @@ def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
     head: int = yield Head()
     walked: list[Commit] = []
     newest: Barrier | None = None
+    news: tuple[int, Announcement] | None = None
     version = head
     while newest is None:
         if version < 0:
@@ -41,11 +45,18 @@ def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
             newest = Barrier.of(commit, record)
         elif (planned := _planned_build(commit)) is not None:
             return (yield from _just_planned(planned, build, walked, head))
+        elif news is None and (found := announcement(commit)) is not None:
+            news = (version, found)
+        elif news is not None and version == news[1].newest:
+            raise RecordInvalid(f"version {version} is not the barrier that a later announcement names")
         walked.append(commit)
         version -= 1
+        if news is not None and 0 <= news[1].newest <= version <= news[1].prev:
+            version = news[1].newest
     plan = yield from _plan(newest.record.build, build)
     lanes = yield from _lanes(newest, walked, version)
-    state = BuildState.resumed(plan, lanes, head)
+    announced = yield from _announced(plan, newest, walked)
+    state = from_last(plan, lanes, head, announced)
     for commit in reversed(walked):
         check_commit(plan, commit)
     return state
@@ -60,6 +71,8 @@ def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
         record = barrier_record(commit)
         if record is not None:
             state = apply(state, Barrier.of(commit, record))
+        elif (news := announcement(commit)) is not None:
+            state = announce(state, version, news)
         state = replace(state, proven=version)
     return state
 
@@ -111,7 +124,11 @@ def _just_planned(
     plan = yield from _plan(build, wanted)
     for commit in reversed(walked):
         check_commit(plan, commit)
-    return replace(BuildState.planned(plan), proven=head)
+    state = replace(BuildState.planned(plan), proven=head)
+    for commit in reversed(walked):
+        if (news := announcement(commit)) is not None:
+            state = announce(state, commit.version, news)
+    return state
 
 
 def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
@@ -129,6 +146,24 @@ def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effec
         if last[lane] is None and version >= 0:
             last[lane] = yield from _tail(record, lane, version)
     return tuple(last)
+
+
+def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[Effect, Any, Announced | None]:
+    """The lane of announcements: the newest that was walked over, or the one that the newest barrier names."""
+    known = newest.record.announced
+    if known is None:
+        return None
+    for commit in walked:
+        found = announcement(commit)
+        if found is not None:
+            return Announced.at(commit.version, found)
+    if known < 0:
+        return Announced(plan.source.epoch)
+    commit = yield ReadCommit(known)
+    found = announcement(commit)
+    if found is None:
+        raise RecordInvalid(f"version {known} is not the announcement that a later record names")
+    return Announced.at(known, found)
 
 
 def _tail(record: Record, lane: int, version: int) -> Generator[Effect, Any, Barrier]:

@@ -95,6 +95,10 @@ class Record:
     certificate: Certificate | None = None
     next_lanes: int | None = None
     """In a closing record: how many lanes the next layout has."""
+    announced: int | None = None
+    """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
+    more).
+    """
 
     @property
     def app_id(self) -> str:
@@ -138,6 +142,8 @@ class Record:
             document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at]
         if self.next_lanes is not None:
             document["next_lanes"] = self.next_lanes
+        if self.announced is not None:
+            document["announced"] = self.announced
         return document
 
     def encode(self) -> str:
@@ -148,7 +154,7 @@ _REQUIRED = {
     "airflow_backfill", "build", "plan", "layout", "lane", "seq", "generation", "attempt", "prev", "tails",
     "event", "phase", "positions", "base", "totals", "work", "control", "due",
 }  # fmt: skip
-_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes"}
+_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "announced"}
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -208,6 +214,7 @@ def _build(value: dict[str, Any]) -> Record:
         handoff=_count(value["handoff"]) if "handoff" in value else None,
         certificate=_certificate(*certificate) if certificate is not None else None,
         next_lanes=_count(value["next_lanes"], 1) if "next_lanes" in value else None,
+        announced=_count(value["announced"], -1) if "announced" in value else None,
     )
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
         raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.commit import Commit, TableMetadata
-from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, SchemaChanged, SourceReplaced
+from airflow_backfill.core.errors import (
+    BackfillError,
+    FeedOff,
+    HistoryLost,
+    NotAppendOnly,
+    SchemaChanged,
+    SourceReplaced,
+)
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.round_size import RoundSize
 
@@ -38,6 +45,11 @@ class Epoch:
     def quiet(self) -> bool:
         """Whether it changes no row."""
         return self.rows == 0 and self.bytes == 0
+
+
+def has_feed(metadata: TableMetadata) -> bool:
+    """Whether a table writes its changes down as long as this metadata holds."""
+    return metadata.configuration.get(FEED, "false").lower() == "true"
 
 
 def fitting(epochs: Sequence[Epoch], size: RoundSize) -> Sequence[Epoch]:
@@ -98,6 +110,11 @@ def lost(version: int) -> Epoch:
 
 def epoch_of(plan: Plan, commit: Commit) -> Epoch:
     """``commit`` of the source as an epoch, with the error that stops a build there, if one does."""
+    return replace(measured(commit), stop=_stop(plan, commit))
+
+
+def measured(commit: Commit) -> Epoch:
+    """``commit`` as an epoch, for what it costs."""
     rows = _changed_rows(commit)
     size = commit.changed.bytes if commit.changed.files else commit.added.bytes + commit.removed.bytes
     return Epoch(
@@ -105,7 +122,6 @@ def epoch_of(plan: Plan, commit: Commit) -> Epoch:
         at=commit.timestamp,
         rows=rows if commit.data_change else 0,
         bytes=size if commit.data_change else 0,
-        stop=_stop(plan, commit.version, commit.metadata) if commit.metadata is not None else None,
     )
 
 
@@ -129,10 +145,22 @@ def _changed_rows(commit: Commit) -> int:
     return max(added + removed, commit.added.files + commit.removed.files if uncounted else 0)
 
 
-def _stop(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
+def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
+    if plan.appends and commit.data_change and not commit.append_only:
+        lacking = "a change data feed" if not plan.source.feed else "a key"
+        return NotAppendOnly(
+            f"epoch {commit.version} ({commit.operation}) does more than add rows; without {lacking} only added rows "
+            "can be followed",
+            epoch=commit.version,
+            operation=commit.operation,
+        )
+    return None if commit.metadata is None else _stop_of_metadata(plan, commit.version, commit.metadata)
+
+
+def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
     if metadata.table_id != plan.source.table_id:
         return SourceReplaced(f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id)
-    if metadata.configuration.get(FEED, "false").lower() != "true":
+    if not plan.appends and not has_feed(metadata):
         return FeedOff(f"epoch {version} switches the change data feed off", epoch=version)
     if metadata.partition_columns != plan.source.partition_columns:
         return SchemaChanged(f"epoch {version} changes the partitioning", epoch=version)

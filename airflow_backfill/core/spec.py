@@ -16,7 +16,9 @@ from urllib.parse import unquote, urlsplit
 from airflow_backfill.core.document import encode, fingerprint
 from airflow_backfill.core.errors import InvalidSpec
 
-STRATEGIES = ("snapshot", "arrangement")
+STRATEGIES = ("snapshot", "arrangement", "chain", "auto")
+KEYLESS = ("chain", "auto")
+"""The strategies for which a key may be missing."""
 NEW_COLUMNS = ("stop", "ignore")
 MAX_BYTES = 65536
 
@@ -30,9 +32,9 @@ class BackfillSpec:
     """One target built from one source.
 
     ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the
-    source that identify a row. ``select`` is a list of SQL expressions (None: every column of the planned
-    schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a column:
-    "stop", or "ignore" it.
+    source that identify a row; a chain may be without. ``select`` is a list of SQL expressions (None: every column
+    of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
+    column: "stop", or "ignore" it.
     """
 
     name: str
@@ -60,7 +62,7 @@ class BackfillSpec:
             name=_text(options, "name"),
             source=_location(options, "source"),
             target=_location(options, "target"),
-            key=_texts(options, "key"),
+            key=() if _keyless(options) else _texts(options, "key"),
             select=_texts(options, "select") if options.get("select") is not None else None,
             where=_text(options, "where") if options.get("where") is not None else None,
             strategy=_choice(options, "strategy", STRATEGIES),
@@ -126,6 +128,11 @@ def _texts(options: Mapping[str, Any], field: str) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise _invalid(field, value, "a list of at least one text is required")
     return tuple(_checked(field, item) for item in value)
+
+
+def _keyless(options: Mapping[str, Any]) -> bool:
+    """Whether no key is named where none is needed."""
+    return options.get("strategy") in KEYLESS and options.get("key") in (None, (), [])
 
 
 def _choice(options: Mapping[str, Any], field: str, choices: Sequence[str]) -> str:

@@ -1,24 +1,22 @@
 """The state of a build, folded from its committed barriers.
 
 Everything here is committed: it was read from the target's log. What an attempt is about to do lives in the
-attempt. ``apply`` accepts exactly the barriers that the protocol allows; anything else is an error that names
-what is wrong, so that an edited or foreign record is never worked on.
+attempt; how barriers become state, in ``folding``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from airflow_backfill.core import phase as phases
+from airflow_backfill.core.announcement import Announced
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import Control
-from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.plan import Plan, SplitPlan
-from airflow_backfill.core.position import AtFile, AtKey, Consumed, InEpoch, Position, check_successor, later, rank
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.position import AtFile, AtKey, Consumed, InEpoch, Position
 from airflow_backfill.core.record import Certificate, Layout, Record
 from airflow_backfill.core.totals import Totals
 
@@ -72,6 +70,8 @@ class BuildState:
     proven: int
     """Every commit of the target up to this version was looked at, and nothing foreign found."""
     positions: tuple[Position, ...]
+    announced: Announced | None = None
+    """Of a chain: what is announced of the epochs whose data is not in the target; None once it all is."""
 
     @staticmethod
     def planned(plan: Plan) -> BuildState:
@@ -83,24 +83,9 @@ class BuildState:
             newest=None,
             base=Totals(),
             proven=plan.target_version,
-            positions=_initial(plan),
+            positions=initial(plan),
+            announced=Announced(plan.source.epoch) if plan.spec.strategy == "chain" else None,
         )
-
-    @staticmethod
-    def resumed(plan: Plan, barriers: tuple[Barrier | None, ...], proven: int) -> BuildState:
-        """The state that the last barriers of all lanes of the newest layout say."""
-        found = [b for b in barriers if b is not None]
-        if not found:
-            raise RecordInvalid("no barrier to resume from")
-        newest = max(found, key=lambda b: b.version)
-        state = BuildState(plan, newest.record.layout, barriers, newest, newest.record.base, proven, _initial(plan))
-        for barrier in found:
-            _check_identity(state, barrier.record)
-            if barrier.record.layout != state.layout:
-                raise RecordInvalid("the last barriers of the lanes belong to different layouts")
-            state = replace(state, positions=_joined(state.positions, barrier.record.positions))
-        _check_standing(state.phase, state.positions, plan)
-        return state
 
     @property
     def phase(self) -> Phase:
@@ -111,20 +96,32 @@ class BuildState:
         """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is
         sealed.
         """
-        return _applied(self.positions) if self.sealed and self.phase is not Phase.SNAPSHOT else None
+        return applied_by(self.positions) if self.sealed and self.phase is not Phase.SNAPSHOT else None
 
     @property
     def reached(self) -> int:
         """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
         if isinstance(self.plan.splits, KeyRanges) and not self.sealed:
             return _epoch_of_ranges(self.positions)
-        applied = _applied(self.positions) if self.sealed else None
+        applied = applied_by(self.positions) if self.sealed else None
         return self.plan.source.epoch if applied is None else applied
+
+    @property
+    def rearranging(self) -> bool:
+        """Whether epochs are announced before their data is there."""
+        return self.announced is not None and self.announced.open
+
+    @property
+    def seen(self) -> int | None:
+        """The newest epoch that the target shows to those who do not wait for data."""
+        if self.announced is None:
+            return self.applied
+        return max(self.announced.seen, -1 if self.applied is None else self.applied)
 
     @property
     def sealed(self) -> bool:
         """Whether no file of the snapshot is left to read, and no range."""
-        return _together(self.positions)
+        return together(self.positions)
 
     @property
     def begun(self) -> bool:
@@ -179,44 +176,16 @@ class BuildState:
         return split % self.layout.lanes == lane
 
 
-def opened(state: BuildState) -> BuildState:
-    """The next layout, as the closing record of the first lane decided it; positions and totals go along."""
-    if not state.closed:
-        raise RecordInvalid("a layout begins only when every lane of the last one is closed")
-    first = state.lanes[0]
-    assert first is not None and first.record.next_lanes is not None
-    lanes = first.record.next_lanes
-    layout = Layout(state.layout.number + 1, lanes)
-    return replace(state, layout=layout, lanes=(None,) * lanes, base=state.totals)
+def arrived(state: BuildState) -> bool:
+    """Whether the data has reached what was announced, or the hand-off epoch, which is as far as it goes."""
+    if state.announced is None or state.applied is None:
+        return state.announced is None
+    end = state.announced.seen if state.handoff is None else min(state.announced.seen, state.handoff)
+    return state.applied >= end
 
 
-def apply(state: BuildState, barrier: Barrier) -> BuildState:
-    """The state after ``barrier``; raises, and nothing changes, if the protocol does not allow it here."""
-    record = barrier.record
-    _check_identity(state, record)
-    if record.event is Event.RECOVER:
-        return BuildState.resumed(state.plan, (barrier,), state.proven)
-    if record.layout != state.layout and state.closed:
-        state = opened(state)
-    if record.layout != state.layout:
-        raise RecordInvalid(
-            f"version {barrier.version} belongs to layout {record.layout}, the build is in {state.layout}",
-            version=barrier.version,
-        )
-    _check_lane(state, barrier)
-    if record.base != state.base:
-        raise RecordInvalid(f"the totals of layout {record.layout.number} do not continue those before it")
-    if phases.after(state.phase, record.event) is not record.phase:
-        raise RecordInvalid(f"version {barrier.version} says {record.phase.value} after {record.event.value}")
-    _check_positions(state, record)
-    _check_promises(state, record)
-    lanes = (*state.lanes[: record.lane], barrier, *state.lanes[record.lane + 1 :])
-    after = replace(state, lanes=lanes, newest=barrier, positions=_joined(state.positions, record.positions))
-    _check_standing(record.phase, after.positions, state.plan)
-    return after
-
-
-def _initial(plan: Plan) -> tuple[Position, ...]:
+def initial(plan: Plan) -> tuple[Position, ...]:
+    """Where splits stand of which nothing is read."""
     nothing = AtKey(plan.source.epoch, 0) if isinstance(plan.splits, KeyRanges) else AtFile(0)
     return (nothing,) * len(plan.splits)
 
@@ -235,7 +204,7 @@ def _epoch_of_ranges(positions: tuple[Position, ...]) -> int:
     return epoch
 
 
-def _applied(positions: tuple[Position, ...]) -> int | None:
+def applied_by(positions: tuple[Position, ...]) -> int | None:
     """Where the target stands; an epoch applied in part is not yet claimed."""
     match positions[0]:
         case Consumed(epoch):
@@ -246,124 +215,6 @@ def _applied(positions: tuple[Position, ...]) -> int | None:
             return None
 
 
-def _joined(one: tuple[Position, ...], other: tuple[Position, ...]) -> tuple[Position, ...]:
-    return tuple(later(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _check_identity(state: BuildState, record: Record) -> None:
-    if record.build != state.plan.build or record.plan != state.plan.fingerprint:
-        raise RecordInvalid(
-            f"the record of seq {record.seq} follows plan {record.plan} of build {record.build}, "
-            f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
-        )
-    if len(record.positions) != len(state.plan.splits):
-        raise RecordInvalid(f"the record has {len(record.positions)} splits, the plan {len(state.plan.splits)}")
-
-
-def _check_lane(state: BuildState, barrier: Barrier) -> None:
-    record, last = barrier.record, state.lanes[barrier.record.lane]
-    seq = last.record.seq if last is not None else 0
-    if record.seq != seq + 1:
-        raise RecordInvalid(f"seq {record.seq} follows seq {seq} in lane {record.lane}", version=barrier.version)
-    if last is not None and last.record.closed:
-        raise RecordInvalid(f"lane {record.lane} of layout {record.layout.number} is closed", version=barrier.version)
-    generation = state.generation(record.lane)
-    takes_over = record.event in (Event.CLAIM, Event.CLOSE)
-    same = last is not None and last.record.attempt == record.attempt and generation == record.generation
-    if not same and not (takes_over and record.generation > generation):
-        raise RecordInvalid(
-            f"attempt {record.attempt} of generation {record.generation} wrote version {barrier.version} without "
-            f"having claimed the lane from generation {generation}",
-            version=barrier.version,
-        )
-    if not record.prev < barrier.version:
-        raise RecordInvalid(f"version {barrier.version} claims to have seen version {record.prev}")
-
-
-def _check_positions(state: BuildState, record: Record) -> None:
-    for split, (before, after) in enumerate(zip(state.positions, record.positions, strict=True)):
-        if rank(after) < rank(before) and not state.owns(record.lane, split):
-            continue  # another lane's split, not yet seen by this writer
-        check_successor(split, before, after)
-        moved = rank(after) > rank(before)
-        if moved and not _may_move(state, record, split):
-            raise PositionRegressed(f"{record.event.value} cannot move split {split} from {before} to {after}")
-        splits = state.plan.splits
-        if moved and isinstance(after, AtFile) and isinstance(splits, SplitPlan) and after.files >= splits.size(split):
-            raise PositionRegressed(f"split {split} has no file {after.files}", split=split)
-        if isinstance(before, AtFile) and isinstance(after, Consumed) and after.epoch != state.plan.source.epoch:
-            raise PositionRegressed(f"split {split} was read at the wrong epoch {after.epoch}", split=split)
-
-
-def _may_move(state: BuildState, record: Record, split: int) -> bool:
-    reading = record.event in (Event.FILES, Event.CHUNKS)
-    return record.event is Event.EPOCHS or (reading and state.owns(record.lane, split))
-
-
-def _check_promises(state: BuildState, record: Record) -> None:
-    """What must never change once a barrier said it, and what an event has to rest on."""
-    kept = record.event is not Event.RESUME
-    if kept and state.handoff is not None and record.handoff != state.handoff:
-        raise RecordInvalid(f"the hand-off epoch {state.handoff} became {record.handoff}")
-    if kept and record.event is not Event.CERTIFY and record.certificate != state.certificate:
-        raise RecordInvalid("a certificate appeared or changed without a verification")
-    if state.bound is not None and record.bound is not None and kept and record.event is not Event.SEAL:
-        if record.bound.start != state.bound.start or record.bound.value > state.bound.value:
-            raise RecordInvalid(f"the bound grew from {state.bound} to {record.bound}")
-    if record.event is Event.EPOCHS:
-        _check_epochs(state, record)
-    if record.event is Event.FINISH and record.certificate is not None:
-        if record.certificate.epoch != record.handoff:
-            raise RecordInvalid(f"the certificate is for {record.certificate.epoch}, not {record.handoff}")
-    if record.event is Event.FINISH and _applied(state.positions) != record.handoff:
-        raise RecordInvalid(f"finished at {_applied(state.positions)}, not at the hand-off epoch {record.handoff}")
-
-
-def _check_epochs(state: BuildState, record: Record) -> None:
-    applied, epochs = state.applied, record.epochs
-    if applied is None or epochs is None or epochs.start != applied + 1:
-        found = epochs.start if epochs is not None else None
-        raise Discontinuous(f"epoch {found} was applied after {applied}", applied=applied, found=found)
-    reached = record.positions[0]
-    claimed = reached.epoch if isinstance(reached, (Consumed, InEpoch)) else None
-    if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
-        raise Discontinuous(f"the record claims {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}")
-
-
-def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
-    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
-    epoch = plan.source.epoch
-    if _together(positions):
-        if rank(positions[0]) < rank(Consumed(epoch)):
-            raise RecordInvalid(f"every split stands at {positions[0]}, before the pinned epoch {epoch}")
-        return
-    if phase not in (Phase.SNAPSHOT, Phase.CANCELLED):
-        odd = next((n for n, p in enumerate(positions) if p != positions[0]), 0)
-        raise RecordInvalid(
-            f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
-        )
-    if isinstance(plan.splits, KeyRanges):
-        _check_ranges(positions, epoch)
-    else:
-        _check_files(positions, epoch, plan.splits)
-
-
-def _check_files(positions: tuple[Position, ...], epoch: int, splits: SplitPlan) -> None:
-    for split, position in enumerate(positions):
-        files = splits.size(split)
-        if position != Consumed(epoch) and not (isinstance(position, AtFile) and position.files < max(files, 1)):
-            raise RecordInvalid(
-                f"split {split} of {files} files cannot stand at {position} while epoch {epoch} is read", split=split
-            )
-
-
-def _check_ranges(positions: tuple[Position, ...], epoch: int) -> None:
-    """A round takes all ranges to one epoch, none of them before the planned one."""
-    epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
-    strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
-    if strange or len(epochs) != 1 or min(epochs) < epoch:
-        raise RecordInvalid(f"ranges stand at epochs {sorted(epochs)}, planned at {epoch}", epochs=sorted(epochs))
-
-
-def _together(positions: tuple[Position, ...]) -> bool:
+def together(positions: tuple[Position, ...]) -> bool:
+    """Whether all splits are read and stand at one epoch."""
     return len(set(positions)) == 1 and not isinstance(positions[0], (AtFile, AtKey))

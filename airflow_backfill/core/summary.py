@@ -27,6 +27,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "phase": state.phase.value,
         "snapshot_epoch": plan.source.epoch,
         "epoch": state.applied,
+        "seen_epoch": state.seen,
         "handoff": state.handoff,
         "percent": _percent(state),
         "read": _read(state),

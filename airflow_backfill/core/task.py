@@ -21,7 +21,7 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
 
 POLL = 1_000
-"""Milliseconds between looks at an idle source."""
+"""Milliseconds between looks where there is nothing to do."""
 
 _ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 
@@ -42,6 +42,10 @@ class Task(Protocol):
     @property
     def reads_files(self) -> bool:
         """Whether the pinned snapshot's files are needed."""
+
+    @property
+    def announces(self) -> bool:
+        """Whether the epochs of a chain are announced while it works."""
 
     def check(self, state: BuildState) -> None:
         """Raise if the task's turn has not come, or is over: before anything is claimed or written."""
@@ -71,6 +75,10 @@ class _SingleLane:
     def reads_files(self) -> bool:
         return False
 
+    @property
+    def announces(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTask:
@@ -86,6 +94,10 @@ class SnapshotTask:
 
     @property
     def reads_files(self) -> bool:
+        return True
+
+    @property
+    def announces(self) -> bool:
         return True
 
     def check(self, state: BuildState) -> None:
@@ -108,6 +120,10 @@ class ConsumeLogTask(_SingleLane):
     size: RoundSize
     max_lag: MaxLag
     patience: int
+
+    @property
+    def announces(self) -> bool:
+        return True
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
@@ -133,16 +149,20 @@ class CatchUpTask(_SingleLane):
     max_lag: MaxLag
     patience: int
 
+    @property
+    def announces(self) -> bool:
+        return True
+
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CONSUME_LOG, Phase.CATCH_UP)
 
     def done(self, state: BuildState) -> bool:
-        arrived = state.phase is Phase.CATCH_UP and state.applied == state.handoff
-        return arrived or _past(state, Phase.CATCH_UP)
+        there = state.phase is Phase.CATCH_UP and state.applied == state.handoff and not state.rearranging
+        return there or _past(state, Phase.CATCH_UP)
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:
-            return _expected(log_round.next_epochs(state, seen, self.size, upto=state.handoff), state, seen)
+            return _next_epochs(state, seen, self.size)
         if within(self.max_lag, state, seen.source, seen.now):
             return Move(Event.PIN, changes={"handoff": seen.source.head})
         return _apply_log(state, seen, self.size, self.patience)
@@ -171,6 +191,8 @@ class RepairTask(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
+        if not state.plan.spec.key:
+            raise NotAllowedNow("without a key rows cannot be told apart: plan again with on_existing='restart'")
 
     def done(self, state: BuildState) -> bool:
         repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
@@ -292,6 +314,8 @@ def _require(state: BuildState, *wanted: Phase) -> None:
 
 
 def _require_arrived(state: BuildState) -> None:
+    if state.rearranging:
+        raise NotAllowedNow("the data has not caught up with what was announced", phase=state.phase.value)
     if state.applied != state.handoff:
         raise NotAllowedNow(
             f"the target stands at {state.applied}, the hand-off is at {state.handoff}", phase=state.phase.value
@@ -307,12 +331,18 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     assert applied is not None and state.bound is not None
     pending = len(seen.source.pending(applied))
     check_converging(state.bound, pending, patience, rate_limited=seen.control.rate is not None)
-    move = _expected(log_round.next_epochs(state, seen, size), state, seen)
-    return replace(move, changes={"bound": state.bound.measured(pending)}) if move.does.log_epochs else move
+    step = _next_epochs(state, seen, size)
+    if isinstance(step, Move) and step.does.log_epochs:
+        return replace(step, changes={"bound": state.bound.measured(pending)})
+    return step
 
 
-def _expected(move: Move | None, state: BuildState, seen: Observed) -> Move:
-    """``move``, where there has to be one."""
+def _next_epochs(state: BuildState, seen: Observed, size: RoundSize) -> Step:
+    """The next round of the log, where there has to be one; in a chain, of what is announced."""
+    limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
+    move = log_round.next_epochs(state, seen, size, upto=min(limits, default=None))
+    if move is None and state.rearranging:
+        return Wait(seen.now + POLL, "everything that is announced is applied")
     if move is None:
         raise SourceReplaced(
             f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",

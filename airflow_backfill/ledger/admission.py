@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow_backfill.core.commit import TableMetadata
 from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists, UnsafeOption
-from airflow_backfill.core.source import FEED
-from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.source import FEED, has_feed
+from airflow_backfill.core.spec import KEYLESS, BackfillSpec
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 
@@ -16,14 +16,14 @@ TXN_RETENTION = "delta.setTransactionRetentionDuration"
 
 def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]:
     """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable, RecordInvalid or
-    FeedOff otherwise.
+    FeedOff otherwise. Whether a chain needs a feed is seen later: where rows are only added it does not.
     """
     epoch = log.head()
     # The checksum beside a commit would do to know the table, but a damaged commit has to be seen now.
     log.read(epoch)
     protocol, metadata = log.protocol_and_metadata()
     check_readable(protocol)
-    if metadata.configuration.get(FEED, "false").lower() != "true":
+    if spec.strategy not in KEYLESS and not has_feed(metadata):
         raise FeedOff(
             f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
             f"({FEED} = true). It helps from the version of that commit on",

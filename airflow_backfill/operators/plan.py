@@ -35,10 +35,10 @@ class PlanOperator(ApplicationOperator):
     :param name: name of the build; with the target it is its identity. (templated)
     :param source: absolute path or URI of the Delta table to read. (templated)
     :param target: absolute path or URI of the Delta table to make. (templated)
-    :param key: columns of the source that identify a row. (templated)
+    :param key: columns of the source that identify a row; a chain may be without. (templated)
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
     :param where: SQL condition that rows of the source have to meet. (templated)
-    :param strategy: how snapshot and log are put together. (templated)
+    :param strategy: how snapshot and log are put together: "snapshot", "arrangement", "chain", or "auto". (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
     :param lanes: into how many parts the snapshot's files are dealt.
     :param round_bytes: bytes that a round will take up, for the forecast.
@@ -57,7 +57,7 @@ class PlanOperator(ApplicationOperator):
         *,
         build_name: str,
         source: str,
-        key: Sequence[str],
+        key: Sequence[str] | None = None,
         select: Sequence[str] | None = None,
         where: str | None = None,
         strategy: str | None = None,

@@ -157,16 +157,29 @@ def work_through(application: str, options: argparse.Namespace, shell: Any, me: 
     """Reach the application's goal, then those of ``--then`` for as long as that goes well. What does not go well is
     left to the task whose phase it is: that task will meet the same error, and say so.
     """
-    state: BuildState = shell.run(run(_task(application, options, shell), me, options.build))
+    state = reach(_task(application, options, shell), shell, me, options.build)
     for line in getattr(options, "then", ()):
         phase, *words = shlex.split(line)
         following = parser(phase).parse_args(["--target", options.target, *words])
         try:
-            state = shell.run(run(_task(phase, following, shell), me, state.plan.build))
+            state = reach(_task(phase, following, shell), shell, me, state.plan.build)
         except Exception:
             logging.warning("%s is left to its own task", phase, exc_info=True)
             break
     return state
+
+
+def reach(task: Task, shell: Any, me: Attempt, build: str | None) -> BuildState:
+    """Work until the task's goal is reached; beside it the epochs of a chain are announced."""
+    work = run(task, me, build)
+    if not (task.announces and shell.reader.state(build).rearranging):
+        state: BuildState = shell.run(work)
+        return state
+    from airflow_backfill.ledger.reader import drive
+    from airflow_backfill.spark.announcing import announcing
+
+    with announcing(shell, me, build) as answer:
+        return drive(work, answer)
 
 
 def _task(application: str, options: argparse.Namespace, shell: Any) -> Task:

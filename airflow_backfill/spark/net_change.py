@@ -115,8 +115,8 @@ def net_changes(changes: Changes, transform: Transform, key: Sequence[str], part
     staged = stage(chosen)
     try:
         groups = _summary(staged, key, transform.schema)
-        counted = groups if part is None else _counts(changes.frame)
-        distrusted = changes.prove({(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in counted})
+        of_all = {(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in groups} if part is None else changes.counted()
+        distrusted = changes.prove(of_all)
         if not distrusted:
             _check_keys(staged, key, groups)
             return _net(staged, changes, transform, key, groups)
@@ -179,10 +179,6 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         *bounds,
     )
     return grouped.collect()
-
-
-def _counts(frame: DataFrame) -> list[Row]:
-    return frame.groupBy(EPOCH, CHANGE_TYPE).agg(F.count(F.lit(1)).alias("rows")).collect()
 
 
 def _check_keys(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +14,19 @@ from delta.tables import DeltaTable
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import InvalidSpec, NotPlanned, RecordInvalid, TargetExists
-from airflow_backfill.core.forecast import RECENT, Work, report
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, KeyInvalid, NotPlanned, RecordInvalid, TargetExists
+from airflow_backfill.core.forecast import RECENT, Work, forecast, report
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
 from airflow_backfill.core.planning import check_same, settle
 from airflow_backfill.core.reading import load
+from airflow_backfill.core.recommend import AUTO, Advice, Sighted, recommend
 from airflow_backfill.core.retention import Retention
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.source import Epoch, epoch_of
+from airflow_backfill.core.source import Epoch, has_feed, measured
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, ResumeTask
@@ -44,8 +48,12 @@ log = logging.getLogger(__name__)
 
 SPLITS = 64
 CREATE_TRIES = 8
+ONE_LANE = {
+    "arrangement": "a round of an arrangement takes all ranges along",
+    "chain": "a chain's epochs are announced by the application that reads its snapshot",
+}
 RECENT_EPOCHS = 200
-"""How many commits of the source are looked at for its change rate."""
+"""How many commits of the source are looked at for its change rate, and for whether it only adds rows."""
 HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _ODD = set(" ,;{}()\n\t=")
 
@@ -83,19 +91,23 @@ class Planner:
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
         found = inspect_source(self._spark, self._spec)
+        recent = self._recent(found.epoch)
+        asked, advice = self._spec, recommend(self._sighted(found, recent))
+        if asked.strategy == AUTO:
+            if isinstance(advice, BackfillError):
+                raise advice
+            self._spec = replace(asked, strategy=advice.strategy)
+            self._check_lanes()
         splits, often, notes = self._splits(found)
         self._make_target(found)
-        plan = self._shell.run(settle(self._draft(found, splits), _now()))
+        plan = self._shell.run(settle(self._draft(found, splits), _now(), asked))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee, often, notes)
+        return state, self._report(plan, found, guarantee, often, notes, recent, advice)
 
     def _check_lanes(self) -> None:
-        if self._spec.strategy == "arrangement" and self._lanes != 1:
-            raise InvalidSpec(
-                f"lanes: a round of an arrangement takes all ranges along, in one lane (got {self._lanes}); give Spark "
-                "more cores",
-                field="lanes",
-            )
+        why = ONE_LANE.get(self._spec.strategy)
+        if why is not None and self._lanes != 1:
+            raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
 
     def _existing(self) -> BuildState | None:
         if inspect_target(self._spark, self._spec) is None:
@@ -119,9 +131,11 @@ class Planner:
         properties = {
             OWNER: self._spec.name,
             "delta.enableDeletionVectors": "true",
-            # Without statistics on the key no MERGE could skip a file of the target.
-            "delta.dataSkippingStatsColumns": ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key),
         }
+        if found.target_key:
+            # Without statistics on the key no MERGE could skip a file of the target.
+            columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
+            properties["delta.dataSkippingStatsColumns"] = columns
         if any(set(field.name) & _ODD for field in schema.fields):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
@@ -155,6 +169,7 @@ class Planner:
                 found.epoch,
                 found.metadata.schema_json,
                 found.metadata.partition_columns,
+                has_feed(found.metadata),
             ),
             splits=splits,
             lanes=self._lanes,
@@ -187,6 +202,31 @@ class Planner:
             return splits, 1.0, []
         return splits, 1.0, [f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"]
 
+    def _sighted(self, found: Preflight, recent: Sequence[Commit]) -> Sighted:
+        """What there is to see of the source for whoever chooses a strategy."""
+        retention = Retention.of(found.metadata.configuration)
+        expected = forecast(self._work(found), self._epochs(recent), _now(), retention)["expected_seconds"]
+        try:
+            ordered = bool(self._ranges(found))
+        except KeyInvalid:
+            ordered = False
+        return Sighted(
+            feed=has_feed(found.metadata),
+            key=bool(self._spec.key),
+            ordered=ordered,
+            only_adds=all(commit.append_only or not commit.data_change for commit in recent),
+            seconds=None if expected["log"] is None else expected["snapshot"] + expected["log"],
+            kept=retention.shorter / 1000,
+            often=lambda: self._ranges(found).plan(found.epoch, SPLITS, self._size.bytes)[1],
+        )
+
+    def _work(self, found: Preflight, often: float = 1.0) -> Work:
+        files = found.files.files
+        rows = [file.rows for file in files]
+        counted = None if any(n is None for n in rows) else sum(n or 0 for n in rows)
+        cores = self._spark.sparkContext.defaultParallelism
+        return Work(len(files), sum(file.size for file in files), counted, self._size, cores, often)
+
     def _ranges(self, found: Preflight) -> Ranges:
         return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
 
@@ -200,24 +240,30 @@ class Planner:
                 return version - 1
         return head
 
-    def _report(self, plan: Plan, found: Preflight, guarantee: str, often: float, notes: list[str]) -> dict[str, Any]:
-        now, splits, files = _now(), plan.splits, len(found.files.files)
+    def _report(
+        self,
+        plan: Plan,
+        found: Preflight,
+        guarantee: str,
+        often: float,
+        notes: list[str],
+        recent: Sequence[Commit],
+        advice: Advice | BackfillError,
+    ) -> dict[str, Any]:
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
-        work = Work(files, splits.bytes, splits.rows, self._size, self._spark.sparkContext.defaultParallelism, often)
-        retention = Retention.of(found.metadata.configuration)
-        return report(plan, work, self._recent(plan, now), now, retention, guarantee, notes)
+        retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
+        return report(plan, self._work(found, often), epochs, _now(), retention, guarantee, notes, advice)
 
-    def _recent(self, plan: Plan, now: int) -> list[Epoch]:
-        """The source's epochs of the last hours up to the pinned one, but for those whose commits are gone."""
-        log, found = DeltaLog(open_store(plan.spec.source, spark=self._spark)), list[Epoch]()
-        versions = log.versions(max(-1, plan.source.epoch - RECENT_EPOCHS))
-        for version in reversed([v for v in versions if v <= plan.source.epoch]):
-            epoch = epoch_of(plan, log.read(version))
-            if epoch.at < now - RECENT:
-                break
-            found.append(epoch)
-        return found[::-1]
+    def _recent(self, epoch: int) -> list[Commit]:
+        """The source's last commits up to an epoch, oldest first, but for those that are gone."""
+        log = DeltaLog(open_store(self._spec.source, spark=self._spark))
+        return [log.read(version) for version in log.versions(max(-1, epoch - RECENT_EPOCHS)) if version <= epoch]
+
+    def _epochs(self, recent: Sequence[Commit]) -> list[Epoch]:
+        """What those of the last hours bring."""
+        since = _now() - RECENT
+        return [measured(commit) for commit in recent if commit.timestamp >= since]
 
 
 def nullable(schema: StructType) -> StructType:

@@ -92,8 +92,8 @@ class Proof:
         return self.transform.apply(self._at(self.plan.spec.source, epoch))
 
     @property
-    def _key(self) -> Sequence[str]:
-        return self.transform.target_key(self.plan.spec.key)
+    def _key(self) -> Sequence[str] | None:
+        return self.transform.target_key(self.plan.spec.key) or None
 
     @property
     def _columns(self) -> list[Column]:

@@ -12,10 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core import effect as fx
+from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost, NotAppendOnly
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
+from airflow_backfill.core.record import Record
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
@@ -31,7 +33,7 @@ from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +153,8 @@ class Shell:
     def _write(self, write: fx.Write) -> fx.Written:
         record = write.record
         txn, text = apply.Txn(record.app_id, record.seq), record.encode()
-        log.info("%s: seq %d of %s, phase %s", record.event.value, record.seq, record.app_id, record.phase.value)
+        what = record.kind if isinstance(record, Announcement) else record.event
+        log.info("%s: seq %d of %s", what.value, record.seq, record.app_id)
         return self._attempted(lambda: self._commit(write, txn, text))
 
     def _commit(self, write: fx.Write, txn: apply.Txn, text: str) -> None:
@@ -161,11 +164,14 @@ class Shell:
             case fx.AppendFiles(runs):
                 rows = self._snapshot.read(*(range(start, stop) for start, stop in runs))
                 apply.append(self._transform.apply(rows), self.target, txn, text)
+            case fx.ApplyEpochs(epochs) if self.plan.appends:
+                apply.append(self._added(epochs), self.target, txn, text)
             case fx.ApplyEpochs():
                 self._apply_epochs(write.work, txn, text)
             case fx.ReadRanges():
                 self._read_ranges(write.work, txn, text)
             case fx.RewriteKeys(epoch):
+                assert isinstance(write.record, Record)
                 with rewrites(self._proof, epoch, write.record.prev) as rows:
                     apply.rewrite(rows, self.target, self._key, txn, text)
 
@@ -191,6 +197,16 @@ class Shell:
         with self._net(work.changes, behind) as net:
             crash_point("before_apply")
             self._apply(net if rows is None else net.with_new(rows), txn, text)
+
+    def _added(self, epochs: EpochRange) -> DataFrame:
+        """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
+        spec, columns = self.plan.spec, self._transform.source_schema.fieldNames()
+        changes = read_changes(self.spark, spec.source, epochs, columns, spec.key, feed=False)
+        if not changes.only_adds:
+            raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
+        changes.prove(changes.counted())
+        crash_point("before_apply")
+        return self._transform.apply(changes.frame)
 
     def _net(self, epochs: EpochRange, part: Part | None) -> NetChanges:
         spec, transform = self.plan.spec, self._transform

@@ -36,11 +36,13 @@ class BackfillTaskGroup(TaskGroup):
     :param group_id: id of the group, and the name of the build if ``name`` is not given.
     :param source: absolute path or URI of the Delta table to read. (templated)
     :param target: absolute path or URI of the Delta table to make. (templated)
-    :param key: columns of the source that identify a row. (templated)
+    :param key: columns of the source that identify a row; a chain may be without. (templated)
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
     :param where: SQL condition that rows of the source have to meet. (templated)
     :param name: name of the build; with the target it is its identity. (templated)
-    :param strategy: "snapshot" of one version, or "arrangement": ranges of the key, always newest. (templated)
+    :param strategy: "snapshot" of one version, "arrangement": ranges of the key, always newest, "chain": epochs are
+        announced before their data is there, no key and no feed needed where rows are only added; or "auto": what the
+        plan recommends. (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
     :param lanes: how many tasks read the snapshot side by side.
@@ -69,7 +71,7 @@ class BackfillTaskGroup(TaskGroup):
         *,
         source: str,
         target: str,
-        key: Sequence[str],
+        key: Sequence[str] | None = None,
         select: Sequence[str] | None = None,
         where: str | None = None,
         name: str | None = None,

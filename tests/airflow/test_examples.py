@@ -31,9 +31,14 @@ def bag() -> DagBag:
 
 def test_all_load(bag):
     assert bag.import_errors == {}
-    assert {"orders_backfill", "orders_follow", "shop_backfill", "guarded_backfill", "events_arrangement"} <= set(
-        bag.dags
-    )
+    assert {
+        "orders_backfill",
+        "orders_follow",
+        "shop_backfill",
+        "guarded_backfill",
+        "events_arrangement",
+        "clicks_chain",
+    } <= set(bag.dags)
     shop = bag.dags["shop_backfill"]
     assert len(shop.task_group.children) == 20
     guarded = bag.dags["guarded_backfill"].task_dict

@@ -23,6 +23,7 @@ from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.forecast import Work, report
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
 from airflow_backfill.core.planning import settle
+from airflow_backfill.core.recommend import Advice
 from airflow_backfill.core.record import Certificate
 from airflow_backfill.core.retention import Retention
 from airflow_backfill.core.spec import BackfillSpec
@@ -70,9 +71,9 @@ def _date(commit: Path, at: float) -> None:
     commit.write_text("\n".join(map(json.dumps, lines)))
 
 
-def built(source: Path, target: Path, *applications: str, **options: Any) -> BuildState:
+def built(source: Path, target: Path, *applications: str, strategy: str = "snapshot", **options: Any) -> BuildState:
     """The state after these applications ran, each in an attempt of its own."""
-    spec = {"name": "orders", "source": str(source), "target": str(target), "key": ["id"]}
+    spec = {"name": "orders", "source": str(source), "target": str(target), "key": ["id"], "strategy": strategy}
     for application in applications:
         line = ["--target", str(target)]
         line += ["--spec", json.dumps(spec)] if application == "plan" else []
@@ -101,7 +102,9 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
         state, existing = shell.plan(BackfillSpec.parse(json.loads(options.spec)), options.lanes, me)
         splits, now = state.plan.splits, _now()
         work = Work(splits.files, splits.bytes, splits.rows, _size(options), 1)
-        said = {"existing": True} if existing else report(state.plan, work, [], now, Retention.of({}), "a test", [])
+        advice = Advice(state.plan.spec.strategy, "a test")
+        forecast = report(state.plan, work, [], now, Retention.of({}), "a test", [], advice)
+        said = {"existing": True} if existing else forecast
         return {**summarize(state), "report": said}
     if application == "cancel":
         return summarize(shell.run(run(CancelTask(), me, options.build)))

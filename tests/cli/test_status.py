@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any
@@ -47,6 +48,14 @@ def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     assert text.startswith("orders: snapshot, 25.0 % (25 rows/s, 1 min 0 s left)\n")
     assert "files     10 of 40" in text
     assert "before the snapshot's epoch" in text
+
+
+def test_what_a_chain_announced_is_shown(build: JsonBuild) -> None:
+    build.spec = replace(build.spec, strategy="chain")
+    build.plan()
+    found, text = shown(build)
+    assert (found["epoch"], found["seen_epoch"]) == (None, build.epoch)
+    assert f"before the snapshot's epoch, announced through epoch {build.epoch}" in text
 
 
 def test_a_log_shows_what_is_pending_and_for_how_long(build: JsonBuild) -> None:

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import FileSize
+from airflow_backfill.core.folding import apply, from_last
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Consumed
 from airflow_backfill.core.record import barrier_record
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.state import Barrier, BuildState, apply
+from airflow_backfill.core.state import Barrier, BuildState
 from airflow_backfill.core.task import (
     CancelTask,
     CatchUpTask,
@@ -112,7 +113,7 @@ def resumed(state: BuildState, **changes: Any) -> BuildState:
     """The build as it is read back from its newest record, but for the changes."""
     assert state.newest is not None
     barrier = replace(state.newest, record=replace(state.newest.record, **changes))
-    return BuildState.resumed(state.plan, (barrier,), state.proven)
+    return from_last(state.plan, (barrier,), state.proven)
 
 
 SEALED = Model().sealed()

@@ -237,6 +237,10 @@ class Model:
 
     def finished(self) -> BuildState:
         self.caught_up()
+        return self.finished_after_proof()
+
+    def finished_after_proof(self) -> BuildState:
+        """Of a build that has caught up."""
         self.run(VerifyTask())
         return self.run(FinishTask())
 

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_backfill.core import forecast as forecasts
 from airflow_backfill.core.forecast import APPLY_ROWS, RECENT, Work, described, forecast
+from airflow_backfill.core.recommend import Advice
 from airflow_backfill.core.retention import FILES, Retention
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch
@@ -89,7 +90,9 @@ def test_what_is_older_than_a_day_does_not_count() -> None:
 
 def said(**changes: Any) -> str:
     work_ = Work(100, 10 * GIB, 10**8, RoundSize(), 2)
-    report = forecasts.report(PLAN, work_, history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"])
+    report = forecasts.report(
+        PLAN, work_, history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"], Advice("snapshot", "it fits")
+    )
     return "\n".join(described({**report, **changes}))
 
 

@@ -135,6 +135,13 @@ def test_a_large_epoch_is_split_by_key_buckets_and_claimed_by_the_last(limit: in
     assert parts == [(bucket, of) for bucket in range(of)]
 
 
+def test_rows_that_are_only_added_are_not_parted_however_many_there_are() -> None:
+    state = at(Consumed(V))
+    adding = replace(state, plan=replace(state.plan, spec=replace(state.plan.spec, key=(), strategy="chain")))
+    move = next_epochs(adding, seen(*epochs(1000)), RoundSize(1, 1))
+    assert move is not None and move.work == ApplyEpochs(EpochRange(V + 1, V + 2))
+
+
 def test_the_number_of_buckets_is_fixed_by_the_first_part_whatever_the_next_attempt_would_take() -> None:
     state = at(InEpoch(8, 1, 3))
     for size in (RoundSize(1, 1), BIG):

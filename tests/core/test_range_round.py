@@ -196,7 +196,8 @@ WRONG = {
 def test_a_record_that_no_round_writes_is_refused(positions: tuple[AtKey | Consumed, ...]) -> None:
     from dataclasses import replace
 
-    from airflow_backfill.core.state import Barrier, apply
+    from airflow_backfill.core.folding import apply
+    from airflow_backfill.core.state import Barrier
 
     model = arranged()
     running = model.start(READ)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
-from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, SchemaChanged, SourceReplaced
+from airflow_backfill.core.errors import (
+    BackfillError,
+    FeedOff,
+    HistoryLost,
+    NotAppendOnly,
+    SchemaChanged,
+    SourceReplaced,
+)
 from airflow_backfill.core.source import FEED, Epoch, SourceView, check_source, epoch_of, lost, schema_change
 from tests.core.model import SCHEMA, SOURCE_ID, Model
 
@@ -221,3 +229,40 @@ def test_a_later_hole_does_not_stop_what_comes_before_it() -> None:
     check_source(PLAN, view(12, 7, gone=(10,)), 7)
     with pytest.raises(HistoryLost, match="epoch 10"):
         check_source(PLAN, view(12, 7, gone=(10,)), 9)
+
+
+# --- sources to which rows are only added ---
+
+
+ADDS_ONLY = replace(PLAN, source=replace(PLAN.source, feed=False), spec=replace(PLAN.spec, strategy="chain"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "DELETE", "removed": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "UPDATE", "added": FileTotals(1, 5, 5), "removed": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "MERGE", "changed": FileTotals(1, 5, 5), "data_change": True},
+    ],
+    ids=lambda fields: fields["operation"],
+)
+@pytest.mark.parametrize("lacking", ["feed", "key"])
+def test_without_feed_or_key_an_epoch_that_does_more_than_add_rows_stops(fields: dict[str, Any], lacking: str) -> None:
+    keyless = replace(PLAN, spec=replace(PLAN.spec, key=(), strategy="chain"))
+    stopped = epoch_of(ADDS_ONLY if lacking == "feed" else keyless, Commit(9, 70, **fields)).stop
+    assert isinstance(stopped, NotAppendOnly) and stopped.data["epoch"] == 9
+    assert lacking in stopped.message and fields["operation"] in stopped.message
+    assert of(**fields).stop is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "WRITE", "added": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "OPTIMIZE", "added": FileTotals(1, 5, 5), "removed": FileTotals(2, 5, 5), "rewrites": True},
+        {"operation": "SET TBLPROPERTIES", "metadata": TableMetadata(SOURCE_ID, SCHEMA, (), {})},
+    ],
+    ids=lambda fields: fields["operation"],
+)
+def test_without_a_feed_added_rows_and_maintenance_are_followed(fields: dict[str, Any]) -> None:
+    assert epoch_of(ADDS_ONLY, Commit(9, 70, **fields)).stop is None

@@ -43,6 +43,17 @@ def test_a_spec_survives_its_json_and_keeps_its_fingerprint() -> None:
         assert again.fingerprint == spec.fingerprint
 
 
+@pytest.mark.parametrize("key", [..., None, [], ()], ids=str)
+def test_only_a_chain_may_be_without_a_key(key: Any) -> None:
+    keyless = {name: value for name, value in {**GOOD, "key": key}.items() if value is not ...}
+    for strategy in ("chain", "auto"):
+        spec = BackfillSpec.parse({**keyless, "strategy": strategy})
+        assert spec.key == () and BackfillSpec.parse(spec.to_json()) == spec
+    for strategy in ("snapshot", "arrangement"):
+        assert refused(key=key, strategy=strategy).data["field"] == "key"
+    assert refused(key=[""], strategy="chain").data["field"] == "key"
+
+
 def test_the_order_of_options_does_not_matter_and_every_value_does() -> None:
     spec = BackfillSpec.parse(FULL)
     assert BackfillSpec.parse(dict(reversed(FULL.items()))).fingerprint == spec.fingerprint

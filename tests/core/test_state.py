@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.folding import apply, from_last
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch, Position, rank
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.state import Barrier, BuildState, apply
+from airflow_backfill.core.state import Barrier
 from airflow_backfill.core.task import (
     ConsumeLogTask,
     SnapshotTask,
@@ -52,7 +53,7 @@ def test_the_last_records_alone_are_the_whole_state(seed: int) -> None:
     for state in states(random_build(seed)):
         if state.newest is None:
             continue
-        again = BuildState.resumed(state.plan, state.lanes, state.proven)
+        again = from_last(state.plan, state.lanes, state.proven)
         assert again == state
 
 

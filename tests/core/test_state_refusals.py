@@ -8,11 +8,12 @@ import pytest
 from airflow_backfill.core.effect import Write
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError, Discontinuous, NotAllowedNow, PositionRegressed, RecordInvalid
+from airflow_backfill.core.folding import apply, from_last, opened
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch, Position
 from airflow_backfill.core.record import Layout
-from airflow_backfill.core.state import Barrier, BuildState, apply, opened
+from airflow_backfill.core.state import Barrier, BuildState
 from airflow_backfill.core.task import (
     SnapshotTask,
 )
@@ -243,7 +244,7 @@ def test_a_build_that_was_cancelled_later_goes_on_from_there() -> None:
 
 def test_there_is_nothing_to_resume_from_without_a_barrier() -> None:
     with pytest.raises(RecordInvalid):
-        BuildState.resumed(SEALED.plan, (None,), 3)
+        from_last(SEALED.plan, (None,), 3)
 
 
 def test_lanes_of_different_layouts_do_not_make_a_state() -> None:
@@ -252,4 +253,4 @@ def test_lanes_of_different_layouts_do_not_make_a_state() -> None:
     assert first is not None and second is not None
     odd = replace(second, record=replace(second.record, layout=Layout(2, 2)))
     with pytest.raises(RecordInvalid, match="different layouts"):
-        BuildState.resumed(state.plan, (first, odd), state.proven)
+        from_last(state.plan, (first, odd), state.proven)

@@ -6,7 +6,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
 from tests.airflow.without_spark import built, commit_to
@@ -83,6 +85,42 @@ def test_nothing_but_the_committed_hand_off_opens_the_door(context, source, targ
         built(source, target, *WHOLE[:done])
     with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
         door(target).execute(context)
+
+
+def awaited(target, epoch, **options):
+    given = {"task_id": "epoch", "target": str(target), "epoch": epoch, "poke_interval": 0, "timeout": 0}
+    return AwaitEpochSensor(**given | options)
+
+
+def test_an_epoch_is_awaited_with_its_rows(context, source, target):
+    built(source, target, "plan", "snapshot")
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*applied is epoch None, epoch 3 is awaited"):
+        awaited(target, 3).execute(context)
+    built(source, target, "consume_log")
+    assert awaited(target, "3").execute(context) == awaited(target, 2).execute(context) == 3
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*applied is epoch 3, epoch 4 is awaited"):
+        awaited(target, 4).execute(context)
+
+
+def test_an_epoch_that_a_chain_has_announced_is_seen_before_its_rows_are_there(context, source, target):
+    built(source, target, "plan", strategy="chain")
+    assert awaited(target, 3, reached="seen").execute(context) == 3
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
+        awaited(target, 3, reached="applied").execute(context)
+
+
+def test_of_other_strategies_an_epoch_is_seen_with_its_rows(context, source, target):
+    built(source, target, "plan", "snapshot")
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
+        awaited(target, 3, reached="seen").execute(context)
+    built(source, target, "consume_log")
+    assert awaited(target, 3, reached="seen").execute(context) == 3
+
+
+@pytest.mark.parametrize(("options", "field"), [({"reached": "sen"}, "reached"), ({"epoch": "soon"}, "epoch")])
+def test_what_is_no_epoch_is_refused(context, source, target, options, field):
+    with pytest.raises((InvalidSpec, AirflowFailException), match=rf"SPEC_INVALID.*{field}"):
+        awaited(target, **{"epoch": 3} | options).execute(context)
 
 
 def test_the_door_waits_for_the_build_it_was_told(context, source, target):

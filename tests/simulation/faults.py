@@ -44,6 +44,9 @@ FATAL = {
 }
 """Faults that have to end a build by name, if they happen before it is finished."""
 
+ENDS = FATAL | {"delete": "NOT_APPEND_ONLY"}
+"""The same, with what can only befall a source to which rows are only added."""
+
 COMMANDS = (
     Command(Verb.PAUSE),
     Command(Verb.RESUME),

@@ -46,6 +46,15 @@ class Judge:
     pinned: int | None = None
     bound: list[int] | None = None
     foreign_at: int | None = None
+    news: dict[str, Any] | None = None
+    """The newest announcement."""
+    announcing: bool = True
+    """Whether announcements count: not after a recovery."""
+    handoffs: set[int] = field(default_factory=set)
+    handoff_at: int = 0
+    """The version that pinned the hand-off epoch."""
+    shown: int = -1
+    """The newest epoch that anybody was shown."""
     unproven: bool = False
     """Since a recovery: somebody's word for the epoch, until a comparison backs it."""
     proofs: set[tuple[int, int]] = field(default_factory=set)
@@ -64,8 +73,16 @@ class Judge:
             document = json.loads(landed.commit.user_metadata or "null")
             if "airflow_backfill_plan" in document:
                 self._plan(document)
+            elif "airflow_backfill_seen" in document:
+                self._announcement(landed, document)
             else:
                 self._barrier(landed, document)
+
+    def show(self, seen: int | None) -> None:
+        """What somebody who looks is told to be seen."""
+        if self.announcing and seen is not None:
+            _must(seen >= self.shown, f"epoch {self.shown} was seen, and then only {seen}")
+            self.shown = seen
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
         if self.foreign_at is None and not self.unproven:
@@ -107,12 +124,51 @@ class Judge:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             _must(behind, "a round was begun after a foreign commit had been there to see")
         _must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+        self._announced(document)
         self._pending(document)
         self._progress(document)
+        if self.handoff is None and document.get("handoff") is not None:
+            self.handoff_at = landed.commit.version
         self._promises(document)
         self.unproven = self.unproven and document["event"] not in ("certify", "repair")
         if self.foreign_at is None:
             self._content(landed, document)
+
+    def _announcement(self, landed: Landed, document: dict[str, Any]) -> None:
+        """Every epoch is announced once, in order, when it is there; the lane ends when its data is, too."""
+        last = self.news or {"seq": 0, "generation": 0, "attempt": "", "seen": self.pinned, "kind": "claim"}
+        _must(self.world.chain and not landed.commit.data_change, "an announcement that is more than one")
+        _must(document["seq"] == last["seq"] + 1, "the lane of announcements has a hole or a twin")
+        if self.announcing is False:
+            return
+        kind, seen = document["kind"], document["seen"]
+        if kind == "claim":
+            _must(
+                document["generation"] > last["generation"], "an older attempt took the announcements from a newer one"
+            )
+        else:
+            _must(document["attempt"] == last["attempt"], "an announcement by an attempt that does not own the lane")
+        _must(last["kind"] != "caught_up", "an announcement after the end of announcements")
+        if kind == "epochs":
+            start, stop = document["epochs"]
+            _must(start == last["seen"] + 1 and stop == seen + 1 > start, "an epoch was announced twice, or not at all")
+            _must(seen <= self.world.source.head, "an epoch was announced that is not there")
+            known = self.handoff is not None and document["prev"] >= self.handoff_at
+            _must(not known or seen <= (self.handoff or 0), "an epoch was announced beyond the hand-off epoch")
+        else:
+            _must(seen == last["seen"], "announcements went back")
+        if kind == "caught_up":
+            there = self.applied is not None and (self.applied >= seen or self.applied in self.handoffs)
+            _must(there, f"caught up at {self.applied}, announced was {seen}")
+        self.news = document
+
+    def _announced(self, document: dict[str, Any]) -> None:
+        """Until the data has caught up no epoch is applied that was not announced, and nothing is handed over."""
+        if not self.world.chain or not self.announcing or (self.news and self.news["kind"] == "caught_up"):
+            return
+        event, seen = document["event"], self.news["seen"] if self.news else self.pinned
+        _must(event not in ("certify", "finish"), f"{event} before the data has caught up")
+        _must(event != "epochs" or document["epochs"][1] - 1 <= seen, "data before its announcement")
 
     def _fencing(self, last: dict[str, Any] | None, document: dict[str, Any], landed: Landed) -> None:
         event = document["event"]
@@ -146,6 +202,7 @@ class Judge:
         self.applied = self.handoff = epoch
         self.finished = self.cancelled = False
         self.bound, self.foreign_at, self.unproven = None, None, True
+        self.announcing = False
 
     @property
     def can_be_recovered(self) -> bool:
@@ -228,6 +285,7 @@ class Judge:
         if self.handoff is not None:
             _must(document.get("handoff") == self.handoff, "the hand-off epoch moved")
         self.handoff = document.get("handoff")
+        self.handoffs |= {self.handoff} - {None}
         if event == "seal":
             self.bound = document["bound"]
         elif self.bound is not None and document.get("bound") is not None:

@@ -44,7 +44,8 @@ MUTANTS = (
         "    state = yield from catch_up(state)\n    entering =",
         "    if written.error is None and written.conflict is None:\n"
         "        from airflow_backfill.core.commit import Commit\n"
-        "        from airflow_backfill.core.state import Barrier, apply\n"
+        "        from airflow_backfill.core.folding import apply\n"
+        "        from airflow_backfill.core.state import Barrier\n"
         "        return apply(state, Barrier(state.proven + 1, 0, record, 0)), True\n"
         "    state = yield from catch_up(state)\n    entering =",
     ),
@@ -130,8 +131,8 @@ MUTANTS = (
     Mutant(
         "catch-up does not stop at the hand-off epoch",
         "task",
-        "log_round.next_epochs(state, seen, self.size, upto=state.handoff)",
-        "log_round.next_epochs(state, seen, self.size)",
+        "for epoch in (state.handoff, state.seen",
+        "for epoch in (None, state.seen",
     ),
     Mutant(
         "an epoch is claimed by its first part",
@@ -266,6 +267,48 @@ MUTANTS = (
         "task",
         "Move(Event.REPAIR, RewriteKeys(state.handoff))",
         "Move(Event.REPAIR)",
+    ),
+    Mutant(
+        "announcements without a claim",
+        "announcer",
+        "    if lane.attempt != me.name:\n",
+        "    if not lane.attempt:\n",
+    ),
+    Mutant(
+        "caught up as soon as nothing is new",
+        "announcer",
+        "Kind.CAUGHT_UP, last) if arrived(state) else None",
+        "Kind.CAUGHT_UP, last)",
+    ),
+    Mutant(
+        "an older announcer takes its lane back",
+        "announcer",
+        "        if max(lane.generation, works) > me.generation:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "announced beyond the hand-off epoch, for ever",
+        "announcer",
+        "epoch.stop is not None or (state.handoff is not None and epoch.number > state.handoff)",
+        "epoch.stop is not None",
+    ),
+    Mutant(
+        "data overtakes its announcement",
+        "task",
+        "state.seen if state.rearranging else None",
+        "None",
+    ),
+    Mutant(
+        "a restart forgets what was announced",
+        "reading",
+        "    if known < 0:\n",
+        "    if True:\n",
+    ),
+    Mutant(
+        "handed over while epochs are announced",
+        "task",
+        "state.applied == state.handoff and not state.rearranging",
+        "state.applied == state.handoff",
     ),
 )
 

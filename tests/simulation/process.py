@@ -24,6 +24,9 @@ from tests.simulation.target import TABLE_ID, Bag, Transaction
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
+"""What Airflow runs for a build, in order."""
+
 
 @dataclass(frozen=True)
 class Started:
@@ -46,6 +49,8 @@ class Process:
         self.result: Any = None
         self.error: BackfillError | None = None
         self.transaction: Transaction | None = None
+        self.announcer: Process | None = None
+        """The thread of the same application that announces epochs."""
         self.wakes = 0
         self.foreign_seen = world.foreign
         self._generator = generator

@@ -39,6 +39,8 @@ class Source:
     earliest: int = 0
     vacuumed_before: int = 0
     """Data files of snapshots older than this version are gone."""
+    appends: bool = False
+    """Whether rows are only added: no feed says what else happens."""
     replaced_at: int | None = None
     """The first version of another table in this one's place."""
 
@@ -51,8 +53,12 @@ class Source:
         return len(self.versions) - 1
 
     def write(self, now: int) -> None:
-        """A MERGE: some updates, inserts and deletes, perhaps the same key again and again over time."""
+        """A MERGE: some updates, inserts and deletes, the same key again and again over time; or only inserts."""
         rows = dict(self.versions[-1].rows)
+        if self.appends:
+            new = {len(rows) + n: self.rng.randrange(100) for n in range(self.rng.randrange(1, 4))}
+            self._commit(rows | new, _files(rows | new), rows_changed=len(new), change=True, now=now)
+            return
         touched = {self.rng.randrange(self.keys + 4) for _ in range(self.rng.randrange(1, 4))}
         for key in touched:
             if key in rows and self.rng.random() < 0.4:
@@ -73,6 +79,12 @@ class Source:
             rows = {0: value}
             self._commit(rows, _files(rows), rows_changed=1, change=True, now=now)
 
+    def delete(self, now: int) -> None:
+        """Rows go, in a source where they never do."""
+        rows = dict(self.versions[-1].rows)
+        rows.pop(min(rows, default=0), None)
+        self._commit(rows, _files(rows), rows_changed=1, change=True, now=now, removes=True)
+
     def drop_column(self, now: int) -> None:
         last = self.versions[-1]
         schema = json.dumps({"type": "struct", "fields": []})
@@ -87,6 +99,7 @@ class Source:
         change: bool,
         now: int = 0,
         schema: str | None = None,
+        removes: bool = False,
     ) -> None:
         metadata = None
         if schema or not self.versions:
@@ -96,7 +109,10 @@ class Source:
             timestamp=now,
             operation="MERGE" if change else "OPTIMIZE",
             added=FileTotals(1, rows_changed, rows_changed),
-            changed=FileTotals(1, rows_changed, rows_changed) if change and self.versions else FileTotals(),
+            changed=FileTotals()
+            if self.appends or not (change and self.versions)
+            else FileTotals(1, rows_changed, rows_changed),
+            removed=FileTotals(1, rows_changed, rows_changed) if removes else FileTotals(),
             data_change=change,
             rewrites=not change,
             metadata=metadata,

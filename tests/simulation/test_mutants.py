@@ -11,6 +11,7 @@ RARE = {
     "any attempt may decide on a layout": 406,
     "a cancel is only looked at when an attempt starts": 314,
     "a repair writes nothing": 174,
+    "announced beyond the hand-off epoch, for ever": 153,
 }
 """Seeds that caught what few seeds do, tried first."""
 

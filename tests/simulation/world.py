@@ -8,21 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_backfill.core import announcer, gate, planning, recovery, task
 from airflow_backfill.core import attempt as protocol
-from airflow_backfill.core import gate, planning, recovery, task
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.plan import Plan, build_id
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.round_size import RoundSize
+from tests.simulation import misfortune
 from tests.simulation.draft import draft
-from tests.simulation.faults import AFTERWARDS, BENIGN, COMMANDS, FATAL
+from tests.simulation.faults import AFTERWARDS, BENIGN, ENDS, FATAL
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.process import Process, Started
+from tests.simulation.process import STAGES, Process, Started
 from tests.simulation.source import Source, transform
 from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
 
-STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
 MAX_STEPS = 12000
 CALM = 2500
 """Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
@@ -31,6 +31,8 @@ CALM = 2500
 @dataclass
 class World:
     seed: int
+    chain: bool | None = None
+    """Whether epochs are announced; None: as the seed says."""
     rng: random.Random = field(init=False)
     now: int = 0
     target: Target = field(default_factory=Target)
@@ -70,6 +72,16 @@ class World:
         if self.key_borders is not None:
             self.lanes = 1
             self.faults.pop("lanes", None)
+        # Drawn apart, so that a seed that once failed without a chain still means the same.
+        apart = random.Random(f"chain {self.seed}")
+        if self.chain is None:
+            self.chain = self.key_borders is None and apart.random() < 0.4
+        self.source.appends = self.chain and apart.random() < 0.5
+        if self.chain:
+            self.lanes = 1
+            self.faults.pop("lanes", None)
+        if self.source.appends and apart.random() < 0.25:
+            self.fatal = "delete"
         self.judge = Judge(self)
         self.build = build_id(TABLE_ID, "sim")
 
@@ -83,10 +95,10 @@ class World:
                 raise Violation(f"not finished after {MAX_STEPS} steps: stuck in {STAGES[self.stage]}")
             self.now += self.rng.randrange(1, 400)
             if self.steps < CALM:
-                self._misfortune()
+                misfortune.strike(self)
             elif self.steps == CALM:
                 for command in (Command(Verb.RESUME), Command(Verb.THROTTLE), Command(Verb.RELEASE)):
-                    self._command(command)
+                    self.command(command)
             self._schedule()
             self._advance_one()
             self.judge.look()
@@ -95,56 +107,25 @@ class World:
         ready = [p for p in self.processes if not p.ended and p.wakes <= self.now]
         if ready and self.rng.random() < 0.95:
             self.rng.choice(ready).step()
+            self._end_together()
         elif self.orphans and self.rng.random() < 0.5:
             self.target.finish(self.orphans.pop(self.rng.randrange(len(self.orphans))))
         elif not ready:
             self.now += 1000
 
-    def _misfortune(self) -> None:
-        self._tables_change()
-        self._processes_suffer()
-        self._people_interfere()
-        if self.fatal and not self.fatal_done and self.steps >= self.fatal_at and not self.judge.finished:
-            self._fatal(self.fatal)
+    def _end_together(self) -> None:
+        """An application is one process: its announcer ends with it, and it does not go on without its announcer."""
+        for process in self.processes:
+            beside = process.announcer
+            if beside is None:
+                continue
+            if process.ended and not beside.ended:
+                beside.die()
+            elif beside.ended and beside.result is None and not process.ended:
+                process.die()
+                process.error = beside.error
 
-    def _tables_change(self) -> None:
-        if self.rng.random() < self.write_rate:
-            self.source.write(self.now)
-        if self._happens("source optimize"):
-            self.source.optimize(self.now)
-        if self._happens("target optimize"):
-            self.target.optimize()
-        if self._happens("target property"):
-            self.target.set_property()
-
-    def _processes_suffer(self) -> None:
-        running = [p for p in self.processes if not p.ended]
-        if running and self._happens("crash"):
-            self.rng.choice(running).die()
-        if running and self._happens("sleep"):
-            process = self.rng.choice(running)
-            process.known = False
-            process.wakes = self.now + self.rng.randrange(0, 60_000)
-
-    def _people_interfere(self) -> None:
-        stage = STAGES[self.stage]
-        if self._happens("command"):
-            self._command(self.rng.choice(COMMANDS))
-        if stage in ("snapshot", "consume_log", "gate", "catch_up") and self._happens("cancel"):
-            self._command(Command(Verb.CANCEL))
-            self._start("cancel")
-        if self.stage > 1 and self._happens("clear"):
-            cleared = STAGES[self.rng.randrange(0, self.stage)]
-            if cleared != "gate":
-                self._start(cleared, twin=True)
-        if stage != "gate" and self._happens("twin"):
-            self._start(stage, twin=True)
-        if self._happens("early"):
-            self._start(self.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)
-        if self.pinned is not None and self._happens("peek"):
-            self._peek()
-
-    def _happens(self, fault: str) -> bool:
+    def happens(self, fault: str) -> bool:
         happens = self.rng.random() < self.faults.get(fault, 0)
         self.happened[fault] += happens
         return happens
@@ -152,29 +133,9 @@ class World:
     def write_fault(self) -> str | None:
         if self.steps >= CALM:
             return None
-        return next((f for f in ("lost response", "lost request") if self._happens(f)), None)
+        return next((f for f in ("lost response", "lost request") if self.happens(f)), None)
 
-    def _fatal(self, fault: str) -> None:
-        self.fatal_done = True
-        match fault:
-            case "foreign append":
-                self.foreign += 1
-                self.target.append_foreign()
-            case "restore":
-                self.foreign += 1
-                self.target.restore(self.rng.randrange(len(self.target.log)))
-            case "replace source":
-                self.source.replace_table(self.now)
-            case "drop column":
-                self.source.drop_column(self.now)
-            case "clean log":
-                self.source.write(self.now)
-                self.source.write(self.now)
-                self.source.earliest = self.source.head
-            case "vacuum":
-                self.source.vacuumed_before = self.source.head + (self.key_borders is None)
-
-    def _command(self, command: Command) -> None:
+    def command(self, command: Command) -> None:
         self.commands.append((len(self.commands) + 1, command))
 
     def processes_begun_before_foreign(self, writer: str) -> bool:
@@ -200,7 +161,7 @@ class World:
             return
         known = [p for p in self.processes if p.known and p.task.split("/")[0] == stage]
         lanes = [f"snapshot/{n}" for n in range(self.lanes)] if stage == "snapshot" else [stage]
-        if stage == "snapshot" and self.steps < CALM and self._happens("lanes") and self._happens("twin"):
+        if stage == "snapshot" and self.steps < CALM and self.happens("lanes") and self.happens("twin"):
             self.lanes = self.rng.choice([1, 2, 3])
             for process in known:
                 process.known = False
@@ -211,7 +172,7 @@ class World:
             if not mine or (mine[-1].ended and mine[-1].result is None):
                 if mine and mine[-1].error is not None and self._is_final(mine[-1]):
                     return
-                self._start(lane)
+                self.start(lane)
             elif mine[-1].ended:
                 results.append(mine[-1].result)
         if len(results) == len(lanes):
@@ -238,7 +199,7 @@ class World:
             raise Violation(f"the attempt that Airflow knows was fenced: {error}")
         if error.retry or error.code == "FENCED":
             return False
-        expected = FATAL.get(self.fatal or "")
+        expected = ENDS.get(self.fatal or "")
         if self.fatal_done and (error.code == expected or error.code == "VERIFICATION_FAILED"):
             self.outcome = "" if self._put_right() or self._rewritten() else error.code
             return True
@@ -259,12 +220,12 @@ class World:
 
     def _resume(self) -> None:
         if not any(p.task == "resume" and not p.ended for p in self.processes):
-            self._start("resume")
+            self.start("resume")
         self.stage = 1
         for process in self.processes:
             process.known = process.known and process.task == "resume"
 
-    def _peek(self) -> gate.Verdict:
+    def peek(self) -> gate.Verdict:
         """Ask the gate, as a sensor does at any time, and check that it opens only on committed facts."""
         try:
             state = self._drive(load(self.build))
@@ -273,6 +234,7 @@ class World:
         view = self.source.view(state.plan, state.reached)
         conditions = gate.Conditions(gate.MaxLag(epochs=self.max_lag))
         self.judge.look()
+        self.judge.show(state.seen if self.chain else None)
         verdict = gate.decide(state, view, self.commands, conditions, self.now)
         if isinstance(verdict, gate.Ready):
             committed = self.judge.applied
@@ -286,7 +248,7 @@ class World:
         return verdict
 
     def _gate(self) -> None:
-        match self._peek():
+        match self.peek():
             case gate.Ready():
                 self.stage += 1
             case gate.Broken(error):
@@ -299,7 +261,7 @@ class World:
     def _gate_broken(self, error: BackfillError) -> None:
         if error.code == "CANCELLED":
             self._resume()
-        elif self.fatal_done and error.code == FATAL.get(self.fatal or ""):
+        elif self.fatal_done and error.code == ENDS.get(self.fatal or ""):
             self.outcome = "" if self._put_right() else error.code
         else:
             raise Violation(f"the gate broke without a cause: {error}")
@@ -310,11 +272,11 @@ class World:
         epoch, pinned = self.judge.applied, self.pinned
         if self.judge.foreign_at is None or self.misnamed or not self.judge.can_be_recovered:
             return False
-        if epoch is None or pinned is None or not self._happens("recovery"):
+        if epoch is None or pinned is None or not self.happens("recovery"):
             return False
-        if not self._happens("left wrong"):
+        if not self.happens("left wrong"):
             self.target.put_right(self._expected(epoch))
-        wrong = epoch > pinned and self._happens("wrong epoch")
+        wrong = epoch > pinned and self.happens("wrong epoch")
         self.by_hand, self.named = "recover", epoch - 1 if wrong else epoch
         self.misnamed = self.target.content != self._expected(self.named)
         for process in self.processes:
@@ -327,7 +289,7 @@ class World:
     def _rewritten(self) -> bool:
         """Whether somebody lets the keys be rewritten that a verification found to differ."""
         self.judge.look()
-        if self.judge.foreign_at is None and self.judge.unproven and self._happens("repair"):
+        if self.judge.foreign_at is None and self.judge.unproven and self.happens("repair"):
             self.by_hand = "repair"
         return bool(self.by_hand)
 
@@ -335,7 +297,7 @@ class World:
         """Start it again until it is done; then the DAG goes on with the verification."""
         mine = [p for p in self.processes if p.known and p.task == self.by_hand]
         if not mine:
-            self._start(self.by_hand)
+            self.start(self.by_hand)
         elif mine[-1].ended:
             error, mine[-1].known = mine[-1].error, False
             if mine[-1].result is not None:
@@ -352,7 +314,7 @@ class World:
             raise process.error
         return process.result
 
-    def _start(self, name: str, twin: bool = False) -> None:
+    def start(self, name: str, twin: bool = False) -> None:
         self.generation += 1
         me = protocol.Attempt(self.generation, f"{name}#{self.generation}")
         stage = name.split("/")[0]
@@ -363,8 +325,18 @@ class World:
         process.generation, process.lanes = me.generation, self.lanes
         process.known = not twin
         self.processes.append(process)
+        if self.chain and stage in ("snapshot", "consume_log", "catch_up") and not name.endswith(("/1", "/2")):
+            self._announce(process)
         if len([p for p in self.processes if p.ended]) > 60:
             self.processes = [p for p in self.processes if not p.ended or p.known]
+
+    def _announce(self, process: Process) -> None:
+        """Another thread of the application announces epochs."""
+        me = protocol.Attempt(process.generation, f"{process.name}/seen")
+        beside = Process(self, me.name, "announce", announcer.announce(me, self.build))
+        beside.generation, beside.known = process.generation, False
+        process.announcer = beside
+        self.processes.append(beside)
 
     def _protocol(self, name: str, me: protocol.Attempt) -> Any:
         size = RoundSize(bytes=4, rows=self.round_rows)
@@ -393,6 +365,6 @@ class World:
         try:
             state = yield from load(self.build)
         except NotPlanned:
-            drafted = draft(self.build, self.source, self.key_borders, self.lanes)
+            drafted = draft(self)
             return (yield from planning.settle(drafted, self.now))
         return state.plan

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.record import Record, barrier_record
@@ -25,6 +25,7 @@ from airflow_backfill.core.task import (
     VerifyTask,
 )
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.spark.application import reach
 from airflow_backfill.spark.planner import OnExisting, Planner
 from airflow_backfill.spark.shell import Shell
 from tests.spark.history import Source
@@ -65,8 +66,7 @@ class Build:
         return state
 
     def run(self, task: Task, me: Attempt | None = None) -> BuildState:
-        shell = Shell(self.spark, self.target)
-        return shell.run(run(task, me or self.attempt()))
+        return reach(task, Shell(self.spark, self.target), me or self.attempt(), None)
 
     def snapshot(self) -> BuildState:
         state = None

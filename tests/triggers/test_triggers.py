@@ -13,6 +13,7 @@ from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
@@ -67,7 +68,12 @@ def finish(target, **options):
     return FinishTrigger(target=str(target), build=None, ledger_conn_id=None, poke_interval=0.05, **options)
 
 
-@pytest.mark.parametrize("make", [gate, lag, finish])
+def epoch(target, awaited=4, reached="applied"):
+    common = {"target": str(target), "build": None, "ledger_conn_id": None, "poke_interval": 0.05}
+    return EpochTrigger(**common, epoch=awaited, reached=reached)
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_a_copy_is_the_same(target, make):
     trigger = make(target)
     assert copied(trigger).serialize() == trigger.serialize()
@@ -99,13 +105,23 @@ def test_fires_on_the_hand_off(source, target):
     assert fire(trigger) == {"deadline": None}
 
 
-@pytest.mark.parametrize("make", [gate, lag, finish])
+def test_fires_on_an_epoch(source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    trigger = copied(epoch(target))
+    with pytest.raises(asyncio.TimeoutError):
+        fire(trigger, until=0.5)
+    commit_to(source)
+    built(source, target, "consume_log")
+    assert fire(trigger) == {"deadline": None}
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_fires_on_a_cancel(source, target, make):
     built(source, target, "plan", "snapshot", "consume_log", "cancel")
     assert fire(copied(make(target))) == {"deadline": None}
 
 
-@pytest.mark.parametrize("make", [gate, lag, finish])
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_fires_for_an_error_of_the_build(source, target, make):
     state = built(source, target, "plan", "snapshot", "consume_log")
     foreign = '{"commitInfo":{"operation":"RESTORE"}}'

@@ -1,0 +1,58 @@
+"""The door of a consumer that follows a build epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.build import BuildSensor
+from airflow_backfill.sensors.reached_epoch import REACHED, reached_epoch
+
+if TYPE_CHECKING:
+    from airflow.triggers.base import BaseTrigger
+
+
+class AwaitEpochSensor(BuildSensor):
+    """
+    Opens when a target has reached an epoch of its source, and returns the epoch that it has reached.
+
+    ``applied`` promises the rows: the target is what its source said at that epoch. ``seen`` promises that the source
+    was seen there and nothing else: while the long snapshot of a chain is read, its data follows later.
+
+    :param epoch: the epoch to wait for. (templated)
+    :param reached: "applied", or "seen".
+    """
+
+    template_fields: Sequence[str] = (*BuildSensor.template_fields, "epoch")
+
+    def __init__(self, *, epoch: int | str, reached: str = "applied", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if reached not in REACHED:
+            raise InvalidSpec(f"reached: must be one of {', '.join(REACHED)} (got {reached!r})", field="reached")
+        self.epoch = epoch
+        self.reached = reached
+
+    def look(self) -> Any:
+        return reached_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build, self._epoch, self.reached)
+
+    def trigger(self, deadline: float) -> BaseTrigger:
+        from airflow_backfill.triggers.epoch import EpochTrigger
+
+        return EpochTrigger(
+            target=self.target,
+            build=self.build,
+            epoch=self._epoch,
+            reached=self.reached,
+            ledger_conn_id=self.ledger_conn_id,
+            deadline=deadline,
+            poke_interval=self.poke_interval,
+        )
+
+    @property
+    def _epoch(self) -> int:
+        try:
+            return int(self.epoch)
+        except (TypeError, ValueError):
+            raise InvalidSpec(f"epoch: must be a whole number (got {str(self.epoch)[:100]!r})", field="epoch") from None

@@ -1,0 +1,36 @@
+"""Waits for something that is committed in a target's log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.triggers.poll import PollTrigger
+
+
+class BuildTrigger(PollTrigger):
+    """
+    Looks at one build.
+
+    :param target: location of the target table.
+    :param build: id of the build; the target's newest build if None.
+    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if None.
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        build: str | None,
+        ledger_conn_id: str | None,
+        poke_interval: float,
+        deadline: float | None = None,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, deadline=deadline)
+        self.target = target
+        self.build = build
+        self.ledger_conn_id = ledger_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        names = ("target", "build", "ledger_conn_id", "poke_interval", "deadline")
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}

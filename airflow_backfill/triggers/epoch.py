@@ -1,0 +1,32 @@
+"""Waits for an epoch to reach a target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_backfill.core.gate import Waiting
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.reached_epoch import reached_epoch
+from airflow_backfill.triggers.build import BuildTrigger
+
+
+class EpochTrigger(BuildTrigger):
+    """
+    Fires when the target has reached an epoch of its source, or never will.
+
+    :param epoch: the epoch.
+    :param reached: "applied", or "seen".
+    """
+
+    def __init__(self, *, epoch: int, reached: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.epoch = epoch
+        self.reached = reached
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        name, arguments = super().serialize()
+        return name, {**arguments, "epoch": self.epoch, "reached": self.reached}
+
+    def due(self) -> bool:
+        hook = LedgerHook(self.ledger_conn_id)
+        return not isinstance(reached_epoch(hook, self.target, self.build, self.epoch, self.reached), Waiting)

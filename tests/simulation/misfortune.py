@@ -1,0 +1,84 @@
+"""What befalls a simulated world at a step: its tables change, processes suffer, people interfere, and worse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_backfill.core.control import Command, Verb
+from tests.simulation.faults import COMMANDS
+from tests.simulation.process import STAGES
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def strike(world: World) -> None:
+    """Whatever this step brings."""
+    _tables_change(world)
+    _processes_suffer(world)
+    _people_interfere(world)
+    if world.fatal and not world.fatal_done and world.steps >= world.fatal_at and not world.judge.finished:
+        _end(world, world.fatal)
+
+
+def _tables_change(world: World) -> None:
+    if world.rng.random() < world.write_rate:
+        world.source.write(world.now)
+    if world.happens("source optimize"):
+        world.source.optimize(world.now)
+    if world.happens("target optimize"):
+        world.target.optimize()
+    if world.happens("target property"):
+        world.target.set_property()
+
+
+def _processes_suffer(world: World) -> None:
+    running = [p for p in world.processes if not p.ended]
+    if running and world.happens("crash"):
+        world.rng.choice(running).die()
+    if running and world.happens("sleep"):
+        process = world.rng.choice(running)
+        process.known = False
+        process.wakes = world.now + world.rng.randrange(0, 60_000)
+
+
+def _people_interfere(world: World) -> None:
+    stage = STAGES[world.stage]
+    if world.happens("command"):
+        world.command(world.rng.choice(COMMANDS))
+    if stage in ("snapshot", "consume_log", "gate", "catch_up") and world.happens("cancel"):
+        world.command(Command(Verb.CANCEL))
+        world.start("cancel")
+    if world.stage > 1 and world.happens("clear"):
+        cleared = STAGES[world.rng.randrange(0, world.stage)]
+        if cleared != "gate":
+            world.start(cleared, twin=True)
+    if stage != "gate" and world.happens("twin"):
+        world.start(stage, twin=True)
+    if world.happens("early"):
+        world.start(world.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)
+    if world.pinned is not None and world.happens("peek"):
+        world.peek()
+
+
+def _end(world: World, fault: str) -> None:
+    world.fatal_done = True
+    match fault:
+        case "foreign append":
+            world.foreign += 1
+            world.target.append_foreign()
+        case "restore":
+            world.foreign += 1
+            world.target.restore(world.rng.randrange(len(world.target.log)))
+        case "replace source":
+            world.source.replace_table(world.now)
+        case "delete":
+            world.source.delete(world.now)
+        case "drop column":
+            world.source.drop_column(world.now)
+        case "clean log":
+            world.source.write(world.now)
+            world.source.write(world.now)
+            world.source.earliest = world.source.head
+        case "vacuum":
+            world.source.vacuumed_before = world.source.head + (world.key_borders is None)
