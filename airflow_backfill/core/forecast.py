@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_backfill.core.duration import lasting
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.recommend import Advice
@@ -144,14 +145,14 @@ def described(report: dict[str, Any]) -> list[str]:
         return ["the build is there already and goes on"]
     expected, change, kept = report["expected_seconds"], report["change"], report["retention_seconds"]
     rows = "an unknown number of" if report["rows"] is None else f"{report['rows']:,}"
-    log = "never, as it looks" if expected["log"] is None else _time(expected["log"])
+    log = "never, as it looks" if expected["log"] is None else lasting(expected["log"])
     return [
         f"source at epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {report['files']} "
-        f"files, {report['splits']} splits, about {report['rounds']} rounds and {_time(expected['snapshot'])}",
+        f"files, {report['splits']} splits, about {report['rounds']} rounds and {lasting(expected['snapshot'])}",
         f"log: {change['epochs_per_hour']} epochs per hour, {change['rows_per_second']} rows per second against "
         f"{report['apply_rows_per_second']:,} that can be applied; about {report['pending_after_snapshot']} epochs "
         f"pending after the snapshot, caught up after {log}",
-        f"what is needed stays readable for {_time(min(kept.values()))} after it was replaced",
+        f"what is needed stays readable for {lasting(min(kept.values()))} after it was replaced",
         f"strategy {report['strategy']}: {report['why']}",
         *_recommended(report),
         f"commits: {report['commit_guarantee']}",
@@ -164,10 +165,3 @@ def _recommended(report: dict[str, Any]) -> list[str]:
     advice = report["recommended"]
     other = advice is not None and advice["strategy"] != report["strategy"]
     return [f"recommended is strategy {advice['strategy']}: {advice['why']}"] if other else []
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airflow_backfill.core.duration import lasting
 from airflow_backfill.core.errors import BackfillError, FeedOff, InvalidSpec
 
 AUTO = "auto"
@@ -52,8 +53,8 @@ def recommend(seen: Sighted) -> Advice | BackfillError:
 
 
 def _with_changes(seen: Sighted) -> Advice:
-    pinned = "no end is" if seen.seconds is None else f"{seen.seconds / 3600:.1f} hours are"
-    given = f"{seen.kept / 3600:.1f} hours are given"
+    pinned = "no end is" if seen.seconds is None else f"{lasting(seen.seconds)} are"
+    given = f"{lasting(seen.kept)} are given"
     if seen.seconds is not None and seen.seconds <= seen.kept / 2:
         return Advice(
             "snapshot",

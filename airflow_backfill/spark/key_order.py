@@ -33,14 +33,15 @@ class KeyOrder:
     @staticmethod
     def of(schema: StructType, key: Sequence[str]) -> KeyOrder:
         """KeyInvalid if a column has no order that everybody agrees on."""
-        kinds = tuple(schema[name].dataType for name in key)
-        for name, kind in zip(key, kinds, strict=True):
+        fields = {field.name.lower(): field for field in schema.fields}
+        columns = [fields[name.lower()] for name in key]
+        for name, kind in ((column.name, column.dataType) for column in columns):
             if not isinstance(kind, ORDERED) or "collate" in kind.simpleString():
                 raise KeyInvalid(
                     f"column {name!r} of type {kind.simpleString()} has no order to cut a table by",
                     column=name,
                 )
-        return KeyOrder(tuple(key), kinds)
+        return KeyOrder(tuple(c.name for c in columns), tuple(c.dataType for c in columns))
 
     def renamed(self, names: Sequence[str]) -> KeyOrder:
         """The same order of columns that are called otherwise."""

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core import announcer
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.announcement import Announcement, Kind, announcement
-from airflow_backfill.core.attempt import run
-from airflow_backfill.core.errors import NotAppendOnly
+from airflow_backfill.core.attempt import Attempt, Protocol, run
+from airflow_backfill.core.errors import Fenced, NotAppendOnly
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
@@ -174,3 +174,31 @@ def test_a_row_too_many_is_seen_without_a_key(events: Source, tmp_path: Path) ->
     assert state.certificate is not None and state.certificate.rows == ROWS + 40
     twins = build.rows().groupBy("id", "name").count().where("count = 2").count()
     assert twins == 40
+
+
+def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Path) -> None:
+    build = chained(events, tmp_path)
+    build.plan()
+    shell, me = Shell(build.spark, build.target), build.attempt()
+    work = run(SnapshotTask(0, 1, RoundSize(bytes=1)), me)
+    until(work, shell, fx.AppendFiles)
+    events.append(900, 910)
+    sleeper = announcer.announce(Attempt(me.generation, "sleeper/seen"))
+    effect = next(sleeper)
+    while not (isinstance(effect, fx.Write) and effect.record.epochs):
+        effect = sleeper.send(None if isinstance(effect, fx.Pause) else shell.answer(effect))
+    build.snapshot()
+    build.consume_log()
+    assert build.reader.state().seen == events.head
+    with pytest.raises(Fenced):
+        while True:
+            effect = sleeper.send(None if isinstance(effect, fx.Pause) else shell.answer(effect))
+    announced = [e for news in announcements(build) if news.epochs for e in range(news.epochs.start, news.epochs.stop)]
+    assert announced == [events.head]
+
+
+def until(work: Protocol, shell: Shell, kind: type[fx.Work]) -> None:
+    """The attempt is about to write work of this kind."""
+    effect = next(work)
+    while not (isinstance(effect, fx.Write) and isinstance(effect.work, kind)):
+        effect = work.send(shell.answer(effect))

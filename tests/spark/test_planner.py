@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.forecast import described
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
@@ -231,3 +232,67 @@ def test_a_cancelled_build_goes_on_when_it_is_planned_again(plans: Plans, spark:
     assert resumed.phase is Phase.SNAPSHOT and not resumed.control.cancelled
     done = Shell(spark, plans.target).run(run(SnapshotTask(0, 1, one_file), plans.me(), build))
     assert done.sealed and spark.read.format("delta").load(plans.target).count() == 100
+
+
+# --- which strategy ---
+
+
+def reported(plans: Plans, **options: Any) -> tuple[str, dict[str, Any]]:
+    state, report = Planner(plans.spark, plans.spec(**options), 1, plans.me()).plan(OnExisting.RESUME)
+    return state.plan.spec.strategy, report
+
+
+def test_a_source_that_keeps_its_files_is_pinned_and_it_is_said_why(plans: Plans) -> None:
+    strategy, report = reported(plans, strategy="auto")
+    assert strategy == report["strategy"] == report["recommended"]["strategy"] == "snapshot"
+    assert "7.0 days are given" in report["why"]
+    # What was left to the planner once is not asked for again, and may be named.
+    assert plans.plan(strategy="auto").plan == plans.plan(strategy="snapshot").plan
+    with pytest.raises(BackfillError, match="SPEC_CHANGED"):
+        plans.plan(strategy="arrangement")
+
+
+def test_a_source_that_keeps_its_files_for_seconds_is_read_in_ranges(plans: Plans) -> None:
+    kept = "delta.deletedFileRetentionDuration = 'interval 2 seconds'"
+    plans.spark.sql(f"ALTER TABLE delta.`{plans.source}` SET TBLPROPERTIES ({kept})")
+    strategy, report = reported(plans, strategy="auto", key=["ID"])
+    assert strategy == "arrangement" and "times" in report["why"]
+    assert any("every byte of the source is read about" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("key", [["id"], []], ids=["key", "no key"])
+def test_an_append_only_source_without_a_feed_is_a_chain(spark: SparkSession, tmp_path: Path, key: list[str]) -> None:
+    path = str(tmp_path / "plain")
+    for _ in range(2):
+        spark.range(0, 10).write.format("delta").mode("append").save(path)
+    plans = Plans(spark, path, tmp_path / "target")
+    if key:
+        with pytest.raises(BackfillError, match="KEY_DUPLICATE"):
+            reported(plans, strategy="auto", key=key)
+        return
+    strategy, report = reported(plans, strategy="auto", key=key)
+    assert strategy == "chain" and "only adds rows" in report["why"]
+
+
+def test_where_nothing_says_what_becomes_of_rows_nothing_is_planned(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "plain")
+    spark.range(0, 10).write.format("delta").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
+    plans = Plans(spark, path, tmp_path / "target")
+    with pytest.raises(BackfillError, match="SOURCE_FEED_OFF"):
+        reported(plans, strategy="auto")
+    assert not (tmp_path / "target").exists()
+    strategy, report = reported(plans, strategy="chain", key=[])
+    assert strategy == "chain" and report["recommended"] is None
+    assert any("stops at the next such epoch" in note for note in report["notes"])
+
+
+def test_another_strategy_than_the_recommended_one_is_taken_and_told(plans: Plans) -> None:
+    strategy, report = reported(plans, strategy="arrangement")
+    assert (strategy, report["recommended"]["strategy"]) == ("arrangement", "snapshot")
+    assert any(line.startswith("recommended is strategy snapshot") for line in described(report))
+
+
+def test_a_chain_has_one_lane(plans: Plans) -> None:
+    with pytest.raises(BackfillError, match=r"SPEC_INVALID.*lanes"):
+        plans.plan(strategy="chain", lanes=2)

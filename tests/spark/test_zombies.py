@@ -13,7 +13,7 @@ import pytest
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import run
 from airflow_backfill.core.errors import Fenced
-from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.phase import Event
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
@@ -57,6 +57,7 @@ def consume_log(build: Build) -> Task:
 PHASES: dict[str, tuple[Callable[[Build], Task], Event]] = {
     "claim": (snapshot, Event.CLAIM),
     "files": (snapshot, Event.FILES),
+    "chunks": (snapshot, Event.CHUNKS),
     "seal": (consume_log, Event.SEAL),
     "epochs": (consume_log, Event.EPOCHS),
     "certify": (lambda _: VerifyTask(), Event.CERTIFY),
@@ -65,9 +66,9 @@ PHASES: dict[str, tuple[Callable[[Build], Task], Event]] = {
 
 
 @pytest.fixture
-def build(source: Source, tmp_path: Path) -> Build:
+def build(source: Source, tmp_path: Path, phase: str) -> Build:
     """A build in two rounds of the snapshot, with changes pending."""
-    made = Build(source, tmp_path / "target")
+    made = Build(source, tmp_path / "target", strategy="arrangement" if phase == "chunks" else "snapshot")
     made.size = RoundSize(rows=100)
     made.plan()
     source.sql("UPDATE $table SET $n = 77 WHERE $id % 3 = 0")
@@ -78,7 +79,9 @@ def build(source: Source, tmp_path: Path) -> Build:
 def ready(build: Build, phase: str) -> None:
     """Bring the build to where the phase begins."""
     order: list[Callable[[], Any]] = [build.snapshot, build.consume_log, build.catch_up, build.verify]
-    for step in order[: {"claim": 0, "files": 0, "seal": 1, "epochs": 1, "certify": 3, "finish": 4}[phase]]:
+    for step in order[
+        : {"claim": 0, "files": 0, "chunks": 0, "seal": 1, "epochs": 1, "certify": 3, "finish": 4}[phase]
+    ]:
         step()
 
 
@@ -93,11 +96,12 @@ def test_a_sleeper_is_fenced_when_it_wakes(build: Build, phase: str) -> None:
         sleeper.wake()
     assert build.reader.log.head() == version, "the sleeper wrote something"
     assert build.reader.state().positions == after.positions
-    assert after.reached == (build.source.head if after.phase is not Phase.SNAPSHOT else after.plan.source.epoch)
+    pinned = event in (Event.CLAIM, Event.FILES)
+    assert after.reached == (after.plan.source.epoch if pinned else build.source.head)
     build.assert_equal_at(after.reached)
 
 
-@pytest.mark.parametrize("phase", ["files", "epochs"])
+@pytest.mark.parametrize("phase", ["files", "chunks", "epochs"])
 def test_a_newer_attempt_finishes_although_a_sleeper_wakes_in_between(build: Build, phase: str) -> None:
     make, event = PHASES[phase]
     ready(build, phase)
