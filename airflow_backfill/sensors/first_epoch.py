@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import Cancelled, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.gate import Waiting
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.committed import committed
 
 
 def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:
     """The epoch after the committed hand-off of the target's build, or what is still missing."""
-    try:
-        state = hook.reader(target).state(build)
-    except (NotPlanned, SourceNotDelta) as missing:
-        return Waiting((missing.message,), lag=False)
+    state = committed(hook, target, build)
+    if isinstance(state, Waiting):
+        return state
     if state.phase is Phase.CANCELLED:
         raise Cancelled("the build was cancelled; plan it again to resume it")
     if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.handoff is None:

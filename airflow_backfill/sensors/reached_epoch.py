@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import Cancelled, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.gate import Waiting
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.committed import committed
 
 REACHED = ("applied", "seen")
 
 
 def reached_epoch(hook: LedgerHook, target: str, build: str | None, epoch: int, reached: str) -> int | Waiting:
     """The epoch at which the target stands, once that is ``epoch`` or later; else what is still missing."""
-    try:
-        state = hook.reader(target).state(build)
-    except (NotPlanned, SourceNotDelta) as missing:
-        return Waiting((missing.message,), lag=False)
+    state = committed(hook, target, build)
+    if isinstance(state, Waiting):
+        return state
     found = state.applied if reached == "applied" else state.seen
     if found is not None and found >= epoch:
         return found

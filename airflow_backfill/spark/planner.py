@@ -191,11 +191,11 @@ class Planner:
                 )
             return ranges, often, notes
         largest = max(files, key=lambda f: f.size, default=None)
-        rows = [f.rows for f in files]
+        work = self._work(found)
         splits = SplitPlan(
             borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
-            bytes=sum(f.size for f in files),
-            rows=None if any(r is None for r in rows) else sum(r or 0 for r in rows),
+            bytes=work.bytes,
+            rows=work.rows,
             digest=SplitPlan.digest_of((f.path, f.size) for f in files),
         )
         if largest is None or largest.size <= size:
@@ -220,12 +220,13 @@ class Planner:
             often=lambda: self._ranges(found).plan(found.epoch, SPLITS, self._size.bytes)[1],
         )
 
-    def _work(self, found: Preflight, often: float = 1.0) -> Work:
+    def _work(self, found: Preflight) -> Work:
+        """What reading every file once comes to."""
         files = found.files.files
         rows = [file.rows for file in files]
         counted = None if any(n is None for n in rows) else sum(n or 0 for n in rows)
         cores = self._spark.sparkContext.defaultParallelism
-        return Work(len(files), sum(file.size for file in files), counted, self._size, cores, often)
+        return Work(len(files), sum(file.size for file in files), counted, self._size, cores)
 
     def _ranges(self, found: Preflight) -> Ranges:
         return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
@@ -253,7 +254,9 @@ class Planner:
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
         retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
-        return report(plan, self._work(found, often), epochs, _now(), retention, guarantee, notes, advice)
+        # Of ranges the rows were counted, whatever the files say of themselves.
+        work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=often)
+        return report(plan, work, epochs, _now(), retention, guarantee, notes, advice)
 
     def _recent(self, epoch: int) -> list[Commit]:
         """The source's last commits up to an epoch, oldest first, but for those that are gone."""

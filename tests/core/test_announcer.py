@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from airflow_backfill.core import effect as fx
-from airflow_backfill.core.announcement import Announced, Announcement, Kind, announcement, decode
+from airflow_backfill.core.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.announcer import EVERY, announce
 from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, RecordInvalid, SourceReplaced
+from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, SourceReplaced
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.recovery import recover
@@ -77,6 +75,14 @@ def together(work: Running, announcer: Running) -> None:
     assert work.error is None, work.error
 
 
+def caught_up(model: Model) -> None:
+    """The snapshot is read, and the log up to the hand-off epoch, announcing included."""
+    model.run(SnapshotTask(0, 1, ROUND))
+    for task in (CONSUME, CATCH_UP):
+        me = model.attempt()
+        together(model.start(task, me), beside(model, me))
+
+
 def announced(model: Model) -> list[int]:
     return [epoch for one in news(model) if one.epochs is not None for epoch in _epochs(one.epochs)]
 
@@ -136,10 +142,7 @@ def test_the_data_catches_up_with_what_was_announced_and_then_epochs_show_with_t
 
 def test_a_silent_source_is_caught_up_by_the_end_of_its_snapshot() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
-    for task in (CONSUME, CATCH_UP):
-        me = model.attempt()
-        together(model.start(task, me), beside(model, me))
+    caught_up(model)
     assert [one.kind for one in news(model) if one.kind is not Kind.CLAIM] == [Kind.CAUGHT_UP]
     assert (model.state().handoff, model.state().rearranging) == (V, False)
 
@@ -345,70 +348,11 @@ def test_the_state_is_read_back_over_many_announcements() -> None:
 
 def test_after_the_hand_off_epochs_are_followed_without_announcements() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
-    for task in (CONSUME, CATCH_UP):
-        me = model.attempt()
-        together(model.start(task, me), beside(model, me))
+    caught_up(model)
     model.finished_after_proof()
     model.write(times=2)
     state = model.run(UpstreamTask(ROUND, upto=V + 2))
     assert (state.applied, state.seen) == (V + 2, V + 2) and announced(model) == []
-
-
-# --- what is stored ---
-
-
-ONE = Announcement("b", "p", 3, 4, "a", 10, 9, Kind.EPOCHS, 12, EpochRange(11, 13))
-LANE = Announced(seen=10, version=8, seq=2, generation=4, attempt="a")
-
-
-def test_an_announcement_comes_back() -> None:
-    assert decode(ONE.encode()) == ONE
-    lane = LANE.after(11, ONE)
-    assert lane == Announced(12, 11, 3, 4, "a", True)
-    end = replace(ONE, kind=Kind.CAUGHT_UP, seq=4, epochs=None)
-    assert decode(end.encode()) == end and not lane.after(12, end).open
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"seq": 2},
-        {"seq": 4},
-        {"attempt": "another"},
-        {"attempt": "another", "kind": Kind.CLAIM, "epochs": None, "seen": 10},
-        {"epochs": EpochRange(12, 13)},
-        {"epochs": EpochRange(10, 13)},
-        {"seen": 13},
-        {"epochs": None},
-        {"kind": Kind.CAUGHT_UP},
-        {"kind": Kind.CLAIM},
-    ],
-    ids=str,
-)
-def test_what_does_not_continue_the_lane_is_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(RecordInvalid):
-        LANE.after(11, replace(ONE, **changes))  # type: ignore[arg-type]
-
-
-def test_nothing_follows_the_end() -> None:
-    with pytest.raises(RecordInvalid):
-        replace(LANE, open=False).after(11, ONE)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[]", ONE.encode().replace('"seq":3', '"seq":"3"'), ONE.encode().replace('"kind"', '"kin"')],
-)
-def test_what_is_damaged_is_refused(text: str) -> None:
-    with pytest.raises(RecordInvalid):
-        decode(text)
-
-
-def test_metadata_without_its_transaction_announces_nothing() -> None:
-    assert announcement(Commit(11, user_metadata=ONE.encode(), txns={"b/seen": 3})) == ONE
-    for txns in ({}, {"b/seen": 2}, {"b/1/0": 3}):
-        assert announcement(Commit(11, user_metadata=ONE.encode(), txns=txns)) is None
 
 
 def test_a_record_names_the_newest_announcement() -> None:
