@@ -9,9 +9,12 @@ in one place.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -33,7 +36,7 @@ def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, us
     none, some = jvm.scala.Option.empty(), jvm.scala.Option.apply
     delta = jvm.org.apache.spark.sql.delta
     transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(none, none)
-    if transaction.txnVersion(app_id) >= version:
+    if _version_of(spark, transaction, app_id) >= version:
         return
     now = jvm.java.lang.System.currentTimeMillis()
     actions = jvm.java.util.List.of(delta.actions.SetTransaction(app_id, version, some(now)))
@@ -44,6 +47,21 @@ def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, us
     transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
 
 
+def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
+    """The application id's greatest version, which another commit may not change before this transaction's.
+
+    From the checksum of the version that the transaction starts from, where it lists them, as it does after each of
+    Delta's own commits. Delta's ``txnVersion`` rebuilds the table's state for it: three jobs over all its files.
+    """
+    checksum = transaction.snapshot().checksumOpt()
+    listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if not listed.isDefined():
+        return int(transaction.txnVersion(app_id))
+    transaction.readTxn().addOne(app_id)
+    found = spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed.get())
+    return max((one.version() for one in found if one.appId() == app_id), default=-1)
+
+
 def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     """The table's id, and the greatest version of each application id, also of commits that the log has lost."""
     jvm = spark.sparkContext._jvm
@@ -51,6 +69,26 @@ def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
     found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.setTransactions())
     return snapshot.metadata().id(), {one.appId(): one.version() for one in found}
+
+
+@contextmanager
+def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
+    """Beside the block Delta rebuilds the table's state, which it needs for the commit after it.
+
+    A write with a transaction id waits for that, half a second on a small table and longer on one of many files. What
+    goes wrong here goes wrong there, too, and is reported there.
+    """
+
+    def rebuild() -> None:
+        with suppress(Py4JError):
+            transactions(spark, path)
+
+    thread = InheritableThread(target=rebuild, name="rebuilding")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 class DeltaVersion:

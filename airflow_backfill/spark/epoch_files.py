@@ -7,14 +7,16 @@ added, removed or wrote as change data, and how many rows live in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.ledger.actions import Malformed, decode, lines, mapping
+from airflow_backfill.ledger.log_listing import LOG, commit_name
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import NotFound, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,53 +72,39 @@ class EpochFiles:
 
 
 def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[EpochFiles]:
-    """The commits of ``epochs``, every one of them: HistoryLost names the first that is gone."""
-    jvm: Any = spark.sparkContext._jvm
-    log = jvm.org.apache.hadoop.fs.Path(table, "_delta_log")
-    store = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    found = []
-    for epoch in range(epochs.start, epochs.stop):
-        try:
-            stream = store.open(jvm.org.apache.hadoop.fs.Path(log, f"{epoch:020}.json"))
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() != "FileNotFoundException":
-                raise
-            raise HistoryLost(f"the commit of epoch {epoch} is no longer in the log", epoch=epoch) from None
-        try:
-            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        found.append(_epoch_files(epoch, text))
-    return found
+    """The commits of ``epochs``, every one of them: HistoryLost names the first that is gone or damaged."""
+    store = open_store(table, spark=spark)
+    return [_read(store, epoch) for epoch in range(epochs.start, epochs.stop)]
 
 
-def _epoch_files(epoch: int, text: str) -> EpochFiles:
+def _read(store: Store, epoch: int) -> EpochFiles:
+    try:
+        return _epoch_files(epoch, store.chunks(f"{LOG}/{commit_name(epoch)}"))
+    except NotFound:
+        raise HistoryLost(f"the commit of epoch {epoch} is no longer in the log", epoch=epoch) from None
+    except Malformed as error:
+        raise HistoryLost(f"the commit of epoch {epoch} cannot be read: {error}", epoch=epoch) from None
+
+
+def _epoch_files(epoch: int, chunks: Iterable[bytes]) -> EpochFiles:
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
-    no_op = reshapes = False
+    empty, no_op, reshapes = True, False, False
     copied = None
-    for kind, action in _actions(epoch, text):
-        if kind in files:
-            files[kind].append(_file(action))
-        elif kind == "commitInfo":
-            metrics = action.get("operationMetrics") or {}
-            no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _CHANGED)
-            copied = next((int(metrics[m]) for m in _COPIED if m in metrics), None)
-        elif kind == "metaData":
-            reshapes = True
+    for line in lines(chunks):
+        empty = False
+        for kind, action in decode(line).items():
+            if kind in files:
+                files[kind].append(_file(mapping(action)))
+            elif kind == "commitInfo":
+                metrics = mapping(action).get("operationMetrics") or {}
+                no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _CHANGED)
+                copied = next((int(metrics[m]) for m in _COPIED if m in metrics), None)
+            elif kind == "metaData":
+                reshapes = True
+    if empty:
+        raise Malformed("it is empty")
     added, removed, changes = (tuple(files[kind]) for kind in ("add", "remove", "cdc"))
     return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes)
-
-
-def _actions(epoch: int, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    if not text.strip():
-        raise HistoryLost(f"the commit of epoch {epoch} is empty", epoch=epoch)
-    for line in text.split("\n"):
-        if line.strip():
-            try:
-                ((kind, action),) = json.loads(line).items()
-            except (ValueError, AttributeError) as error:
-                raise HistoryLost(f"the commit of epoch {epoch} cannot be read: {error}", epoch=epoch) from None
-            yield kind, action
 
 
 def _file(action: dict[str, Any]) -> FileAction:

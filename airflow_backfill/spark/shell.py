@@ -21,7 +21,7 @@ from airflow_backfill.core.record import Record
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
-from airflow_backfill.spark.delta_log import transactions
+from airflow_backfill.spark.delta_log import rebuilding, transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
@@ -210,10 +210,11 @@ class Shell:
 
     def _net(self, epochs: EpochRange, part: Part | None) -> NetChanges:
         spec, transform = self.plan.spec, self._transform
-        changes = read_changes(self.spark, spec.source, epochs, transform.source_schema.fieldNames(), spec.key)
-        for leg in changes.legs:
-            log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
-        return net_changes(changes, transform, self._key, part)
+        with rebuilding(self.spark, self.target):
+            changes = read_changes(self.spark, spec.source, epochs, transform.source_schema.fieldNames(), spec.key)
+            for leg in changes.legs:
+                log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
+            return net_changes(changes, transform, self._key, part)
 
     def _apply(self, net: NetChanges, txn: apply.Txn, text: str) -> None:
         if net.empty:

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_backfill.spark import delta_log
 from airflow_backfill.spark.apply import Txn, append, empty, merge
 from airflow_backfill.spark.failure import Conflict, classify
 from airflow_backfill.spark.net_change import NetChanges, net_changes
@@ -81,6 +82,47 @@ def test_an_empty_barrier_has_no_rows_and_no_files(spark: SparkSession, target: 
     assert_barrier(commits(target)[1], txn, "nothing")
     assert not of_kind(commits(target)[1], "add")
     assert content(spark, target) == before
+
+
+@pytest.mark.parametrize("writer", ["Delta", "one that keeps no checksums"])
+def test_an_empty_barrier_is_passed_over_where_its_number_is_there(
+    spark: SparkSession, target: str, writer: str
+) -> None:
+    """Also of a version whose checksum does not list the transactions; where it does, no job is run to find out."""
+    empty(spark, target, Txn("build/0/0", 4), "first")
+    append(one_row(spark), target, Txn("build/0/1", 9), "another lane")
+    if writer != "Delta":
+        for checksum in Path(target, "_delta_log").glob("*.crc"):
+            checksum.unlink()
+    spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    before = jobs(spark)
+    for version in (3, 4):
+        empty(spark, target, Txn("build/0/0", version), "again")
+    assert (jobs(spark) == before) == (writer == "Delta")
+    assert len(commits(target)) == 3
+    empty(spark, target, Txn("build/0/0", 5), "next")
+    assert_barrier(commits(target)[3], Txn("build/0/0", 5), "next")
+
+
+def test_an_empty_barrier_loses_to_another_with_its_number(
+    spark: SparkSession, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn, looked = Txn("build/0/0", 1), delta_log._version_of
+
+    def overtaken(*arguments: Any) -> int:
+        found = looked(*arguments)
+        append(one_row(spark), target, txn, "first")
+        return found
+
+    monkeypatch.setattr(delta_log, "_version_of", overtaken)
+    with pytest.raises((Py4JJavaError, PySparkException)) as raised:
+        empty(spark, target, txn, "second")
+    assert classify(raised.value) is Conflict.TRANSACTION
+    assert len(commits(target)) == 2
+
+
+def jobs(spark: SparkSession) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def test_a_merge_is_one_commit_and_leaves_no_trace_in_the_session(spark: SparkSession, target: str) -> None:
