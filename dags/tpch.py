@@ -42,5 +42,5 @@ for table, options in TABLES.items():
         )
 
     with DAG(f"tpch_{table}_follow", schedule=None, max_active_runs=1, tags=["table backfill"]):
-        await_finish = AwaitFinishSensor(task_id="await_finish", target=target)
+        await_finish = AwaitFinishSensor(task_id="await_finish", target=target, poke_interval=5, deferrable=True)
         await_finish >> UpstreamOperator(task_id="upstream", target=target, **spark())

@@ -36,8 +36,7 @@ def main() -> int:
     with _running([str(BIN / "airflow"), "db", "migrate"], place, "migrate", airflow):
         prepare(place)
     with _writer(place, rate):
-        _run_dags([f"tpch_{table}" for table in TARGETS], place, airflow)
-        _run_dags([f"tpch_{table}_follow" for table in TARGETS], place, airflow)
+        _run_dags([f"tpch_{table}{role}" for role in ("", "_follow") for table in TARGETS], place, airflow)
     print()
     for table in TARGETS:
         print("\n".join(account(place / "targets" / table)))

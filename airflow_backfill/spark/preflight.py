@@ -62,21 +62,23 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
 def check_keys(found: Preflight, rows: DataFrame) -> None:
     """KeyNull or DuplicateKey, with count and sample, unless the key identifies every row of the source.
 
-    Rows outside the filter count, too: an update can bring them in.
+    Rows outside the filter count, too: an update can bring them in. The key columns are read once, if all is well.
     """
     keys = [F.col(quoted(column)) for column in found.spec.key]
     nameless = any_missing(keys)
-    nulls = rows.where(nameless).select(*keys)
-    count = nulls.count()
-    if count:
-        sample = [_shown(row) for row in nulls.limit(SAMPLE).collect()]
-        raise KeyNull(f"{count} rows have no key, for example {sample[0]}", count=count, sample=sample)
-    # Hashes first: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are
-    # looked at.
-    repeated = rows.groupBy(F.xxhash64(*keys).alias("h")).count().where("count > 1").select("h")
-    if repeated.isEmpty():
+    # Hashes: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are looked at.
+    hashed = F.xxhash64(*keys)
+    groups = rows.groupBy(hashed.alias("h")).agg(
+        F.count(F.lit(1)).alias("rows"), F.count_if(nameless).alias("nameless")
+    )
+    nulls, repeated = groups.agg(F.sum("nameless"), F.count_if(F.col("rows") > 1)).collect()[0]
+    if nulls:
+        sample = [_shown(row) for row in rows.where(nameless).select(*keys).limit(SAMPLE).collect()]
+        raise KeyNull(f"{nulls} rows have no key, for example {sample[0]}", count=nulls, sample=sample)
+    if not repeated:
         return
-    suspects = rows.select(*keys).join(F.broadcast(repeated.limit(10_000)), F.xxhash64(*keys) == F.col("h"))
+    again = groups.where("rows > 1").select("h").limit(10_000)
+    suspects = rows.select(*keys).join(F.broadcast(again), hashed == F.col("h"))
     twins = suspects.groupBy(*keys).count().where("count > 1")
     count = twins.count()
     if count:

@@ -19,7 +19,10 @@ class PollTrigger(BaseTrigger):
     Everything it knows is in ``serialize``, so any number of copies may run at once and say the same. Errors that
     are not the build's are raised: Airflow then fails the trigger with its traceback.
 
-    :param poke_interval: seconds between two looks.
+    The first look comes after an interval, too: the task has just looked. And Airflow fails a task that goes on before
+    its scheduler has heard of the pause (apache/airflow#72716).
+
+    :param poke_interval: seconds before each look.
     :param deadline: when to fire at the latest, in seconds since 1970.
     """
 
@@ -34,9 +37,9 @@ class PollTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while self.deadline is None or time.time() < self.deadline:
+            await asyncio.sleep(self.poke_interval)
             if await asyncio.to_thread(self._due):
                 break
-            await asyncio.sleep(self.poke_interval)
         yield TriggerEvent({"deadline": self.deadline})
 
     def _due(self) -> bool:

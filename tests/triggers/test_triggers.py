@@ -90,6 +90,15 @@ def test_fires_on_release(source, target, make):
     assert fire(trigger) == {"deadline": None}
 
 
+def test_never_looks_at_once(source, target):
+    """Airflow fails a task that goes on before the scheduler has heard that it paused."""
+    built(source, target, "plan", "snapshot", "consume_log")
+    trigger = GateTrigger(watch=watch(target), poke_interval=5)
+    with pytest.raises(asyncio.TimeoutError):
+        fire(trigger, until=0.5)
+    assert fire(copied(gate(target))) == {"deadline": None}, "the gate is open"
+
+
 def test_fires_when_a_held_target_falls_behind(source, target):
     built(source, target, "plan", "snapshot", "consume_log")
     order(target, Verb.HOLD)
