@@ -24,7 +24,7 @@ test: lint  ## everything CI runs
 
 soak: $(READY)  ## many thousands of simulated builds, and twenty tables with Spark: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
-	SLOW_EVIDENCE=1 $(BIN)/python -m pytest tests/airflow/test_examples.py -k "twenty or arrangement"
+	SLOW_EVIDENCE=1 $(BIN)/python -m pytest tests/airflow/test_examples.py -k "twenty or arrangement or chain"
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

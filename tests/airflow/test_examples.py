@@ -101,6 +101,23 @@ def test_an_arrangement_with_spark(airflow, lake, spark_conf):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: tests/spark runs chains")
+def test_a_chain_with_spark(airflow, lake, spark_conf):
+    source = lake / "shop" / "clicks"
+
+    def clicks(start, stop):
+        return pa.table({"at": pa.array(range(start, stop), pa.int64()), "page": ["/"] * (stop - start)})
+
+    write_deltalake(source, clicks(0, 100))
+    write_deltalake(source, clicks(50, 150), mode="append")
+    assert airflow.run(DAGS / "chain.py", "clicks_chain", timeout=600) == ["success"]
+    assert airflow.run(DAGS / "chain.py", "clicks_consumer", conf={"epoch": 1}) == ["success"]
+    state = BuildReader(str(lake / "marts" / "clicks")).state()
+    assert (state.plan.spec.strategy, state.applied, state.totals.snapshot_rows) == ("chain", 1, 200)
+    assert state.certificate is not None and state.certificate.rows == 200
+
+
+@pytest.mark.slow
 def test_twenty_tables(airflow, lake, bag, spark_conf):
     """Sixty applications take a while: in CI they need no Spark, with ``make soak`` it is the real one."""
     tables = list(bag.dags["shop_backfill"].task_group.children)

@@ -42,5 +42,5 @@ def test_what_a_killed_run_left_is_made_again(tmp_path):
 
 
 def test_scale_one_makes_some_dozens_of_files():
-    assert (ORDERS.files(1), LINEITEM.files(1)) == (30, 48)
+    assert (ORDERS.files(1), LINEITEM.files(1)) == (30, 120)
     assert (ORDERS.files(0.001), LINEITEM.files(0.001)) == (6, 6)
