@@ -96,9 +96,28 @@ class HistoryLost(BackfillError):
 
 
 class SourceReplaced(BackfillError):
-    """The source is another table now: dropped and created again, or its history went backwards."""
+    """The source is another table or topic now: dropped and created again, or its history went backwards."""
 
     code = "SOURCE_REPLACED"
+
+
+class KafkaLost(BackfillError):
+    """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
+
+    code = "KAFKA_LOST"
+
+
+class LandingAhead(BackfillError):
+    """The landing table holds offsets that the broker, asked after it was pinned, does not have: plan again."""
+
+    code = "LANDING_AHEAD"
+    retry = True
+
+
+class OffsetsInvalid(BackfillError):
+    """Offsets of a partition repeat, fall or lie outside of what was read: names partition and offset."""
+
+    code = "OFFSETS_INVALID"
 
 
 class SchemaChanged(BackfillError):

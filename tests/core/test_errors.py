@@ -13,7 +13,7 @@ KINDS = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, BackfillError) and kind is not BackfillError
 ]
-WORTH_A_RETRY = {"TARGET_CONTENDED", "TARGET_BUSY", "SOURCE_UNAVAILABLE", "APPLICATION_FAILED"}
+WORTH_A_RETRY = {"TARGET_CONTENDED", "TARGET_BUSY", "SOURCE_UNAVAILABLE", "APPLICATION_FAILED", "LANDING_AHEAD"}
 
 
 def test_every_error_has_a_code_of_its_own() -> None:

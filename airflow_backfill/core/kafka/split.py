@@ -1,0 +1,139 @@
+"""A split: everything that is committed about one partition of the topic.
+
+It comes back from its JSON or is refused: an unknown or missing field, a value that is no offset, a combination that no
+history leads to. One wrong digit would be another legal offset, so that the JSON carries a checksum.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from airflow_backfill.core.document import encode
+from airflow_backfill.core.errors import OffsetsInvalid, RecordInvalid
+from airflow_backfill.core.kafka.offsets import MAX, is_offset
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, from_json, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Offsets are inclusive unless said otherwise; counters are rows and never fall (seed 001)."""
+
+    partition: int
+    state: State = field(default_factory=Backfilling)
+    target: int | None = None
+    """Where the backfill stops at the latest; None for unknown. What spoke last says it, the broker's end when it is
+    asked or the landing table, so that it may fall. No promise, and of no meaning once the backfill has stopped.
+    """
+    read: int = 0
+    """Rows that Kafka returned: the seed's num_consumed_rows."""
+    written: int = 0
+    """Those of them that were visible, before any filter of the user's."""
+    scanned: int = -1
+    """The last offset that a finished read has covered, record or hole; before the first read, the offset before the
+    one where history starts. The next read begins after it. Ours, the seed has no such field.
+    """
+    credit: int | None = None
+    """The greatest offset of the landing table that was dropped because Kafka would deliver it; None for none. Ours."""
+    landed: int | None = None
+    """The greatest offset that the landing table holds at the applied version, pinned one included; None for none."""
+    end: int = 0
+    """The end that the broker named last: the next offset that it would give a reader, exclusive."""
+    cut: int | None = None
+    """The seam. Kafka's records up to it and the landing table's rows beyond it are the target's rows; None while
+    backfilling, and when everything comes from the landing table. Ours: Finished carries no offset.
+    """
+
+    @property
+    def dropped(self) -> int:
+        """Rows that Kafka returned although the backfill had stopped before them."""
+        return self.read - self.written
+
+    def check_landed(self, least: int, **data: Any) -> None:
+        """Raise OffsetsInvalid unless rows of the landing table from ``least`` on are newer than all before them."""
+        if self.landed is not None and least <= self.landed:
+            raise OffsetsInvalid(
+                f"the landing table brings offset {least} of partition {self.partition} after {self.landed}",
+                partition=self.partition,
+                offset=least,
+                after=self.landed,
+                **data,
+            )
+
+    def check_read(self, least: int) -> None:
+        """Raise OffsetsInvalid unless records from ``least`` on are beyond everything that was read."""
+        if least <= self.scanned:
+            raise OffsetsInvalid(
+                f"Kafka returns offset {least} of partition {self.partition} after {self.scanned} was read",
+                partition=self.partition,
+                offset=least,
+                after=self.scanned,
+            )
+
+    def stopped(self, at: int) -> Split:
+        """The split whose backfill ends after the offset ``at``."""
+        return replace(self, state=CatchingUp(at), cut=at)
+
+    def finished(self) -> Split:
+        return replace(self, state=Finished())
+
+    def to_json(self) -> dict[str, Any]:
+        document = {f.name: getattr(self, f.name) for f in fields(self)}
+        document["state"] = to_json(self.state)
+        return {**document, "sum": _sum(document)}
+
+    @staticmethod
+    def from_json(value: Any) -> Split:
+        """The split that ``value`` says; RecordInvalid, with the value, for what ``to_json`` does not write."""
+        if not isinstance(value, dict) or set(value) != _FIELDS:
+            raise _invalid("fields are missing or unknown", value)
+        document = {name: found for name, found in value.items() if name != "sum"}
+        split = Split(**{**document, "state": from_json(value["state"])})
+        if not _typed(split):
+            raise _invalid("an offset or a counter is none", value)
+        if not (_state_fits(split) and _numbers_fit(split)):
+            raise _invalid("no history leads to it", value)
+        if type(value["sum"]) is not int or value["sum"] != _sum(document):
+            raise _invalid("its checksum is another", value)
+        return split
+
+
+_FIELDS = {"sum", *(f.name for f in fields(Split))}
+
+
+def _sum(document: dict[str, Any]) -> int:
+    return zlib.crc32(encode(document).encode())
+
+
+def _invalid(why: str, value: Any) -> RecordInvalid:
+    return RecordInvalid(f"not a split, {why}: {value!r}"[:500], value=repr(value)[:500])
+
+
+def _typed(split: Split) -> bool:
+    counts = (split.partition, split.read, split.written, split.end)
+    offsets = (split.target, split.credit, split.landed, split.cut)
+    sound = all(map(is_offset, counts)) and all(offset is None or is_offset(offset) for offset in offsets)
+    return sound and type(split.scanned) is int and -1 <= split.scanned <= MAX
+
+
+def _state_fits(split: Split) -> bool:
+    """Whether the other fields can stand beside the state."""
+    cut, credit, target = split.cut, split.credit, split.target
+    if not isinstance(split.state, Backfilling):
+        repaid = credit is None or (cut is not None and credit <= cut)
+        return repaid and (isinstance(split.state, Finished) or cut == split.state.offset)
+    b = split.state.offset
+    if b is None:
+        begun = split.read == 0
+    else:
+        begun = b <= split.scanned and (target is None or b < target)
+    owed = credit is None or (target is not None and credit <= target)
+    return begun and owed and cut is None and split.dropped == 0
+
+
+def _numbers_fit(split: Split) -> bool:
+    """Whether the counters and offsets can stand beside each other in any state."""
+    counted = split.written <= split.read <= split.scanned + 1
+    known = split.credit is None or (split.landed is not None and split.credit <= split.landed)
+    return counted and known and (split.cut is None or split.cut <= split.scanned)

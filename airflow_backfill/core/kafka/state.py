@@ -1,0 +1,64 @@
+"""The three states of a split (seed 001), in the only order in which they follow each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.kafka.offsets import is_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilling:
+    """History is read from Kafka. ``offset`` is the last one backfilled; None when nothing was."""
+
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CatchingUp:
+    """The backfill has stopped after ``offset``; the landing table has not been seen to reach it."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Everything from here on comes from the landing table."""
+
+
+State = Backfilling | CatchingUp | Finished
+
+
+def rank(state: State) -> int:
+    """The place of a state in their order: the rank of a split never falls."""
+    match state:
+        case Backfilling():
+            return 0
+        case CatchingUp():
+            return 1
+        case Finished():
+            return 2
+
+
+def to_json(state: State) -> list[Any]:
+    match state:
+        case Backfilling(offset):
+            return ["backfilling", offset]
+        case CatchingUp(offset):
+            return ["catching_up", offset]
+        case Finished():
+            return ["finished"]
+
+
+def from_json(value: Any) -> State:
+    """The state that ``value`` says; RecordInvalid for anything that ``to_json`` does not write."""
+    match value:
+        case ["backfilling", offset] if offset is None or is_offset(offset):
+            return Backfilling(offset)
+        case ["catching_up", offset] if is_offset(offset):
+            return CatchingUp(offset)
+        case ["finished"]:
+            return Finished()
+    raise RecordInvalid(f"not a state: {value!r}"[:200], value=repr(value)[:200])

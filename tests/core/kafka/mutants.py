@@ -1,0 +1,240 @@
+"""Deliberate bugs: one edit of the state machine each, exactly the product but for that.
+
+``caught_by`` lives through random worlds, or tells histories both ways, with the edited source in place of one module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import airflow_backfill.core.kafka
+
+PACKAGE = "airflow_backfill.core.kafka"
+TESTS = "tests.core.kafka"
+FOLDER = Path(airflow_backfill.core.kafka.__file__).parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    module: str
+    before: str
+    after: str
+    swapped: bool = False
+    """Whether its worlds ask the broker before they pin the landing table."""
+
+
+WORLDS = (
+    Mutant(
+        "the broker is asked first, and nothing notices",
+        "opening",
+        "if landed is not None and landed >= log.end:",
+        "if False:",
+        swapped=True,
+    ),
+    Mutant(
+        "no credit",
+        "scan",
+        "(split.state.offset, split.credit)",
+        "(split.state.offset,)",
+    ),
+    Mutant(
+        "what was dropped is not remembered",
+        "batches",
+        "credit=rows.greatest",
+        "credit=split.credit",
+    ),
+    Mutant(
+        "the target never falls",
+        "batches",
+        "replace(after, target=rows.greatest, ",
+        "replace(after, target=max(split.target or 0, rows.greatest), ",
+    ),
+    Mutant(
+        "all of the splits that exist",
+        "progress",
+        "for p in {*partitions, *splits}",
+        "for p in splits",
+    ),
+    Mutant(
+        "only the partitions of the plan",
+        "progress",
+        "for p in {*partitions, *splits}",
+        "for p in partitions",
+    ),
+    Mutant(
+        "stopped at the end of the range, not at a record",
+        "scan",
+        "split = split.stopped(max(known)) if known else split.finished()",
+        "split = split.stopped(split.scanned)",
+    ),
+    Mutant(
+        "only a record can reach the target",
+        "scan",
+        "split.target is not None and split.scanned >= split.target",
+        "False",
+    ),
+    Mutant(
+        "a range without a record is no progress",
+        "scan",
+        "settled(replace(split, scanned=covered.last))",
+        "settled(split if rows is None else replace(split, scanned=covered.last))",
+    ),
+    Mutant(
+        "the landing table is never seen to have reached the stop",
+        "scan",
+        "split.landed >= split.state.offset",
+        "False",
+    ),
+    Mutant(
+        "finished at the target, wherever the landing table is",
+        "batches",
+        "return after.stopped(stop.offset), Offsets",
+        "return after.stopped(stop.offset).finished(), Offsets",
+    ),
+    Mutant(
+        "stopped at the landing table's offset, not at the backfill's",
+        "batches",
+        "after = after.stopped(b)",
+        "after, b = after.stopped(rows.least), rows.least",
+    ),
+    Mutant(
+        "the offset that was backfilled comes again",
+        "batches",
+        "beyond = max(rows.least, b + 1)",
+        "beyond = max(rows.least, b)",
+    ),
+    Mutant(
+        "lost records are passed over",
+        "opening",
+        "if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n"
+        "        raise _lost(split.partition, split.scanned + 1, log)\n"
+        "    return replace(split, end=log.end)",
+        "if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n"
+        "        return replace(split, end=log.end, scanned=log.start - 1)\n"
+        "    return replace(split, end=log.end)",
+    ),
+    Mutant(
+        "nothing to read means finished, also later",
+        "opening",
+        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n        raise _lost",
+        "    if isinstance(split.state, Backfilling) and log.start == log.end:\n"
+        "        return split.finished()\n"
+        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n        raise _lost",
+    ),
+    Mutant(
+        "every new partition is finished",
+        "opening",
+        "landed is None and first_landed is not None and first_landed <= log.start",
+        "True",
+    ),
+    Mutant(
+        "a late ingestion is taken for proof",
+        "opening",
+        "first_landed is not None and first_landed <= log.start",
+        "first_landed is not None",
+    ),
+    Mutant(
+        "a later start of history is no floor",
+        "opening",
+        "before = None if begin == log.start else begin - 1",
+        "before = None",
+    ),
+    Mutant(
+        "reading goes beyond the target",
+        "scan",
+        "stop = min(stop, split.target + 1)",
+        "stop = min(stop, split.target + 2)",
+    ),
+    Mutant(
+        "reading stops before the target",
+        "scan",
+        "stop = min(stop, split.target + 1)",
+        "stop = min(stop, split.target)",
+    ),
+)
+"""Caught by worlds."""
+
+CUTS = (
+    Mutant("the greatest offset decides", "batches", "if rows.least <= b:", "if rows.greatest <= b:"),
+    Mutant("finished before it is reached", "batches", "if rows.greatest < b:", "if rows.greatest < b - 1:"),
+    Mutant(
+        "the rest of the chunk is written",
+        "batches",
+        "Offsets(rows.least, stop.offset + 1)",
+        "Offsets(rows.least, rows.greatest + 1)",
+    ),
+    Mutant(
+        "the rest of the chunk is not counted",
+        "batches",
+        "split.read + rows.count",
+        "split.read + (stop or rows).count",
+    ),
+    Mutant("credit is the least offset", "batches", "credit=rows.greatest", "credit=rows.least"),
+    Mutant(
+        "the target of a row is the greatest so far", "rows", "target=offset,", "target=max(offset, split.target or 0),"
+    ),
+    Mutant("a row at the offset is visible", "rows", "offset > b", "offset >= b"),
+    Mutant("a record at the target goes on", "rows", "offset < split.target:", "offset <= split.target:"),
+)
+"""Caught by the comparison of the row form with the set form."""
+
+
+class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Serves one module from edited source."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, self.name, "exec"), module.__dict__)
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """The package with the mutant's bug in it, for whatever is imported meanwhile."""
+    source = (FOLDER / f"{mutant.module}.py").read_text()
+    if source.count(mutant.before) != 1:
+        raise LookupError(f"{mutant.name}: its text occurs {source.count(mutant.before)} times in {mutant.module}")
+    ours = (PACKAGE, f"{TESTS}.world", f"{TESTS}.topic", f"{TESTS}.cuts")
+    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
+    finder = _Edited(f"{PACKAGE}.{mutant.module}", source.replace(mutant.before, mutant.after))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.startswith(ours)]:
+            del sys.modules[name]
+        sys.modules.update(kept)
+
+
+def caught_by(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
+    """The first seed whose world breaks what must hold, and how; None if the bug goes unnoticed."""
+    with mutated(mutant):
+        world = importlib.import_module(f"{TESTS}.world")
+        for seed in seeds:
+            try:
+                world.World(seed, mutant.swapped).run()
+            except Exception as error:
+                return seed, f"{type(error).__name__}: {error}"
+    return None
+
+
+def told_apart(mutant: Mutant, seeds: Iterable[int]) -> list[int]:
+    """The seeds whose histories the two forms tell differently."""
+    with mutated(mutant):
+        found: list[int] = importlib.import_module(f"{TESTS}.cuts").many(seeds)
+        return found

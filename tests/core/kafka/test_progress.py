@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from airflow_backfill.core.kafka.progress import handed_over, history_done
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State
+
+
+def splits(*states: State) -> dict[int, Split]:
+    return {partition: Split(partition, state) for partition, state in enumerate(states)}
+
+
+def test_history_is_done_when_every_split_has_stopped() -> None:
+    assert not history_done([0, 1, 2], splits(Finished(), CatchingUp(9), Backfilling(3)))
+    assert history_done([0, 1, 2], splits(Finished(), CatchingUp(9), CatchingUp(3)))
+
+
+def test_handed_over_is_every_split_finished() -> None:
+    assert not handed_over([0, 1], splits(Finished(), CatchingUp(9)))
+    assert handed_over([0, 1], splits(Finished(), Finished()))
+
+
+def test_a_split_that_is_not_there_is_not_done() -> None:
+    for question in (history_done, handed_over):
+        assert not question([0, 1], splits(Finished()))
+        assert not question([0, 1], {})
+        assert question([], {})
+
+
+def test_a_split_that_nobody_planned_counts() -> None:
+    for question in (history_done, handed_over):
+        assert not question([0], splits(Finished(), Backfilling(5)))
+        assert question([0], splits(Finished(), Finished()))
