@@ -24,15 +24,16 @@ from airflow_backfill.core.control import obey
 from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Pause, Prove, Watch, Write, Written
 from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
 from airflow_backfill.core.folding import opened
+from airflow_backfill.core.offset_round import next_offsets
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.phase import after as phase_after
-from airflow_backfill.core.position import AtFile
+from airflow_backfill.core.position import complete
 from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
+from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
 from airflow_backfill.core.task import CancelTask, ResumeTask, Task
 from airflow_backfill.core.totals import Totals
 
@@ -59,7 +60,7 @@ class Attempt:
 def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
-    misses = 0
+    misses, begins = 0, True
     while misses < CONTENTION_LIMIT:
         if task.done(state):
             return state
@@ -70,25 +71,16 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
         else:
             state = opened(state) if state.closed else state
             lane, step = _entry(state, task, me)
-        match step:
-            case Done():
-                return state
-            case Wait(until, why):
-                yield Pause(until, why)
-                state = yield from catch_up(state)
-                continue
-            case Advance():
-                move = yield from _ranges(state, seen, step)
-                if move is None:
-                    yield Pause(seen.now + POLL, "nothing has changed, and no row is to be read")
-                    state = yield from catch_up(state)
-                    continue
-                step = move
-            case Certify(epoch):
-                certificate = yield Prove(epoch, state.proven)
-                step = Move(Event.CERTIFY, changes={"certificate": certificate})
-        state, landed = yield from _commit(state, lane, me, step, seen)
+        move = yield from _decided(state, lane, seen, step, begins=begins)
+        if isinstance(move, Done):
+            return state
+        if isinstance(move, Wait):
+            yield Pause(move.until, move.why)
+            state = yield from catch_up(state)
+            continue
+        state, landed = yield from _commit(state, lane, me, move, seen)
         misses = 0 if landed else misses + 1
+        begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
             yield Pause(seen.now + (BACK_OFF << misses), "another commit came first")
             state = yield from catch_up(state)
@@ -108,17 +100,29 @@ def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
     claim.
     """
     first = state.lanes[0]
-    decided = first.record.next_lanes if first is not None else None
-    coming = decided or state.layout.lanes
-    rival = max((b.record.generation for b in state.known if b.record.attempt != me.name), default=0)
-    if coming != task.lanes and me.generation <= rival:
+    decided = first.record if first is not None and first.record.closed else None
+    coming = state.layout.lanes if decided is None else decided.next_lanes
+    if coming != task.lanes and me.generation <= _decider(state, me):
         raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {task.lanes}", attempt=me.name)
     if decided is None and coming == task.lanes:
         _check_not_fenced(state, task.lane, me)
         return task.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
     lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
     _check_not_fenced(state, lane, me)
-    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes})
+    by = me.generation if decided is None else decided.decided_by
+    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes, "decided_by": by})
+
+
+def _decider(state: BuildState, me: Attempt) -> int:
+    """The newest generation that wants the lanes that come next: who decided, or who works in the layout that was
+    decided on. Not who closed another lane for them: that may be an attempt that wants what this one wants.
+    """
+    decision = state.lanes[0] if state.lanes[0] is not None and state.lanes[0].record.closed else None
+    if decision is None and not any(state.lanes):
+        decision = state.newest
+    if decision is not None and decision.record.decided_by is not None:
+        return decision.record.decided_by
+    return max((b.record.generation for b in state.known if b.record.attempt != me.name), default=0)
 
 
 def _commit(
@@ -208,6 +212,24 @@ def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
     return Observed(looked.now, source, control, looked.files, pending)
 
 
+def _decided(
+    state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool
+) -> Generator[Effect, Any, Move | Wait | Done]:
+    """What a step comes to, once everything is known that it needs."""
+    move: Move | None
+    match step:
+        case Advance():
+            move = yield from _ranges(state, seen, step)
+        case Poll():
+            move = yield from next_offsets(state, lane, seen, step, begins=begins)
+        case Certify(epoch):
+            certificate = yield Prove(epoch, state.proven)
+            return Move(Event.CERTIFY, changes={"certificate": certificate})
+        case _:
+            return step
+    return move or Wait(seen.now + POLL, "nothing has changed, and nothing is to be read")
+
+
 def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effect, Any, Move | None]:
     """The next round of key ranges."""
     epoch = target_epoch(state, seen.source, step.log)
@@ -221,10 +243,13 @@ def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step
     Who waits acknowledges new commands, and renews its record now and then, so that it can be seen to live.
     """
     wait = step if isinstance(step, Wait) else None
+    if isinstance(step, Poll) and step.records is not None and seen.source.pending(state.reached):
+        held = seen.control.stopped or seen.now < _due(state, lane, seen)
+        return replace(step, records=None) if held else step
     if isinstance(step, Advance) and seen.control.stopped and state.begun and seen.source.pending(state.reached):
         # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
         return replace(step, rows=None)
-    if isinstance(step, Advance) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
+    if isinstance(step, (Advance, Poll)) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
         due = _due(state, lane, seen)
         if seen.control.stopped:
             wait = Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
@@ -247,7 +272,7 @@ def _due(state: BuildState, lane: int, seen: Observed) -> int:
 
 def _sharing(state: BuildState) -> int:
     """How many lanes have files left to read: they share the rate."""
-    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if isinstance(p, AtFile)}) or 1
+    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if complete(p) is None}) or 1
 
 
 def _next_due(due: int, seen: Observed, rows: int) -> int:

@@ -7,15 +7,17 @@ real target; the simulation with a model, in which every yield is a place to cra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.key_ranges import Key
 from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.position import Position
+from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.core.record import Record
 
 
@@ -127,7 +129,20 @@ class ReadRanges:
     after: tuple[Position, ...]
 
 
-Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | RewriteKeys
+@dataclass(frozen=True, slots=True)
+class TakeOffsets:
+    """Add the records of a topic that were fetched last, those in ``fetched``, and the rows of the landing table in
+    ``epochs`` that have the offsets in ``landed``: all by partition. They are disjoint, and new to the target.
+    """
+
+    fetched: Mapping[int, Offsets]
+    epochs: EpochRange | None = None
+    landed: Mapping[int, Offsets] = field(default_factory=dict)
+    repeats: bool = False
+    """Whether the landing table has some of these offsets twice."""
+
+
+Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | TakeOffsets | RewriteKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +167,57 @@ class Chunks:
     """Of the files that have to be opened for it."""
     rows: int
     """Counted: they are in the source at that epoch, and each has a key of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the broker for the partitions of the topic. Answer: Topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    id: str
+    logs: Mapping[int, Log]
+    """By partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sift:
+    """Ask which offsets the landing table got in ``epochs``, by partition. Answer: Sifted.
+
+    What it had before already is left out. Raises OffsetsInvalid for an offset that is not greater than all before it,
+    and new.
+    """
+
+    epochs: EpochRange
+    known: Mapping[int, AtOffset]
+    """By partition: nothing is wanted up to its own epoch. One that is not among them is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    batches: Mapping[int, Batch]
+    """By partition: what is new, each offset counted once."""
+    repeated: int = 0
+    """Rows that the landing table had already, or has twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched.
+
+    Raises KafkaLost if a range begins before the log does by the time it is read.
+    """
+
+    ranges: Mapping[int, Offsets]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    batches: Mapping[int, Batch]
+    """By partition, if there is a record in its range."""
+    bytes: int
+    """Of keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,5 +272,19 @@ class Pause:
 
 
 Effect = (
-    Head | ReadCommit | ReadPlan | WritePlan | StorePlan | Look | Watch | Cut | Write | Prove | ReadTransactions | Pause
+    Head
+    | ReadCommit
+    | ReadPlan
+    | WritePlan
+    | StorePlan
+    | Look
+    | Watch
+    | Cut
+    | Ask
+    | Sift
+    | Fetch
+    | Write
+    | Prove
+    | ReadTransactions
+    | Pause
 )

@@ -120,6 +120,12 @@ class OffsetsInvalid(BackfillError):
     code = "OFFSETS_INVALID"
 
 
+class PartitionIncomplete(BackfillError):
+    """A partition appeared after the history was read, and not all of it has landed: names the partition."""
+
+    code = "PARTITION_INCOMPLETE"
+
+
 class SchemaChanged(BackfillError):
     """The source's schema changed in a way the policy does not allow: names epoch and column."""
 

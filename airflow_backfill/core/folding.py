@@ -11,10 +11,22 @@ from dataclasses import replace
 from airflow_backfill.core import phase as phases
 from airflow_backfill.core.announcement import Announced, Announcement
 from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import Plan, SplitPlan
-from airflow_backfill.core.position import AtFile, AtKey, Consumed, InEpoch, Position, check_successor, later, rank
+from airflow_backfill.core.position import (
+    AtFile,
+    AtKey,
+    AtOffset,
+    Consumed,
+    InEpoch,
+    Position,
+    check_successor,
+    later,
+    rank,
+)
 from airflow_backfill.core.record import Layout, Record
 from airflow_backfill.core.state import Barrier, BuildState, applied_by, initial, together
 
@@ -32,7 +44,7 @@ def from_last(
         _check_identity(state, barrier.record)
         if barrier.record.layout != state.layout:
             raise RecordInvalid("the last barriers of the lanes belong to different layouts")
-        state = replace(state, positions=_joined(state.positions, barrier.record.positions))
+        state = replace(state, positions=_joined(state, barrier.record.positions))
     _check_standing(state.phase, state.positions, plan)
     return _shown(replace(state, announced=announced))
 
@@ -69,7 +81,7 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
     _check_positions(state, record)
     _check_promises(state, record)
     lanes = (*state.lanes[: record.lane], barrier, *state.lanes[record.lane + 1 :])
-    after = replace(state, lanes=lanes, newest=barrier, positions=_joined(state.positions, record.positions))
+    after = replace(state, lanes=lanes, newest=barrier, positions=_joined(state, record.positions))
     _check_standing(record.phase, after.positions, state.plan)
     return _shown(after)
 
@@ -93,7 +105,14 @@ def _shown(state: BuildState) -> BuildState:
     return replace(state, announced=None) if over else state
 
 
-def _joined(one: tuple[Position, ...], other: tuple[Position, ...]) -> tuple[Position, ...]:
+def widened(state: BuildState, positions: tuple[Position, ...], count: int) -> tuple[Position, ...]:
+    """``positions`` of at least ``count`` splits: of a partition that appeared nothing is known to begin with."""
+    missing = range(len(positions), count)
+    return positions + tuple(AtOffset(state.plan.source.epoch, Split(partition)) for partition in missing)
+
+
+def _joined(state: BuildState, other: tuple[Position, ...]) -> tuple[Position, ...]:
+    one, other = widened(state, state.positions, len(other)), widened(state, other, len(state.positions))
     return tuple(later(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -103,8 +122,9 @@ def _check_identity(state: BuildState, record: Record) -> None:
             f"the record of seq {record.seq} follows plan {record.plan} of build {record.build}, "
             f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
         )
-    if len(record.positions) != len(state.plan.splits):
-        raise RecordInvalid(f"the record has {len(record.positions)} splits, the plan {len(state.plan.splits)}")
+    planned, found = len(state.plan.splits), len(record.positions)
+    if found < planned or (found > planned and not state.plan.of_topic):
+        raise RecordInvalid(f"the record has {found} splits, the plan {planned}")
 
 
 def _check_lane(state: BuildState, barrier: Barrier) -> None:
@@ -128,7 +148,8 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
 
 
 def _check_positions(state: BuildState, record: Record) -> None:
-    for split, (before, after) in enumerate(zip(state.positions, record.positions, strict=True)):
+    known = widened(state, state.positions, len(record.positions))
+    for split, (before, after) in enumerate(zip(known, record.positions, strict=False)):
         if rank(after) < rank(before) and not state.owns(record.lane, split):
             continue  # another lane's split, not yet seen by this writer
         check_successor(split, before, after)
@@ -143,7 +164,7 @@ def _check_positions(state: BuildState, record: Record) -> None:
 
 
 def _may_move(state: BuildState, record: Record, split: int) -> bool:
-    reading = record.event in (Event.FILES, Event.CHUNKS)
+    reading = record.event in (Event.FILES, Event.CHUNKS, Event.OFFSETS)
     return record.event is Event.EPOCHS or (reading and state.owns(record.lane, split))
 
 
@@ -174,7 +195,7 @@ def _check_epochs(state: BuildState, record: Record) -> None:
         found = epochs.start if epochs is not None else None
         raise Discontinuous(f"epoch {found} was applied after {applied}", applied=applied, found=found)
     reached = record.positions[0]
-    claimed = reached.epoch if isinstance(reached, (Consumed, InEpoch)) else None
+    claimed = reached.epoch if isinstance(reached, (AtOffset, Consumed, InEpoch)) else None
     if state.announced is not None and state.rearranging and epochs.last > state.announced.seen:
         raise RecordInvalid(f"epoch {epochs.last} was applied, announced is {state.announced.seen}")
     if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
@@ -185,7 +206,8 @@ def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -
     """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
     epoch = plan.source.epoch
     if together(positions):
-        if rank(positions[0]) < rank(Consumed(epoch)):
+        stands = applied_by(positions)
+        if stands is None or stands < epoch:
             raise RecordInvalid(f"every split stands at {positions[0]}, before the pinned epoch {epoch}")
         return
     if phase not in (Phase.SNAPSHOT, Phase.CANCELLED):
@@ -193,10 +215,13 @@ def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -
         raise RecordInvalid(
             f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
         )
-    if isinstance(plan.splits, KeyRanges):
-        _check_ranges(positions, epoch)
-    else:
-        _check_files(positions, epoch, plan.splits)
+    match plan.splits:
+        case KeyRanges():
+            _check_ranges(positions, epoch)
+        case SplitPlan():
+            _check_files(positions, epoch, plan.splits)
+        case Partitions():
+            _check_partitions(positions, epoch)
 
 
 def _check_files(positions: tuple[Position, ...], epoch: int, splits: SplitPlan) -> None:
@@ -214,3 +239,11 @@ def _check_ranges(positions: tuple[Position, ...], epoch: int) -> None:
     strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
     if strange or len(epochs) != 1 or min(epochs) < epoch:
         raise RecordInvalid(f"ranges stand at epochs {sorted(epochs)}, planned at {epoch}", epochs=sorted(epochs))
+
+
+def _check_partitions(positions: tuple[Position, ...], epoch: int) -> None:
+    """Each partition stands at an epoch of its own, none of them before the pinned one."""
+    for partition, position in enumerate(positions):
+        fits = isinstance(position, AtOffset) and position.split.partition == partition and position.epoch >= epoch
+        if not fits:
+            raise RecordInvalid(f"partition {partition} cannot stand at {position}", split=partition)

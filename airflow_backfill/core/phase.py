@@ -33,6 +33,8 @@ class Event(str, Enum):
     """Files of the snapshot were appended."""
     CHUNKS = "chunks"
     """The next rows of the key ranges were read at the newest epoch, and the changes behind them applied."""
+    OFFSETS = "offsets"
+    """Records of a topic were read, and what landed of later ones was taken or left to them."""
     SEAL = "seal"
     """All splits are Consumed: the target stands at the snapshot's epoch."""
     EPOCHS = "epochs"
@@ -68,6 +70,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = _table(
             Event.RECOVER: Phase.CATCH_UP,
             Event.FILES: Phase.SNAPSHOT,
             Event.CHUNKS: Phase.SNAPSHOT,
+            Event.OFFSETS: Phase.SNAPSHOT,
             Event.MARK: Phase.SNAPSHOT,
             Event.CLOSE: Phase.SNAPSHOT,
             Event.SEAL: Phase.CONSUME_LOG,

@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow_backfill.core.document import encode, fingerprint
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.spec import BackfillSpec
 
@@ -91,6 +92,9 @@ class SplitPlan:
         return tuple(borders)
 
 
+Splits = SplitPlan | KeyRanges | Partitions
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     build: str
@@ -100,7 +104,7 @@ class Plan:
     target_version: int
     """The newest version of the target that the planner proved to hold no row of anybody."""
     source: SourceFacts
-    splits: SplitPlan | KeyRanges
+    splits: Splits
     lanes: int
     settings: Mapping[str, str]
     """Session settings that change what an expression means: every session sets them."""
@@ -109,8 +113,15 @@ class Plan:
 
     @property
     def appends(self) -> bool:
-        """Whether rows can only be added: without a feed nobody says which rows changed, without a key, whose."""
-        return not self.source.feed or not self.spec.key
+        """Whether the source may only add rows: without a feed nobody says which rows changed, without a key, whose;
+        and a landing table holds what a topic holds.
+        """
+        return self.of_topic or not self.source.feed or not self.spec.key
+
+    @property
+    def of_topic(self) -> bool:
+        """Whether the source is a landing table, and a topic's history comes before it."""
+        return isinstance(self.splits, Partitions)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -189,7 +200,9 @@ class Plan:
         return encode(self.to_json())
 
 
-def _splits_to_json(splits: SplitPlan | KeyRanges) -> dict[str, Any]:
+def _splits_to_json(splits: Splits) -> dict[str, Any]:
+    if isinstance(splits, Partitions):
+        return splits.to_json()
     if isinstance(splits, KeyRanges):
         return {"keys": [list(key) for key in splits.borders], "bytes": splits.bytes, "rows": splits.rows}
     return {
@@ -200,7 +213,9 @@ def _splits_to_json(splits: SplitPlan | KeyRanges) -> dict[str, Any]:
     }
 
 
-def _splits_from_json(value: Any) -> SplitPlan | KeyRanges:
+def _splits_from_json(value: Any) -> Splits:
+    if "partitions" in value:
+        return Partitions.from_json(value)
     if "keys" in value:
         return KeyRanges(tuple(tuple(key) for key in value["keys"]), value["bytes"], value["rows"])
     return SplitPlan(tuple(value["borders"]), value["bytes"], value["rows"], value["digest"])

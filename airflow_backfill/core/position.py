@@ -3,8 +3,9 @@
 A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow
 (seed 003, the order of ``update_progress``). ``AtFile(n)`` means that n files of the split are in the target;
 ``AtKey(e, n, key)`` that its rows up to ``key``, n chunks, stand at epoch e (seed 004); ``Consumed(e)`` that the split
-stands at epoch e; ``InEpoch`` that it stands at e - 1 or an earlier epoch and the first ``done`` of ``of`` key buckets
-of the epochs up to e are in the target, which is not yet a claim of e.
+stands at epoch e; ``AtOffset(e, split)`` that a partition of a topic is as far as its split says, at epoch e of the
+landing table (seed 001); ``InEpoch`` that it stands at e - 1 or an earlier epoch and the first ``done`` of ``of`` key
+buckets of the epochs up to e are in the target, which is not yet a claim of e.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Finished
+from airflow_backfill.core.kafka.state import rank as rank_of_state
 from airflow_backfill.core.key_ranges import Key
 
 
@@ -29,6 +33,12 @@ class AtKey:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOffset:
+    epoch: int
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
 class InEpoch:
     epoch: int
     done: int
@@ -40,20 +50,40 @@ class Consumed:
     epoch: int
 
 
-Position = AtFile | AtKey | InEpoch | Consumed
+Position = AtFile | AtKey | AtOffset | InEpoch | Consumed
 
 
-def rank(position: Position) -> tuple[int, int, int]:
+def rank(position: Position) -> tuple[int, ...]:
     """The place of a position in the order of its split. Two positions with one rank are the same progress."""
     match position:
         case AtFile(files):
             return (-1, 0, files)
         case AtKey(epoch, chunks, _):
             return (epoch, -1, chunks)
+        case AtOffset(epoch, split):
+            return (epoch, -1, split.scanned, rank_of_state(split.state))
         case InEpoch(epoch, done, _):
             return (epoch, 0, done)
         case Consumed(epoch):
             return (epoch, 1, 0)
+
+
+def complete(position: Position) -> int | None:
+    """The epoch at which a split stands of which nothing is left to read; None for one that is still read, or that
+    stands between epochs.
+    """
+    match position:
+        case Consumed(epoch):
+            return epoch
+        case AtOffset(epoch, Split(state=Finished())):
+            return epoch
+        case _:
+            return None
+
+
+def unknown(position: Position) -> bool:
+    """Whether it is a partition's of which nothing is known but that there are later ones."""
+    return isinstance(position, AtOffset) and position.split == Split(position.split.partition)
 
 
 def later(one: Position, other: Position) -> Position:
@@ -71,6 +101,11 @@ def check_successor(split: int, before: Position, after: Position) -> None:
             after=to_json(after),
         )
     match before, after:
+        case AtOffset(_, one), AtOffset(_, other):
+            one.check_successor(other)
+            legal = True
+        case (AtOffset(), _) | (_, AtOffset()):
+            legal = False
         case AtFile() | AtKey(), InEpoch():
             legal = False
         case AtKey(_, n, key), AtKey(_, m, further):
@@ -99,6 +134,8 @@ def to_json(position: Position) -> Any:
             return files
         case AtKey(epoch, chunks, key):
             return [epoch, chunks, list(key)]
+        case AtOffset(epoch, split):
+            return [epoch, split.to_json()]
         case Consumed(epoch):
             return [epoch]
         case InEpoch(epoch, done, of):
@@ -115,6 +152,8 @@ def from_json(value: Any) -> Position:
             return AtFile(value)
         case [int(epoch)] if epoch >= 0:
             return Consumed(epoch)
+        case [int(epoch), dict(split)] if epoch >= 0:
+            return AtOffset(epoch, Split.from_json(split))
         case [int(epoch), int(chunks), list(key)] if epoch >= 0 and chunks >= 0 and bool(key) == (chunks > 0):
             if all(isinstance(part, str) and part for part in key):
                 return AtKey(epoch, chunks, tuple(key))

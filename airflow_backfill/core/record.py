@@ -95,6 +95,8 @@ class Record:
     certificate: Certificate | None = None
     next_lanes: int | None = None
     """In a closing record: how many lanes the next layout has."""
+    decided_by: int | None = None
+    """And the generation of the attempt that decided so, when it closed the first lane."""
     announced: int | None = None
     """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
     more).
@@ -141,7 +143,7 @@ class Record:
             c = self.certificate
             document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at]
         if self.next_lanes is not None:
-            document["next_lanes"] = self.next_lanes
+            document["next_lanes"], document["decided_by"] = self.next_lanes, self.decided_by
         if self.announced is not None:
             document["announced"] = self.announced
         return document
@@ -154,7 +156,7 @@ _REQUIRED = {
     "airflow_backfill", "build", "plan", "layout", "lane", "seq", "generation", "attempt", "prev", "tails",
     "event", "phase", "positions", "base", "totals", "work", "control", "due",
 }  # fmt: skip
-_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "announced"}
+_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "announced"}
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -214,12 +216,13 @@ def _build(value: dict[str, Any]) -> Record:
         handoff=_count(value["handoff"]) if "handoff" in value else None,
         certificate=_certificate(*certificate) if certificate is not None else None,
         next_lanes=_count(value["next_lanes"], 1) if "next_lanes" in value else None,
+        decided_by=_count(value["decided_by"]) if "decided_by" in value else None,
         announced=_count(value["announced"], -1) if "announced" in value else None,
     )
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
         raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
-    if record.closed != (record.next_lanes is not None):
-        raise ValueError("exactly a closing record says how many lanes come next")
+    if {record.next_lanes is not None, record.decided_by is not None} != {record.closed}:
+        raise ValueError("exactly a closing record says how many lanes come next, and who decided so")
     return record
 
 

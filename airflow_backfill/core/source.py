@@ -80,6 +80,8 @@ class SourceView:
 
     def pending(self, applied: int) -> Sequence[Epoch]:
         """The epochs later than ``applied``."""
+        if applied < self.after:
+            raise ValueError(f"epochs after {applied} were asked for, the view begins after {self.after}")
         return self.epochs[applied - self.after :]
 
 

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from airflow_backfill.core.announcement import Announced
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import Control
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.progress import history_done
+from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.position import AtFile, AtKey, Consumed, InEpoch, Position
+from airflow_backfill.core.plan import Plan, SplitPlan
+from airflow_backfill.core.position import AtFile, AtKey, AtOffset, Consumed, InEpoch, Position, complete, unknown
 from airflow_backfill.core.record import Certificate, Layout, Record
 from airflow_backfill.core.totals import Totals
 
@@ -101,8 +104,9 @@ class BuildState:
     @property
     def reached(self) -> int:
         """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
-        if isinstance(self.plan.splits, KeyRanges) and not self.sealed:
-            return _epoch_of_ranges(self.positions)
+        sealed = self.sealed and not (self.plan.of_topic and self.phase is Phase.SNAPSHOT)
+        if not isinstance(self.plan.splits, SplitPlan) and not sealed:
+            return min(p.epoch for p in self.positions if isinstance(p, (AtKey, AtOffset, Consumed)))
         applied = applied_by(self.positions) if self.sealed else None
         return self.plan.source.epoch if applied is None else applied
 
@@ -122,6 +126,21 @@ class BuildState:
     def sealed(self) -> bool:
         """Whether no file of the snapshot is left to read, and no range."""
         return together(self.positions)
+
+    @property
+    def read(self) -> bool:
+        """Whether nothing has to be read any more but the source's log. A topic's history is read before the landing
+        table has reached its end; partitions that appeared later do not count, they may be read with the log.
+        """
+        if isinstance(self.plan.splits, Partitions):
+            planned = range(len(self.plan.splits))
+            return history_done(planned, {n: split for n, split in self.topic.items() if n in planned})
+        return self.sealed
+
+    @property
+    def topic(self) -> Mapping[int, Split]:
+        """The splits of a topic's partitions."""
+        return {p.split.partition: p.split for p in self.positions if isinstance(p, AtOffset)}
 
     @property
     def begun(self) -> bool:
@@ -186,6 +205,8 @@ def arrived(state: BuildState) -> bool:
 
 def initial(plan: Plan) -> tuple[Position, ...]:
     """Where splits stand of which nothing is read."""
+    if isinstance(plan.splits, Partitions):
+        return tuple(AtOffset(plan.source.epoch, split) for split in plan.splits.splits)
     nothing = AtKey(plan.source.epoch, 0) if isinstance(plan.splits, KeyRanges) else AtFile(0)
     return (nothing,) * len(plan.splits)
 
@@ -194,27 +215,21 @@ def _begun(position: Position) -> bool:
     match position:
         case AtFile(done) | AtKey(_, done):
             return done > 0
+        case AtOffset(_, split):
+            return split.read > 0
         case _:
             return True
 
 
-def _epoch_of_ranges(positions: tuple[Position, ...]) -> int:
-    """Every round takes all ranges to one epoch."""
-    (epoch,) = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
-    return epoch
-
-
 def applied_by(positions: tuple[Position, ...]) -> int | None:
     """Where the target stands; an epoch applied in part is not yet claimed."""
-    match positions[0]:
-        case Consumed(epoch):
-            return epoch
-        case InEpoch(epoch, _, _):
-            return epoch - 1
-        case _:
-            return None
+    first = positions[0]
+    return first.epoch - 1 if isinstance(first, InEpoch) else complete(first)
 
 
 def together(positions: tuple[Position, ...]) -> bool:
-    """Whether all splits are read and stand at one epoch."""
-    return len(set(positions)) == 1 and not isinstance(positions[0], (AtFile, AtKey))
+    """Whether all splits are read and stand at one epoch, or in one part of it."""
+    if isinstance(positions[0], InEpoch):
+        return len(set(positions)) == 1
+    stands = {complete(position) for position in positions if not unknown(position)}
+    return len(stands) == 1 and None not in stands

@@ -64,6 +64,19 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
+class Poll:
+    """Apply what landed of a topic, as much as ``log`` takes and through epoch ``upto`` if one is named, and read the
+    lane's partitions, as much as ``records`` takes; nothing of Kafka if it is None.
+    """
+
+    log: RoundSize
+    records: RoundSize | None = None
+    upto: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """As of a Move."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing can be done before ``until`` (milliseconds since 1970), or before something changes."""
 
@@ -76,4 +89,4 @@ class Done:
     """The task's goal is a committed fact."""
 
 
-Step = Move | Advance | Certify | Wait | Done
+Step = Move | Advance | Poll | Certify | Wait | Done

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch
@@ -100,6 +101,10 @@ def _certificate(state: BuildState) -> dict[str, Any]:
 def _read(state: BuildState) -> dict[str, Any]:
     """How much of the snapshot is read, in the unit in which it is read."""
     splits = state.plan.splits
+    if isinstance(splits, Partitions):
+        left = sum(split.left for split in state.topic.values())
+        done = sum(split.read for split in state.topic.values())
+        return {"unit": "records", "done": done, "of": done + left}
     if isinstance(splits, KeyRanges):
         done = sum(isinstance(position, (Consumed, InEpoch)) for position in state.positions)
         return {"unit": "ranges", "done": done, "of": len(splits)}

@@ -13,12 +13,14 @@ from airflow_backfill.core import log_round, snapshot_round
 from airflow_backfill.core.effect import RewriteKeys
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gate import MaxLag, within
+from airflow_backfill.core.kafka.progress import history_done
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.lag import Bound, check_converging
 from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.position import unknown
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Step, Wait
+from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
 
 POLL = 1_000
 """Milliseconds between looks where there is nothing to do."""
@@ -104,10 +106,13 @@ class SnapshotTask:
         _require(state, Phase.SNAPSHOT)
 
     def done(self, state: BuildState) -> bool:
-        return _past(state, Phase.SNAPSHOT) or state.sealed
+        return _past(state, Phase.SNAPSHOT) or state.read
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         size = self.size.limited(seen.control.rate)
+        if state.plan.of_topic:
+            mine = [n for n in range(len(state.positions)) if state.owns(self.lane, n)]
+            return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(self.size, size)
         if isinstance(state.plan.splits, KeyRanges):
             return Advance(self.size, size)
         return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
@@ -127,7 +132,7 @@ class ConsumeLogTask(_SingleLane):
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
-        if not state.sealed and state.phase is Phase.SNAPSHOT:
+        if not state.read and state.phase is Phase.SNAPSHOT:
             raise NotAllowedNow("files of the snapshot are still to be read", phase=state.phase.value)
 
     def done(self, state: BuildState) -> bool:
@@ -135,7 +140,9 @@ class ConsumeLogTask(_SingleLane):
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         if state.phase is Phase.SNAPSHOT:
-            return _seal(state, seen)
+            if state.sealed and not any(map(unknown, state.positions)):
+                return _seal(state, seen)
+            return Poll(self.size, self.size.limited(seen.control.rate))
         if within(self.max_lag, state, seen.source, seen.now):
             return Done()
         return _apply_log(state, seen, self.size, self.patience)
@@ -245,6 +252,8 @@ class UpstreamTask(_SingleLane):
     def step(self, state: BuildState, seen: Observed) -> Step:
         if self.upto is None and seen.now >= self.until:
             return Done()
+        if state.plan.of_topic and state.applied != self.upto and seen.source.pending(state.reached):
+            return Poll(self.size, upto=self.upto)
         move = log_round.next_epochs(state, seen, self.size, upto=self.upto)
         if move is not None:
             return move
@@ -332,7 +341,7 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     pending = len(seen.source.pending(applied))
     check_converging(state.bound, pending, patience, rate_limited=seen.control.rate is not None)
     step = _next_epochs(state, seen, size)
-    if isinstance(step, Move) and step.does.log_epochs:
+    if isinstance(step, Poll) or (isinstance(step, Move) and step.does.log_epochs):
         return replace(step, changes={"bound": state.bound.measured(pending)})
     return step
 
@@ -340,6 +349,8 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
 def _next_epochs(state: BuildState, seen: Observed, size: RoundSize) -> Step:
     """The next round of the log, where there has to be one; in a chain, of what is announced."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
+    if state.plan.of_topic and seen.source.pending(state.reached):
+        return Poll(size, upto=state.handoff)
     move = log_round.next_epochs(state, seen, size, upto=min(limits, default=None))
     if move is None and state.rearranging:
         return Wait(seen.now + POLL, "everything that is announced is applied")

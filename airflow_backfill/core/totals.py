@@ -26,6 +26,9 @@ class Totals:
     upstream_rows: int = 0
     """Net changes applied after the hand-off."""
 
+    repeated_rows: int = 0
+    """Rows of the landing table that were dropped, because it had their offsets already."""
+
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))
 

@@ -186,7 +186,7 @@ def test_a_lane_that_has_not_seen_anothers_progress_does_not_undo_it() -> None:
 
 def test_a_layout_is_closed_lane_by_lane_before_the_next_begins() -> None:
     _, state = two_lanes()
-    one = apply(state, after(state, 0, Event.CLOSE, next_lanes=1))
+    one = apply(state, after(state, 0, Event.CLOSE, next_lanes=1, decided_by=1))
     assert not one.closed
     with pytest.raises(RecordInvalid, match="every lane"):
         opened(one)
@@ -194,7 +194,7 @@ def test_a_layout_is_closed_lane_by_lane_before_the_next_begins() -> None:
     early = replace(after(one, 1, Event.CLAIM).record, layout=Layout(2, 1), lane=0, seq=1, tails=(-1,))
     with pytest.raises(RecordInvalid, match="belongs to layout"):
         apply(one, Barrier(99, 0, early, 0))
-    both = apply(one, after(one, 1, Event.CLOSE, next_lanes=1))
+    both = apply(one, after(one, 1, Event.CLOSE, next_lanes=1, decided_by=1))
     assert both.closed
     following = opened(both)
     assert (following.layout, following.lanes, following.positions) == (Layout(2, 1), (None,), both.positions)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_backfill.core.kafka.opening import opened
+from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.key_ranges import KeyRanges
-from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan
+from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits
 from airflow_backfill.core.spec import BackfillSpec
+from tests.simulation.landing import LandingSource
 from tests.simulation.source import SCHEMA
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 from tests.simulation.target import TABLE_ID
@@ -20,9 +23,12 @@ def draft(world: World) -> Plan:
     source, borders = world.source, world.key_borders
     at = source.versions[source.head]
     sizes = [len(keys) for keys in at.files]
-    splits: SplitPlan | KeyRanges = SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d")
+    splits: Splits = SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d")
     if borders is not None:
         splits = KeyRanges(tuple((str(key),) for key in borders), sum(sizes), len(at.rows))
+    if isinstance(source, LandingSource):
+        partitions = [opened(n, p.log, _landed(source, n), None) for n, p in source.partitions.items()]
+        splits = Partitions(source.topic_id, tuple(partitions))
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
     return Plan(
         build=world.build,
@@ -35,3 +41,8 @@ def draft(world: World) -> Plan:
         lanes=world.lanes,
         settings={},
     )
+
+
+def _landed(source: LandingSource, partition: int) -> int | None:
+    """The greatest offset that the landing table has."""
+    return max((offset for rows in source.added.values() for p, offset in rows if p == partition), default=None)

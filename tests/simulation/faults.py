@@ -24,6 +24,12 @@ BENIGN = {
 }
 """Faults that a build has to survive, with how often they happen a step (or a chance)."""
 
+OF_TOPICS = {
+    "repeat": 0.02,
+    "partition": 0.01,
+}
+"""The same, of a topic and its ingestion."""
+
 AFTERWARDS = {
     "recovery": 0.7,
     "wrong epoch": 0.2,
@@ -44,7 +50,13 @@ FATAL = {
 }
 """Faults that have to end a build by name, if they happen before it is finished."""
 
-ENDS = FATAL | {"delete": "NOT_APPEND_ONLY"}
+FATAL_TO_TOPICS = {name: code for name, code in FATAL.items() if name != "vacuum"} | {
+    "replace topic": "SOURCE_REPLACED",
+    "expire": "KAFKA_LOST",
+}
+"""The same, of a topic and its landing table. Those of the topic alone end it only while its history is read."""
+
+ENDS = FATAL | FATAL_TO_TOPICS | {"delete": "NOT_APPEND_ONLY"}
 """The same, with what can only befall a source to which rows are only added."""
 
 COMMANDS = (

@@ -12,18 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import VerificationFailed
+from tests.simulation.invariant import WHOLE, Violation, must
+from tests.simulation.partition_judge import PartitionJudge
 from tests.simulation.source import transform
 from tests.simulation.target import Bag, Landed
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-
-
-WHOLE = 10**9
-
-
-class Violation(AssertionError):
-    """An invariant does not hold: the message names it."""
 
 
 @dataclass
@@ -38,6 +33,7 @@ class Judge:
     """
     ranges: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Per range of keys: epoch, chunks, and the greatest key read (None: none, or all of a range that is complete)."""
+    partitions: PartitionJudge = field(init=False)
     files_read: Counter[int] = field(default_factory=Counter)
     applied: int | None = None
     finished: bool = False
@@ -60,6 +56,9 @@ class Judge:
     proofs: set[tuple[int, int]] = field(default_factory=set)
     """Epoch and target version of each comparison that succeeded."""
 
+    def __post_init__(self) -> None:
+        self.partitions = PartitionJudge(self.world)
+
     def look(self) -> None:
         """Check every commit that landed since the last look."""
         log = self.world.target.log
@@ -81,7 +80,7 @@ class Judge:
     def show(self, seen: int | None) -> None:
         """What somebody who looks is told to be seen."""
         if self.announcing and seen is not None:
-            _must(seen >= self.shown, f"epoch {self.shown} was seen, and then only {seen}")
+            must(seen >= self.shown, f"epoch {self.shown} was seen, and then only {seen}")
             self.shown = seen
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
@@ -100,8 +99,12 @@ class Judge:
             raise Violation(f"ended at {self.applied}, the hand-off was at {self.handoff}")
 
     def _plan(self, document: dict[str, Any]) -> None:
-        _must(self.pinned is None, "two plan records landed")
+        must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]
+        if "partitions" in document["splits"]:
+            self.partitions.plan(self.pinned, document["splits"]["partitions"])
+            self.progress = self.partitions.progress
+            return
         if "keys" in document["splits"]:
             self.ranges = [(self.pinned, 0, None)] * (len(document["splits"]["keys"]) + 1)
             self.progress = {split: (-1, 0) for split in range(len(self.ranges))}
@@ -113,8 +116,8 @@ class Judge:
     def _barrier(self, landed: Landed, document: dict[str, Any]) -> None:
         app, seq = next(iter(landed.commit.txns.items()))
         last = self.lanes.get(app)
-        _must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
-        _must(self.pinned is not None, "a barrier before the plan")
+        must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
+        must(self.pinned is not None, "a barrier before the plan")
         self._fencing(last, document, landed)
         self.lanes[app] = document
         if document["event"] == "recover":
@@ -122,8 +125,8 @@ class Judge:
             return
         if landed.commit.data_change and self.foreign_at is not None:
             behind = self.world.processes_begun_before_foreign(landed.writer)
-            _must(behind, "a round was begun after a foreign commit had been there to see")
-        _must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+            must(behind, "a round was begun after a foreign commit had been there to see")
+        must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
         self._announced(document)
         self._pending(document)
         self._progress(document)
@@ -137,29 +140,29 @@ class Judge:
     def _announcement(self, landed: Landed, document: dict[str, Any]) -> None:
         """Every epoch is announced once, in order, when it is there; the lane ends when its data is, too."""
         last = self.news or {"seq": 0, "generation": 0, "attempt": "", "seen": self.pinned, "kind": "claim"}
-        _must(self.world.chain and not landed.commit.data_change, "an announcement that is more than one")
-        _must(document["seq"] == last["seq"] + 1, "the lane of announcements has a hole or a twin")
+        must(self.world.chain and not landed.commit.data_change, "an announcement that is more than one")
+        must(document["seq"] == last["seq"] + 1, "the lane of announcements has a hole or a twin")
         if self.announcing is False:
             return
         kind, seen = document["kind"], document["seen"]
         if kind == "claim":
-            _must(
+            must(
                 document["generation"] > last["generation"], "an older attempt took the announcements from a newer one"
             )
         else:
-            _must(document["attempt"] == last["attempt"], "an announcement by an attempt that does not own the lane")
-        _must(last["kind"] != "caught_up", "an announcement after the end of announcements")
+            must(document["attempt"] == last["attempt"], "an announcement by an attempt that does not own the lane")
+        must(last["kind"] != "caught_up", "an announcement after the end of announcements")
         if kind == "epochs":
             start, stop = document["epochs"]
-            _must(start == last["seen"] + 1 and stop == seen + 1 > start, "an epoch was announced twice, or not at all")
-            _must(seen <= self.world.source.head, "an epoch was announced that is not there")
+            must(start == last["seen"] + 1 and stop == seen + 1 > start, "an epoch was announced twice, or not at all")
+            must(seen <= self.world.source.head, "an epoch was announced that is not there")
             known = self.handoff is not None and document["prev"] >= self.handoff_at
-            _must(not known or seen <= (self.handoff or 0), "an epoch was announced beyond the hand-off epoch")
+            must(not known or seen <= (self.handoff or 0), "an epoch was announced beyond the hand-off epoch")
         else:
-            _must(seen == last["seen"], "announcements went back")
+            must(seen == last["seen"], "announcements went back")
         if kind == "caught_up":
             there = self.applied is not None and (self.applied >= seen or self.applied in self.handoffs)
-            _must(there, f"caught up at {self.applied}, announced was {seen}")
+            must(there, f"caught up at {self.applied}, announced was {seen}")
         self.news = document
 
     def _announced(self, document: dict[str, Any]) -> None:
@@ -167,37 +170,37 @@ class Judge:
         if not self.world.chain or not self.announcing or (self.news and self.news["kind"] == "caught_up"):
             return
         event, seen = document["event"], self.news["seen"] if self.news else self.pinned
-        _must(event not in ("certify", "finish"), f"{event} before the data has caught up")
-        _must(event != "epochs" or document["epochs"][1] - 1 <= seen, "data before its announcement")
+        must(event not in ("certify", "finish"), f"{event} before the data has caught up")
+        must(event != "epochs" or document["epochs"][1] - 1 <= seen, "data before its announcement")
 
     def _fencing(self, last: dict[str, Any] | None, document: dict[str, Any], landed: Landed) -> None:
         event = document["event"]
         if last is not None:
-            _must(last["event"] != "close", "a barrier in a lane that was closed")
+            must(last["event"] != "close", "a barrier in a lane that was closed")
             if event in ("claim", "close", "recover"):
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
-                _must(takes, "an older attempt took a lane from a newer one")
+                must(takes, "an older attempt took a lane from a newer one")
             else:
-                _must(
+                must(
                     document["attempt"] == last["attempt"],
                     "a barrier by an attempt that does not own the lane",
                 )
         else:
-            _must(event in ("claim", "close"), "a lane that begins without a claim")
+            must(event in ("claim", "close"), "a lane that begins without a claim")
         number, _ = document["layout"]
         for other in self.lanes.values():
             if other["layout"][0] < number:
-                _must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
+                must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
             if other["layout"][0] == number:
-                _must(other["layout"] == document["layout"], "two layouts have one number")
+                must(other["layout"] == document["layout"], "two layouts have one number")
 
     def _recovered(self, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
         epoch = document["handoff"]
         for count, position in document["positions"]:
-            _must(position == [epoch], f"recovered at {epoch}, but {count} splits stand at {position}")
-        _must(document.get("certificate") is None, "a recovery that calls itself proven")
-        _must(document["phase"] == "catch_up", "a recovery that is not to be proven")
+            must(position == [epoch], f"recovered at {epoch}, but {count} splits stand at {position}")
+        must(document.get("certificate") is None, "a recovery that calls itself proven")
+        must(document["phase"] == "catch_up", "a recovery that is not to be proven")
         self.progress = dict.fromkeys(self.progress, (epoch, WHOLE))
         self.applied = self.handoff = epoch
         self.finished = self.cancelled = False
@@ -215,14 +218,22 @@ class Judge:
         """What the record calls pending is what comes after the epoch at which the target stood before it."""
         if document["event"] not in ("files", "chunks", "seal", "epochs", "pin", "certify", "repair"):
             return
+        if self.world.topic:
+            head, epochs, *_ = document["pending"]
+            must(self.pinned <= head - epochs <= self.partitions.newest, "pending epochs are miscounted")
+            return
         together = len(set(self.progress.values())) == 1
         epoch, done = next(iter(self.progress.values()))
         stood = epoch if done == WHOLE else epoch - 1
         head, epochs, *_ = document["pending"]
         base = stood if together and epoch >= 0 else self.ranges[0][0] if self.ranges else self.pinned
-        _must(epochs == head - base, "pending epochs are miscounted")
+        must(epochs == head - base, "pending epochs are miscounted")
 
     def _progress(self, document: dict[str, Any]) -> None:
+        if self.world.topic:
+            self.partitions.move([p for n, p in document["positions"] for _ in range(n)])
+            self.progress = self.partitions.progress
+            return
         if self.ranges and (len(document["positions"]) > 1 or isinstance(document["positions"][0][1][-1], list)):
             self._range_progress([p for n, p in document["positions"] for _ in range(n)])
             return
@@ -239,17 +250,17 @@ class Judge:
 
     def _range_progress(self, positions: list[list[Any]]) -> None:
         """All ranges stand at one epoch that never goes back; chunks grow one by one, with their keys."""
-        _must(len({p[0] for p in positions}) == 1, "ranges stand at different epochs")
+        must(len({p[0] for p in positions}) == 1, "ranges stand at different epochs")
         for split, (before, p) in enumerate(zip(self.ranges, positions, strict=True)):
             epoch, chunks, key = (p[0], before[1], None) if len(p) == 1 else p
             key = int(key[0]) if key else None
-            _must(epoch >= before[0], f"range {split} went back from epoch {before[0]} to {epoch}")
+            must(epoch >= before[0], f"range {split} went back from epoch {before[0]} to {epoch}")
             if len(p) == 1:
                 self.progress[split] = (epoch, WHOLE)
             else:
-                _must(self.progress[split] == (-1, 0), f"range {split} was complete and is not any more")
+                must(self.progress[split] == (-1, 0), f"range {split} was complete and is not any more")
                 moved = chunks == before[1] + 1 and key is not None and (before[2] is None or key > before[2])
-                _must(moved or (chunks, key) == before[1:], f"range {split} went from {before} to {p}")
+                must(moved or (chunks, key) == before[1:], f"range {split} went from {before} to {p}")
             self.ranges[split] = (epoch, chunks, key)
 
     def _in_ranges(self) -> Bag:
@@ -275,7 +286,7 @@ class Judge:
         reached = after[1] if after[0] == -1 else size
         for n in range(borders[split] + done, borders[split] + reached):
             self.files_read[n] += 1
-            _must(self.files_read[n] == 1, f"file {n} of the snapshot was appended twice")
+            must(self.files_read[n] == 1, f"file {n} of the snapshot was appended twice")
 
     def _promises(self, document: dict[str, Any]) -> None:
         event = document["event"]
@@ -283,27 +294,27 @@ class Judge:
             self.handoff = self.bound = None
             self.cancelled = False
         if self.handoff is not None:
-            _must(document.get("handoff") == self.handoff, "the hand-off epoch moved")
+            must(document.get("handoff") == self.handoff, "the hand-off epoch moved")
         self.handoff = document.get("handoff")
         self.handoffs |= {self.handoff} - {None}
         if event == "seal":
             self.bound = document["bound"]
         elif self.bound is not None and document.get("bound") is not None:
-            _must(document["bound"][1] <= self.bound[1], "the bound grew")
+            must(document["bound"][1] <= self.bound[1], "the bound grew")
             self.bound = document["bound"]
         if event == "cancel":
             self.cancelled = True
         if event == "finish":
             seen = self.foreign_at is not None and self.foreign_at <= document["prev"]
-            _must(not seen, "finished on a target that somebody else had changed")
-            _must(document.get("certificate") is not None, "finished without a certificate")
-            _must(document["certificate"][0] == self.handoff, "finished with a certificate for another epoch")
+            must(not seen, "finished on a target that somebody else had changed")
+            must(document.get("certificate") is not None, "finished without a certificate")
+            must(document["certificate"][0] == self.handoff, "finished with a certificate for another epoch")
             self.finished = self.foreign_at is None
         if event == "certify":
             certificate = document["certificate"]
-            _must(tuple(certificate[:2]) in self.proofs, "a certificate without a comparison that succeeded")
+            must(tuple(certificate[:2]) in self.proofs, "a certificate without a comparison that succeeded")
         if event in ("files", "chunks"):
-            _must(not self.finished, "a snapshot round after the finish")
+            must(not self.finished, "a snapshot round after the finish")
 
     def _content(self, landed: Landed, document: dict[str, Any]) -> None:
         expected: Bag = Counter()
@@ -314,13 +325,13 @@ class Judge:
             epoch, done = next(iter(positions))
             expected = self._at(epoch, done, document)
             claimed = epoch if done == WHOLE else epoch - 1
-            _must(self.applied is None or claimed >= self.applied, "the applied epoch went back")
+            must(self.applied is None or claimed >= self.applied, "the applied epoch went back")
             replaced = source.replaced_at is not None and epoch >= source.replaced_at
-            _must(not replaced, "an epoch of another table was applied")
+            must(not replaced, "an epoch of another table was applied")
             self.applied = claimed if document["phase"] != "snapshot" else self.applied
         else:
-            _must(document["phase"] in ("snapshot", "cancelled"), "left the snapshot before it was read")
-            expected = self._in_ranges() if self.ranges else expected
+            must(document["phase"] in ("snapshot", "cancelled"), "left the snapshot before it was read")
+            expected = self._in_ranges() if self.ranges else self.partitions.content() if self.world.topic else expected
             at = source.versions[plan_epoch]
             for n, count in self.files_read.items():
                 for row in transform({key: at.rows[key] for key in at.files[n]}).items():
@@ -340,8 +351,3 @@ class Judge:
         before = transform(self.world.source.versions[epoch - 1].rows)
         mixed = {k: v for k, v in now.items() if k % of < done} | {k: v for k, v in before.items() if k % of >= done}
         return Counter(mixed.items())
-
-
-def _must(holds: bool, what: str) -> None:
-    if not holds:
-        raise Violation(what)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_backfill.core.control import Command, Verb
 from tests.simulation.faults import COMMANDS
+from tests.simulation.landing import LandingSource
 from tests.simulation.process import STAGES
 
 if TYPE_CHECKING:
@@ -24,12 +25,24 @@ def strike(world: World) -> None:
 def _tables_change(world: World) -> None:
     if world.rng.random() < world.write_rate:
         world.source.write(world.now)
+    if isinstance(world.source, LandingSource):
+        _topic_changes(world, world.source)
     if world.happens("source optimize"):
         world.source.optimize(world.now)
     if world.happens("target optimize"):
         world.target.optimize()
     if world.happens("target property"):
         world.target.set_property()
+
+
+def _topic_changes(world: World, source: LandingSource) -> None:
+    """Its ingestion has a pace of its own."""
+    if world.rng.random() < 0.05:
+        source.land(world.now)
+    if world.happens("repeat"):
+        source.repeat(world.now)
+    if world.happens("partition") and len(source.partitions) < 9:
+        source.add_partition()
 
 
 def _processes_suffer(world: World) -> None:
@@ -72,6 +85,12 @@ def _end(world: World, fault: str) -> None:
             world.target.restore(world.rng.randrange(len(world.target.log)))
         case "replace source":
             world.source.replace_table(world.now)
+        case "replace topic":
+            assert isinstance(world.source, LandingSource)
+            world.source.topic_id = "topic-2"
+        case "expire":
+            assert isinstance(world.source, LandingSource)
+            world.source.expire()
         case "delete":
             world.source.delete(world.now)
         case "drop column":

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.record import Certificate
+from tests.simulation.landing import LandingSource, row
 from tests.simulation.source import transform
 from tests.simulation.target import TABLE_ID, Bag, Transaction
 
@@ -51,6 +53,8 @@ class Process:
         self.transaction: Transaction | None = None
         self.announcer: Process | None = None
         """The thread of the same application that announces epochs."""
+        self.held: dict[int, list[int]] = {}
+        """By partition: the records that were fetched last."""
         self.wakes = 0
         self.foreign_seen = world.foreign
         self._generator = generator
@@ -110,6 +114,8 @@ class Process:
         match effect:
             case fx.Cut(epoch, positions):
                 return self._cut(epoch, positions)
+            case fx.Ask() | fx.Sift() | fx.Fetch():
+                return self._answer_topic(effect)
             case fx.Prove(epoch, version):
                 return self._prove(epoch, version)
             case fx.ReadTransactions():
@@ -117,6 +123,19 @@ class Process:
             case fx.Pause(until, _):
                 self.wakes = until
                 return None
+
+    def _answer_topic(self, effect: fx.Ask | fx.Sift | fx.Fetch) -> Any:
+        source = self.world.source
+        assert isinstance(source, LandingSource) and self.world.pinned is not None
+        match effect:
+            case fx.Ask():
+                return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
+            case fx.Sift(epochs, known):
+                return source.sift(epochs, known)
+            case fx.Fetch(ranges):
+                self.held = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
+                batches = {n: Batch(found[0], found[-1], len(found)) for n, found in self.held.items() if found}
+                return fx.Fetched(batches, sum(batch.count for batch in batches.values()))
 
     def _answer_plan(self, effect: fx.ReadPlan | fx.StorePlan | fx.WritePlan) -> Any:
         match effect:
@@ -165,6 +184,13 @@ class Process:
                 mine = {key for key in upserts.keys() | deletes if key <= low}
                 behind = Counter((k, v) for k, v in upserts.items() if k in mine)
                 return behind + Counter(rows), frozenset(mine), bool(mine)
+            case fx.TakeOffsets(fetched, epochs, landed):
+                assert isinstance(source, LandingSource)
+                taken = source.taken(landed, self.world.pinned or 0, epochs.last) if epochs is not None else []
+                records = [
+                    row(n, offset) for n, offsets in fetched.items() for offset in self.held[n] if offset in offsets
+                ]
+                return Counter(transform(dict(taken + records)).items()), frozenset(), False
             case fx.RewriteKeys(epoch):
                 expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
                 keys = {key for key, _ in (expected - found) + (found - expected)}

@@ -17,8 +17,10 @@ from airflow_backfill.core.reading import load
 from airflow_backfill.core.round_size import RoundSize
 from tests.simulation import misfortune
 from tests.simulation.draft import draft
-from tests.simulation.faults import AFTERWARDS, BENIGN, ENDS, FATAL
-from tests.simulation.judge import Judge, Violation
+from tests.simulation.faults import AFTERWARDS, BENIGN, ENDS, FATAL, FATAL_TO_TOPICS, OF_TOPICS
+from tests.simulation.invariant import Violation
+from tests.simulation.judge import Judge
+from tests.simulation.landing import LandingSource, some_topic
 from tests.simulation.process import STAGES, Process, Started
 from tests.simulation.source import Source, transform
 from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
@@ -33,6 +35,8 @@ class World:
     seed: int
     chain: bool | None = None
     """Whether epochs are announced; None: as the seed says."""
+    topic: bool = False
+    """Whether the source is a landing table, with a topic's history before it."""
     rng: random.Random = field(init=False)
     now: int = 0
     target: Target = field(default_factory=Target)
@@ -82,8 +86,17 @@ class World:
             self.faults.pop("lanes", None)
         if self.source.appends and apart.random() < 0.25:
             self.fatal = "delete"
+        if self.topic:
+            self._of_topic(apart)
         self.judge = Judge(self)
         self.build = build_id(TABLE_ID, "sim")
+
+    def _of_topic(self, rng: random.Random) -> None:
+        self.source, self.key_borders, self.chain = some_topic(rng), None, False
+        self.faults |= {name: p for name, p in OF_TOPICS.items() if rng.random() < 0.5}
+        self.faults.pop("big epoch", None)
+        self.faults.pop("recovery", None)
+        self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
 
     # --- running ---
 
@@ -99,6 +112,8 @@ class World:
             elif self.steps == CALM:
                 for command in (Command(Verb.RESUME), Command(Verb.THROTTLE), Command(Verb.RELEASE)):
                     self.command(command)
+                if isinstance(self.source, LandingSource):
+                    self.source.land(self.now, all_of_it=True)
             self._schedule()
             self._advance_one()
             self.judge.look()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from airflow_backfill.core.document import encode
-from airflow_backfill.core.errors import OffsetsInvalid, RecordInvalid
+from airflow_backfill.core.errors import OffsetsInvalid, PositionRegressed, RecordInvalid
 from airflow_backfill.core.kafka.offsets import MAX, is_offset
-from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, from_json, to_json
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, from_json, rank, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,25 @@ class Split:
     def dropped(self) -> int:
         """Rows that Kafka returned although the backfill had stopped before them."""
         return self.read - self.written
+
+    @property
+    def left(self) -> int:
+        """Offsets that are still to be read from Kafka, at most."""
+        if not isinstance(self.state, Backfilling):
+            return 0
+        last = self.end - 1 if self.target is None else min(self.target, self.end - 1)
+        return max(last - self.scanned, 0)
+
+    def check_successor(self, after: Split) -> None:
+        """Raise PositionRegressed unless ``after`` may follow: states, offsets and counters only grow."""
+        grow = ("read", "written", "scanned", "end")
+        back = any(getattr(after, name) < getattr(self, name) for name in grow)
+        landed = -1 if self.landed is None else self.landed
+        back = back or (-1 if after.landed is None else after.landed) < landed or rank(after.state) < rank(self.state)
+        if back or after.partition != self.partition or self.cut not in (None, after.cut):
+            raise PositionRegressed(
+                f"partition {self.partition} cannot go from {self} to {after}"[:1000], partition=self.partition
+            )
 
     def check_landed(self, least: int, **data: Any) -> None:
         """Raise OffsetsInvalid unless rows of the landing table from ``least`` on are newer than all before them."""

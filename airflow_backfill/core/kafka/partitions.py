@@ -1,0 +1,41 @@
+"""The topic as it was planned: its partitions, each with the split that it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.kafka.split import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Split i of the build is partition i of the topic. Partitions that appear later are in no plan."""
+
+    topic_id: str
+    """Kafka's own: a topic that is created again under the same name has another one."""
+    splits: tuple[Split, ...]
+
+    bytes = 0
+    """Nobody knows how many the records between two offsets have before they are read."""
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    @property
+    def rows(self) -> int:
+        """Records to read, at most: some offsets may hold none."""
+        return sum(split.left for split in self.splits)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every partition is there, in order, and nothing of it was read yet."""
+        places = all(split.partition == place and split.read == 0 for place, split in enumerate(self.splits))
+        return bool(self.topic_id) and bool(self.splits) and places
+
+    def to_json(self) -> dict[str, Any]:
+        return {"topic": self.topic_id, "partitions": [split.to_json() for split in self.splits]}
+
+    @staticmethod
+    def from_json(value: Any) -> Partitions:
+        return Partitions(value["topic"], tuple(Split.from_json(split) for split in value["partitions"]))

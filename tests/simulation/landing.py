@@ -1,0 +1,132 @@
+"""A model of a topic and of the table in which it lands: partitions, what each version adds, the ingestion's lag."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_backfill.core.effect import Sifted
+from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.position import AtOffset
+from tests.core.kafka.topic import Partition
+from tests.simulation.source import Source
+
+SPAN = 10_000
+"""Keys of one partition: a record's key is its offset beyond the partition's."""
+
+
+def row(partition: int, offset: int) -> tuple[int, int]:
+    """A record as a row of the landing table."""
+    return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
+
+
+@dataclass
+class LandingSource(Source):
+    """``keys`` is the number of partitions. Every record lands, in order, sooner or later."""
+
+    topic_id: str = "topic-1"
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    added: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By version: partition and offset of its rows."""
+
+    def __post_init__(self) -> None:
+        self.appends = True
+        self._commit({}, (), rows_changed=0, change=True)
+        for _ in range(self.keys):
+            self.add_partition()
+        for _ in range(self.rng.randrange(0, 6)):
+            self.produce()
+        if self.rng.random() < 0.7:
+            self.land(0)
+
+    def add_partition(self) -> None:
+        self.partitions[len(self.partitions)] = Partition()
+
+    def write(self, now: int) -> None:
+        self.produce()
+        self.land(now)
+
+    def produce(self) -> None:
+        for partition in self.partitions.values():
+            if self.rng.random() < 0.7:
+                partition.produce(self.rng)
+
+    def land(self, now: int, *, all_of_it: bool = False) -> None:
+        """The ingestion commits some of what it has not landed yet; nothing if there is none."""
+        rows = []
+        for number, partition in self.partitions.items():
+            if all_of_it:
+                partition.close(self.rng)
+            upto = partition.end if all_of_it else self.rng.randrange(partition.ingested, partition.end + 1)
+            rows += [(number, offset) for offset in partition.land(upto)]
+        if rows:
+            self._land(rows, now)
+
+    def repeat(self, now: int) -> None:
+        """The ingestion lands again what it had landed: its last commit once more, or rows twice in one commit."""
+        version = max(self.added, default=0)
+        again = self.added.get(version, [])
+        partition = self.rng.choice(sorted(self.partitions))
+        fresh = [(partition, offset) for offset in self.partitions[partition].land(self.partitions[partition].end)]
+        if again or fresh:
+            self._land(self.rng.choice([again + fresh, again + fresh + fresh]), now)
+
+    def expire(self) -> None:
+        """Retention takes all but the newest record of each partition."""
+        for partition in self.partitions.values():
+            partition.expire(max(partition.end - 1, 0))
+
+    def _land(self, rows: list[tuple[int, int]], now: int) -> None:
+        self.added[len(self.versions)] = rows
+        content = self.versions[-1].rows | dict(row(*record) for record in rows)
+        self._commit(content, (), rows_changed=len(rows), change=True, now=now)
+
+    def record(self, partition: int) -> set[int]:
+        """Every offset of a partition that ever was a record."""
+        return self.partitions[partition].expired | set(self.partitions[partition].records)
+
+    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Sifted:
+        fresh: dict[int, set[int]] = {}
+        repeated = 0
+        for version in range(epochs.start, epochs.stop):
+            for partition, offset in self._rows(version):
+                position = known.get(partition)
+                if position is not None and version <= position.epoch:
+                    continue
+                landed = -1 if position is None or position.split.landed is None else position.split.landed
+                before = self._before(partition, position.epoch if position is not None else epochs.start - 1)
+                if offset in fresh.get(partition, set()) or offset in before:
+                    repeated += 1
+                elif offset <= landed:
+                    raise OffsetsInvalid(f"offset {offset} of partition {partition} lands after {landed}")
+                else:
+                    fresh.setdefault(partition, set()).add(offset)
+        batches = {partition: Batch(min(some), max(some), len(some)) for partition, some in fresh.items()}
+        return Sifted(batches, repeated)
+
+    def taken(self, landed: Mapping[int, Offsets], after: int, through: int) -> list[tuple[int, int]]:
+        """The rows of these offsets in versions after ``after``."""
+        rows = [record for version in range(after + 1, through + 1) for record in self._rows(version)]
+        return [row(*record) for record in rows if record[0] in landed and record[1] in landed[record[0]]]
+
+    def fetch(self, partition: int, offsets: Offsets) -> list[int]:
+        at = self.partitions[partition]
+        if at.start > offsets.start:
+            raise KafkaLost(f"offset {offsets.start} of partition {partition} is gone", have=at.start)
+        return at.between(offsets.start, min(offsets.stop, at.end))
+
+    def _before(self, partition: int, epoch: int) -> set[int]:
+        versions = range(min(epoch, self.head) + 1)
+        return {offset for v in versions for number, offset in self.added.get(v, []) if number == partition}
+
+    def _rows(self, version: int) -> list[tuple[int, int]]:
+        if version < self.earliest:
+            raise HistoryLost(f"epoch {version} is gone", version=version)
+        return self.added.get(version, [])
+
+
+def some_topic(rng: random.Random) -> LandingSource:
+    return LandingSource(rng, keys=rng.choice([1, 2, 3, 5]))

@@ -1,0 +1,102 @@
+"""The invariants of a topic's partitions, with a reader of their records of its own.
+
+A partition that still reads its history holds Kafka's records as far as they are covered, one that has stopped those up
+to its seam, and one that is finished everything that has landed at its epoch: each record once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.invariant import WHOLE, must
+from tests.simulation.landing import LandingSource, row
+from tests.simulation.source import transform
+from tests.simulation.target import Bag
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+RANK = {"backfilling": 0, "catching_up": 1, "finished": 2}
+COUNTERS = ("read", "written", "scanned", "end")
+
+
+@dataclass
+class PartitionJudge:
+    world: World
+    known: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    """Per partition: its epoch and its split, as the furthest record says them."""
+
+    begins: dict[int, int] = field(default_factory=dict)
+    """Per partition: the log's start when it was first heard of."""
+
+    def plan(self, pinned: int, splits: list[dict[str, Any]]) -> None:
+        self.known = {split["partition"]: (pinned, split) for split in splits}
+        self.begins = {partition: self._source.partitions[partition].start for partition in self.known}
+
+    def move(self, positions: list[Any]) -> None:
+        """Take over what a record says, of which some may be older than what is known."""
+        for partition, (epoch, split) in enumerate(positions):
+            must(split["partition"] == partition, f"partition {split['partition']} in the place of {partition}")
+            before = self.known.get(partition)
+            if before is None or _rank(epoch, split) > _rank(*before):
+                if before is not None:
+                    self._moved(before[1], split)
+                else:
+                    self.begins[partition] = self._source.partitions[partition].start
+                self.known[partition] = (epoch, split)
+                self._counted(split)
+
+    @property
+    def newest(self) -> int:
+        """No record can have been written from a later epoch on."""
+        return max(epoch for epoch, _ in self.known.values())
+
+    @property
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """As of splits: (epoch, all of it) of a partition that is finished, else (-1, what is covered). Of one that was
+        only named, by a later one's record, nothing is said.
+        """
+        return {
+            partition: (epoch, WHOLE) if split["state"][0] == "finished" else (-1, split["scanned"] + 1)
+            for partition, (epoch, split) in self.known.items()
+            if split["state"] != ["backfilling", None] or split["end"]
+        }
+
+    def content(self) -> Bag:
+        """What the target holds."""
+        source = self._source
+        rows: dict[int, int] = {}
+        for partition, (epoch, split) in self.known.items():
+            upto = {"backfilling": split["scanned"], "catching_up": split["cut"], "finished": WHOLE}
+            last = upto[split["state"][0]]
+            first = 0 if split["state"][0] == "finished" and split["cut"] is None else self.begins[partition]
+            records = dict(row(partition, at) for at in source.record(partition) if first <= at <= last)
+            if last == WHOLE:
+                records = {key: value for key, value in records.items() if key in source.versions[epoch].rows}
+            rows |= records
+        return Counter(transform(rows).items())
+
+    def _moved(self, before: dict[str, Any], split: dict[str, Any]) -> None:
+        name = f"partition {split['partition']}"
+        must(RANK[split["state"][0]] >= RANK[before["state"][0]], f"{name} went back to {split['state']}")
+        for counter in COUNTERS:
+            must(split[counter] >= before[counter], f"{counter} of {name} fell to {split[counter]}")
+        must(before["cut"] in (None, split["cut"]), f"the seam of {name} moved")
+
+    def _counted(self, split: dict[str, Any]) -> None:
+        """Rows read are the records of what was covered."""
+        first, partition = self.begins[split["partition"]], split["partition"]
+        found = sum(first <= offset <= split["scanned"] for offset in self._source.record(partition))
+        if split["read"]:
+            must(split["read"] == found, f"read {split['read']} of partition {partition}, covered {found}")
+
+    @property
+    def _source(self) -> LandingSource:
+        assert isinstance(self.world.source, LandingSource)
+        return self.world.source
+
+
+def _rank(epoch: int, split: dict[str, Any]) -> tuple[int, int, int]:
+    return epoch, split["scanned"], RANK[split["state"][0]]
