@@ -14,8 +14,9 @@ help:  ## this list
 
 setup: $(READY)  ## .venv with everything that is locked, Java if there is none
 
-$(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt environment/jars.lock environment/jars.py \
-          environment/class_archive.sh environment/warm_up.py setup.cfg setup.py
+$(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt environment/jars.lock \
+          environment/broker.lock environment/jars.py environment/class_archive.sh environment/warm_up.py \
+          setup.cfg setup.py
 	environment/setup.sh
 	touch $@
 

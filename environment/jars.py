@@ -1,4 +1,5 @@
-"""Puts exactly the jars of ``jars.lock`` into ``<virtual environment>/jars``, each checked by its sha256.
+"""Puts exactly the jars of each ``<name>.lock`` beside this file into ``<virtual environment>/<name>``, each checked
+by its sha256: ``jars`` for Spark, ``broker`` for a Kafka of this machine's own.
 
 Ivy, which PySpark ships, finds them in the public registry, so neither Maven nor an address is needed here.
 A directory that is already right is left alone, without starting Java.
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 from xml.sax.saxutils import quoteattr
 
-LOCK = Path(__file__).with_name("jars.lock")
+LOCKS = sorted(Path(__file__).parent.glob("*.lock"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class JarError(Exception):
     """A jar cannot be had, or is not the one that was locked."""
 
 
-def read_lock(path: Path = LOCK) -> list[Jar]:
-    """Every jar of the lock; comments and blank lines are skipped."""
+def read_lock(path: Path) -> list[Jar]:
+    """Every jar of a lock; comments and blank lines are skipped."""
     lines = (line for line in path.read_text().splitlines() if line and not line.startswith("#"))
     return [Jar(*line.split()) for line in lines]
 
@@ -119,9 +120,9 @@ def _ivy_jar() -> Path:
     return next(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
 
 
-def main() -> None:
-    """Bring the jars of this virtual environment in line with the lock."""
-    directory, jars = Path(sys.prefix, "jars"), read_lock()
+def bring_in_line(lock: Path) -> None:
+    """Make the directory of this virtual environment that belongs to the lock hold what is locked."""
+    directory, jars = Path(sys.prefix, lock.stem), read_lock(lock)
     present = {file.name for file in directory.glob("*")}
     if present == {jar.file for jar in jars}:
         check(directory, jars)
@@ -131,6 +132,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        for each in LOCKS:
+            bring_in_line(each)
     except JarError as error:
         sys.exit(f"jars: {error}")

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from environment.jars import JarError, check, fetch, install, read_lock
+from environment.jars import LOCKS, JarError, check, fetch, install, read_lock
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "environment" / "lock.txt"
-JARS = Path(sys.prefix, "jars")
+JARS = [Path(sys.prefix, lock.stem) for lock in LOCKS]
+SPARK_LOCK = ROOT / "environment" / "jars.lock"
 
 
 def locked() -> dict[str, str]:
@@ -70,32 +71,39 @@ def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
     assert distribution("airflow-backfill").version in wheel.name
 
 
-def test_the_jars_are_the_locked_ones():
-    check(JARS, read_lock())
-    assert {file.name for file in JARS.iterdir()} == {jar.file for jar in read_lock()}
+def test_there_are_jars_for_spark_and_for_a_broker():
+    assert [folder.name for folder in JARS] == ["broker", "jars"]
+
+
+@pytest.mark.parametrize(("folder", "lock"), list(zip(JARS, LOCKS, strict=True)), ids=lambda path: path.name)
+def test_the_jars_are_the_locked_ones(folder, lock):
+    check(folder, read_lock(lock))
+    assert {file.name for file in folder.iterdir()} == {jar.file for jar in read_lock(lock)}
 
 
 def test_right_jars_are_left_alone_without_java():
-    before = {file: file.stat().st_mtime_ns for file in JARS.iterdir()}
+    before = {file: file.stat().st_mtime_ns for folder in JARS for file in folder.iterdir()}
     script = [sys.executable, str(ROOT / "environment" / "jars.py")]
     subprocess.run(script, env={"PATH": "", "JAVA_HOME": "/nowhere"}, check=True)
-    assert {file: file.stat().st_mtime_ns for file in JARS.iterdir()} == before
+    assert {file: file.stat().st_mtime_ns for folder in JARS for file in folder.iterdir()} == before
 
 
 def test_a_changed_byte_is_refused(tmp_path):
-    for jar in read_lock():
-        shutil.copy(JARS / jar.file, tmp_path)
-    victim = tmp_path / read_lock()[0].file
+    jars = read_lock(SPARK_LOCK)
+    for jar in jars:
+        shutil.copy(Path(sys.prefix, "jars", jar.file), tmp_path)
+    victim = tmp_path / jars[0].file
     content = bytearray(victim.read_bytes())
     content[-1] ^= 1
     victim.write_bytes(content)
     with pytest.raises(JarError, match=rf"{victim.name} has sha256 [0-9a-f]{{64}}, but"):
-        check(tmp_path, read_lock())
+        check(tmp_path, jars)
 
 
 def test_a_missing_jar_is_named(tmp_path):
-    with pytest.raises(JarError, match=re.escape(read_lock()[0].coordinates)):
-        check(tmp_path, read_lock())
+    jars = read_lock(SPARK_LOCK)
+    with pytest.raises(JarError, match=re.escape(jars[0].coordinates)):
+        check(tmp_path, jars)
 
 
 @pytest.fixture
@@ -125,7 +133,7 @@ def test_ivy_uses_the_proxy_of_the_environment_and_failure_is_loud(monkeypatch, 
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
     with pytest.raises(JarError, match="did not give the jars"):
-        fetch(read_lock(), tmp_path)
+        fetch(read_lock(SPARK_LOCK), tmp_path)
     assert asked and all(line.startswith(b"CONNECT ") for line in asked)
 
 
@@ -137,7 +145,7 @@ def test_a_failed_install_keeps_what_was_there(monkeypatch, tmp_path, refusing_p
     kept.parent.mkdir()
     kept.write_bytes(b"kept")
     with pytest.raises(JarError):
-        install(kept.parent, read_lock())
+        install(kept.parent, read_lock(SPARK_LOCK))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
     assert kept.read_bytes() == b"kept"
 

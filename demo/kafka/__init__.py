@@ -1,0 +1,1 @@
+"""A Kafka of this machine's own, and what one does to a topic."""

@@ -1,0 +1,251 @@
+"""One Kafka broker (KRaft, its own controller) as a process on loopback, for small topics that change quickly.
+
+It needs the jars of ``environment/broker.lock`` and Java, nothing that runs already, and keeps everything in one
+directory: data, certificate, and ``broker.log``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from environment import quick
+
+PATIENCE = 60.0
+"""Seconds that a broker has to begin or to end."""
+
+_JAVA = [
+    *quick.OPTIONS.split(),
+    *("-Xmx512m", "-XX:-UsePerfData", "-Djava.awt.headless=true"),
+    *("-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"),
+]
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAIN",
+    "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "auto.create.topics.enable": "false",
+    # The topics of the broker itself, of which there is one replica.
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # A broker that was killed is believed to live for so long, and its successor waits.
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+    # A topic that is compacted is compacted at once.
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.dedupe.buffer.size": str(4 << 20),
+    "log.cleaner.delete.retention.ms": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who may use the listener that asks for a name and a password."""
+
+    user: str
+    password: str
+
+
+class BrokerError(Exception):
+    """The broker did not begin or did not end; the end of its log is in the message."""
+
+
+class Broker:
+    """A broker whose data is in ``directory``; with a block, it runs while the block does.
+
+    Everybody on this machine may use ``servers``. With a ``login`` there are two more listeners: ``sasl_servers`` asks
+    for it (SASL/PLAIN), ``tls_servers`` shows the certificate in the file ``certificate``. Ports stay the same for as
+    long as the object lives, so that clients find a broker that was started again.
+    """
+
+    def __init__(self, directory: Path, login: Login | None = None) -> None:
+        self.directory = directory
+        self.log = directory / "broker.log"
+        self.certificate = directory / "certificate.pem"
+        self._login = login
+        self._plain, self._controller, self._sasl, self._tls = free_ports(4)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def servers(self) -> str:
+        return _address(self._plain)
+
+    @property
+    def sasl_servers(self) -> str:
+        return _address(self._sasl)
+
+    @property
+    def tls_servers(self) -> str:
+        return _address(self._tls)
+
+    def __enter__(self) -> Broker:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return once the broker answers; BrokerError if it ends before, or does not answer in time."""
+        settings = self.directory / "server.properties"
+        if not settings.exists():
+            self._prepare(settings)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(java_command("kafka.Kafka", settings), stdout=log, stderr=log)
+        try:
+            self._wait()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """End it in order; killed if that takes too long."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a power cut would, but for what the operating system has not written to the disk yet."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """It keeps its connections, and answers nobody."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running.send_signal(signal.SIGCONT)
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BrokerError("the broker is not running")
+        return self._process
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        process.send_signal(signal.SIGCONT)  # a paused process does not see SIGTERM
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self._running.poll() is not None or time.monotonic() > deadline:
+                raise BrokerError(f"the broker does not answer:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            # Asked first: the client below would report every refusal, and try again in its own time.
+            socket.create_connection(("127.0.0.1", self._plain), 1).close()
+            return bool(AdminClient({"bootstrap.servers": self.servers}).list_topics(timeout=5).brokers)
+        except (OSError, KafkaException):
+            return False
+
+    def _prepare(self, settings: Path) -> None:
+        """Settings, certificate and an empty store."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self._login is not None:
+            self._make_certificate()
+        settings.touch(mode=0o600)
+        settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        _run(java_command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", settings))
+
+    def _settings(self) -> dict[str, Any]:
+        listeners = {"PLAIN": self._plain, "CONTROLLER": self._controller}
+        more: dict[str, Any] = {}
+        if self._login is not None:
+            listeners |= {"SASL": self._sasl, "TLS": self._tls}
+            more = {
+                "listener.name.sasl.plain.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                    f'user_{self._login.user}="{self._login.password}";'
+                ),
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": self._keystore,
+                "ssl.keystore.password": _STORE_PASSWORD,
+            }
+        return {
+            **_SETTINGS,
+            **more,
+            "log.dirs": self.directory / "data",
+            "listeners": ",".join(f"{name}://{_address(port)}" for name, port in listeners.items()),
+            "controller.quorum.voters": f"1@{_address(self._controller)}",
+        }
+
+    @property
+    def _keystore(self) -> Path:
+        return self.directory / "keystore.p12"
+
+    def _make_certificate(self) -> None:
+        """A key with a certificate that it signed itself."""
+        store = ["-alias", "broker", "-keystore", self._keystore, "-storepass", _STORE_PASSWORD]
+        subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c=ca:true"]
+        keytool = _tool("keytool")
+        _run([keytool, "-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", "-validity", "3650", *store, *subject])
+        _run([keytool, "-exportcert", "-rfc", "-file", self.certificate, *store])
+
+
+_STORE_PASSWORD = "only-in-this-directory"
+
+
+def java_command(*command: str | Path) -> list[str | Path]:
+    """A command of Kafka's own, such as ``kafka.Kafka``, with its arguments."""
+    jars = Path(sys.prefix) / "broker" / "*"
+    return [_tool("java"), *_JAVA, "-cp", jars, *command]
+
+
+def _tool(name: str) -> str | Path:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home, "bin", name) if home else name
+
+
+def _run(command: list[str | Path]) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise BrokerError(f"{command[0]} failed:\n{done.stdout[-4000:]}")
+
+
+def _address(port: int) -> str:
+    return f"127.0.0.1:{port}"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below those that systems give to outgoing connections, one of which could take the port of a broker that
+    is down for a moment.
+    """
+    found: list[int] = []
+    for port in random.sample(range(20_000, 30_000), 1_000):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise BrokerError("no port is free")

@@ -1,0 +1,168 @@
+"""What happens to a topic in its life: records, transactions, compaction, deletion. A call returns when it is done."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+PATIENCE = 30.0
+"""Seconds that a broker has for a request, or for a compaction."""
+
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
+"""The configuration of a topic for ``Topic.compact``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to be sent; without a value it is a tombstone."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp: int = 0
+    """Milliseconds since the epoch; 0 for now."""
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Topic:
+    """The topic ``name`` of a broker that anybody may use; KafkaException if the broker refuses."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.servers = servers
+        self.name = name
+        self._admin = AdminClient({"bootstrap.servers": servers})
+
+    def create(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        new = NewTopic(self.name, partitions, 1, config=dict(config or {}))
+        _done(self._admin.create_topics([new]))
+        self._until_partitions(partitions)
+
+    def grow(self, partitions: int) -> None:
+        """Add partitions until there are so many."""
+        _done(self._admin.create_partitions([NewPartitions(self.name, partitions)]))
+        self._until_partitions(partitions)
+
+    def delete(self) -> None:
+        _done(self._admin.delete_topics([self.name]))
+        self._until_partitions(0)
+
+    def truncate(self, before: int, partition: int = 0) -> None:
+        """Delete the records below an offset."""
+        _done(self._admin.delete_records([TopicPartition(self.name, partition, before)]))
+
+    def bounds(self, partition: int = 0, *, committed: bool = True) -> tuple[int, int]:
+        """The log start offset, and the end: of what is ``committed`` the last stable offset, else the next one."""
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        found = []
+        for which in (OffsetSpec.earliest(), OffsetSpec.latest()):
+            asked = {TopicPartition(self.name, partition): which}
+            (answer,) = _done(self._admin.list_offsets(asked, isolation_level=level))
+            found.append(answer.offset)
+        return found[0], found[1]
+
+    def send(self, records: Iterable[Record]) -> None:
+        """Append the records, in their order."""
+        self._send(Producer({"bootstrap.servers": self.servers, "linger.ms": 0}), records)
+
+    @contextmanager
+    def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
+        """The records in a transaction that is open while the block runs, and then committed or aborted."""
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})
+        producer.init_transactions(PATIENCE)
+        producer.begin_transaction()
+        self._send(producer, records)
+        try:
+            yield
+        finally:
+            (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE)
+
+    def records(self, partition: int = 0, *, committed: bool = True) -> list[Message]:
+        """All records of a partition that can be read now, or those that are ``committed``."""
+        settings = {
+            "bootstrap.servers": self.servers,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+        with closing(Consumer(settings)) as consumer:
+            consumer.assign([TopicPartition(self.name, partition, OFFSET_BEGINNING)])
+            return list(_until_end(consumer))
+
+    def compact(self, partition: int = 0) -> None:
+        """Keep only the newest record of each key, and append one more record, which closes the segment before it.
+
+        Nothing from an open transaction on is compacted.
+        """
+        after = int(time.time() * 1000) + 1000
+        self.send([Record(b"", key=uuid.uuid4().bytes, partition=partition, timestamp=after)])
+
+        def compacted() -> bool:
+            keys = [record.key() for record in self.records(partition)]
+            return len(set(keys)) == len(keys)
+
+        _until(compacted, f"{self.name} is not compacted")
+
+    def _send(self, producer: Producer, records: Iterable[Record]) -> None:
+        refused: list[KafkaError] = []
+        for record in records:
+            producer.produce(
+                self.name,
+                record.value,
+                record.key,
+                record.partition,
+                on_delivery=lambda error, _: refused.append(error) if error else None,
+                timestamp=record.timestamp,
+                headers=list(record.headers),
+            )
+            producer.poll(0)
+        if producer.flush(PATIENCE) or refused:
+            raise KafkaException(*refused[:1])
+
+    def _until_partitions(self, count: int) -> None:
+        def known() -> bool:
+            found = self._admin.list_topics(timeout=PATIENCE).topics.get(self.name)
+            return len(found.partitions if found else ()) == count
+
+        _until(known, f"{self.name} does not have {count} partitions")
+
+
+def _done(futures: Mapping[Any, Future[Any]]) -> list[Any]:
+    return [future.result(PATIENCE) for future in futures.values()]
+
+
+def _until_end(consumer: Consumer) -> Iterator[Message]:
+    while (message := consumer.poll(PATIENCE)) is not None:
+        error = message.error()
+        if error is None:
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return
+        else:
+            raise KafkaException(error)
+    raise TimeoutError("the broker does not give the records")
+
+
+def _until(condition: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(otherwise)
+        time.sleep(0.05)
