@@ -126,6 +126,24 @@ class PartitionIncomplete(BackfillError):
     code = "PARTITION_INCOMPLETE"
 
 
+class DecoderInvalid(BackfillError):
+    """A decoder that the spec names is not installed where Spark runs, cannot be used, or is not deterministic."""
+
+    code = "DECODER_INVALID"
+
+
+class Undecodable(BackfillError):
+    """Records whose key or value cannot be decoded, and no table for them: count and sample of places and reasons."""
+
+    code = "UNDECODABLE"
+
+
+class OrderUnknown(BackfillError):
+    """Which record of a key is the last one cannot be told: count and sample of places."""
+
+    code = "ORDER_UNKNOWN"
+
+
 class SchemaChanged(BackfillError):
     """The source's schema changed in a way the policy does not allow: names epoch and column."""
 

@@ -1,0 +1,111 @@
+"""What is said about the records of a topic: how key and value are read, and what becomes of those that cannot be.
+
+Data only, and a part of the spec's fingerprint: rows that were decoded differently do not belong into one target. A
+decoder of the user's is a name here, never code or a place to load code from; what the name stands for is decided
+where Spark runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.spec import _NAME, _check_size, _checked, _invalid, _location
+
+BYTES, STRING, JSON, DECODER = "bytes", "string", "json", "decoder"
+STOP, DEAD_LETTERS = "stop", "dead_letters"
+
+_FORMATS = {
+    BYTES: None,
+    STRING: None,
+    JSON: "a schema, as in 'json:id BIGINT, at TIMESTAMP'",
+    DECODER: "the name of a registered decoder, as in 'decoder:orders'",
+}
+_UNDECODABLE = {STOP: None, DEAD_LETTERS: "the location of a table, as in 'dead_letters:s3a://lake/dead/orders'"}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one side of a record is read.
+
+    ``bytes`` as they are, ``string`` as UTF-8, ``json`` as an object with the fields of a schema in Spark's DDL,
+    ``decoder`` by what is registered under a name.
+    """
+
+    kind: str
+    argument: str | None = None
+    """The schema of ``json``, whose types only Spark can judge; the name of a ``decoder``."""
+
+    def __str__(self) -> str:
+        return self.kind if self.argument is None else f"{self.kind}:{self.argument}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Key, value, and where undecodable records go: to a table of their own, or nowhere, so that the build stops."""
+
+    key: Format = Format(BYTES)
+    value: Format = Format(BYTES)
+    dead_letters: str | None = None
+    """The location of the table of undecodable records; None if one of them stops the build."""
+
+    @staticmethod
+    def parse(options: Mapping[str, Any]) -> Decoding:
+        """The decoding that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
+
+        ``key`` and ``value`` are each "bytes" (if nothing is said), "string", "json:<schema>" or "decoder:<name>";
+        ``undecodable`` is "stop" (if nothing is said) or "dead_letters:<location>".
+        """
+        if not isinstance(options, Mapping):
+            raise InvalidSpec(f"a decoding is a mapping of options, not {type(options).__name__}")
+        for option in options:
+            if option not in _OPTIONS:
+                known = f"known: {', '.join(_OPTIONS)}"
+                raise _invalid(str(option)[:100], None, f"unknown option{_near(str(option), _OPTIONS)} ({known})")
+        _check_size(options)
+        return Decoding(_format(options, "key"), _format(options, "value"), _dead_letters(options))
+
+    def to_json(self) -> dict[str, Any]:
+        undecodable = STOP if self.dead_letters is None else f"{DEAD_LETTERS}:{self.dead_letters}"
+        return {"key": str(self.key), "value": str(self.value), "undecodable": undecodable}
+
+
+_OPTIONS = tuple(Decoding().to_json())
+
+
+def _format(options: Mapping[str, Any], field: str) -> Format:
+    kind, argument = _choice(options, field, _FORMATS)
+    if kind == DECODER and not _NAME.match(argument or ""):
+        raise _invalid(field, argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
+    return Format(kind, argument)
+
+
+def _dead_letters(options: Mapping[str, Any]) -> str | None:
+    _, argument = _choice(options, "undecodable", _UNDECODABLE)
+    return None if argument is None else _location({"undecodable": argument}, "undecodable")
+
+
+def _choice(options: Mapping[str, Any], field: str, choices: Mapping[str, str | None]) -> tuple[str, str | None]:
+    """A word of ``choices`` and what follows it after a colon, which some words need and the others do not take."""
+    if field not in options:
+        return next(iter(choices)), None
+    value = _checked(field, options[field])
+    word, colon, rest = (part.strip() for part in value.partition(":"))
+    if word not in choices:
+        raise _invalid(field, value, f"must be one of {', '.join(choices)}{_near(word, choices)}")
+    needed = choices[word]
+    if needed is None:
+        if colon:
+            raise _invalid(field, value, f"{word} stands alone, nothing follows it")
+        return word, None
+    if not rest:
+        raise _invalid(field, value, f"{word} needs {needed}")
+    return word, rest
+
+
+def _near(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,180 @@
+"""The records of a topic as rows that ``select`` and ``where`` can name: one code path for Kafka and the landing table.
+
+The columns of a decoded record are flat, because a key column of a spec has to be one: ``partition``, ``offset``,
+``timestamp`` and ``headers``, then ``key`` or the fields of a key that has fields, then ``value`` or the fields of a
+value that has them. Two columns of one name are refused when the build is planned. A null key and a null value (a
+tombstone) are null in whatever format. Two columns are ours: TOMBSTONE, and DEAD, which is null unless the record is
+undecodable, and then is its row in the table of dead letters; key and value are null then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from airflow_backfill.core.errors import DecoderInvalid, InvalidSpec
+from airflow_backfill.core.kafka.decoding import DECODER, Decoding, Format
+from airflow_backfill.spark.reading import Reading, reading
+from airflow_backfill.spark.transform import OWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORD = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))),
+    ]
+)
+"""What every record has, whatever its key and value are."""
+TOMBSTONE = OWN + "tombstone"
+"""Whether the value is null: true or false, never null."""
+DEAD = OWN + "dead"
+
+_WHY = OWN + "why"
+
+
+@dataclass(frozen=True)
+class Side:
+    """The key or the value of records, and what it is read as."""
+
+    name: str
+    said: Format
+    reading: Reading
+    kind: DataType
+
+    @property
+    def fields(self) -> list[StructField]:
+        """The columns that it becomes."""
+        return self.kind.fields if isinstance(self.kind, StructType) else [StructField(self.name, self.kind)]
+
+    @property
+    def version(self) -> str:
+        """Which rules it is read by."""
+        named = str(self.said) if self.said.kind == DECODER else self.said.kind
+        return f"{self.name} {named}@{self.reading.version}"
+
+    def look(self) -> Column:
+        return self.reading.look(F.col(self.name)).alias(self._looked)
+
+    def decoded(self) -> Column:
+        return self.reading.decoded(F.col(self._looked)).alias(self._decoded)
+
+    def why(self) -> Column:
+        """Why it is undecodable, null if it is not."""
+        raw = F.col(self.name)
+        why = self.reading.why(raw, F.col(self._looked))
+        return F.when(raw.isNotNull(), F.concat(F.lit(f"{self.name} "), why))
+
+    def columns(self) -> list[Column]:
+        """Its columns, from a row that holds what it was decoded to."""
+        sound = F.col(_WHY).isNull() & F.col(self.name).isNotNull()
+        decoded = F.col(self._decoded)
+        flat = isinstance(self.kind, StructType)
+        return [
+            F.when(sound, decoded.getField(field.name) if flat else decoded).alias(field.name) for field in self.fields
+        ]
+
+    @property
+    def _looked(self) -> str:
+        return f"{OWN}{self.name}_looked"
+
+    @property
+    def _decoded(self) -> str:
+        return f"{OWN}{self.name}_decoded"
+
+
+@dataclass(frozen=True)
+class Records:
+    """How the records of a topic become rows, in every session in the same way."""
+
+    key: Side
+    value: Side
+
+    @property
+    def schema(self) -> StructType:
+        """The columns that ``select``, ``where`` and ``key`` of the spec may name."""
+        return StructType([*RECORD.fields, *self.key.fields, *self.value.fields])
+
+    @property
+    def version(self) -> str:
+        """By which rules: rows that were decoded by others may differ, so that a build keeps to one."""
+        return f"{self.key.version}, {self.value.version}"
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Each record as one row with the columns of ``schema``, TOMBSTONE and DEAD.
+
+        ``raw`` has the columns of Spark's Kafka source, ``headers`` among them. Nothing is read; whoever reads the rows
+        more than once stages them, or each record is decoded as often.
+        """
+        place = [F.col(field.name) for field in RECORD.fields]
+        sides = (self.key, self.value)
+        given = ["topic", *RECORD.names, "key", "value"]
+        looked = raw.select(*given, *(side.look() for side in sides))
+        whys = F.concat_ws("; ", *(side.why() for side in sides))
+        judged = looked.select(*given, *(side.decoded() for side in sides), F.nullif(whys, F.lit("")).alias(_WHY))
+        found = F.col(_WHY).alias("reason"), F.lit(self.version).alias("decoder")
+        letter = F.struct("topic", *place, "key", "value", *found)
+        return judged.select(
+            *place,
+            *self.key.columns(),
+            *self.value.columns(),
+            F.col("value").isNull().alias(TOMBSTONE),
+            F.when(F.col(_WHY).isNotNull(), letter).alias(DEAD),
+        )
+
+
+def records(spark: SparkSession, decoding: Decoding) -> Records:
+    """What a decoding stands for in this session. Reads nothing.
+
+    Raises InvalidSpec if a schema cannot be used or two columns would have one name, DecoderInvalid for a decoder.
+    """
+    found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value))
+    sources = [("the record", RECORD.fields), ("key", found.key.fields), ("value", found.value.fields)]
+    taken: dict[str, str] = {}
+    for source, fields in sources:
+        for name in (field.name.lower() for field in fields):
+            if name in taken:
+                raise InvalidSpec(
+                    f"{source}: its column {name!r} has the name of one of {taken[name]}: leave it out of the schema, "
+                    "or read it as string, and take the field in select with from_json",
+                    field=source,
+                    column=name,
+                )
+            taken[name] = source
+    return found
+
+
+def _side(spark: SparkSession, name: str, said: Format) -> Side:
+    read = reading(spark, name, said)
+    try:
+        # Alone, so that a decoder sees nothing but the bytes.
+        nothing = spark.createDataFrame([], StructType().add(name, BinaryType()))
+        looked = nothing.select(read.look(F.col(name)).alias("it"))
+        kind = looked.select(read.decoded(F.col("it")).alias("it")).schema["it"].dataType
+        deterministic = looked._jdf.queryExecution().analyzed().expressions().head().deterministic()
+    except Exception as error:
+        raise DecoderInvalid(f"{name}: {said} cannot be used: {_first_line(error)}", field=name) from error
+    if not deterministic:
+        raise DecoderInvalid(f"{name}: {said} does not always give the same value for the same bytes", field=name)
+    return Side(name, said, read, kind)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0][:300]}"

@@ -1,0 +1,189 @@
+"""A JSON object with the fields of a schema, or the reason why a text is none.
+
+Strict where Spark is not. ``from_json`` stops reading after the first value, takes a number for a timestamp in seconds
+(and wraps it around), a time without a date for today's, a number that no double can hold for infinity. It does not
+say which of its nulls are none. So it is asked for texts where it would guess, and what it skips is looked at by
+another function. What is accepted beyond the JSON standard, because no value gets lost: fields that the schema does not
+name, missing fields (null), the last of several fields of one name, a number or an object as the text of a STRING,
+digits beyond those that a DECIMAL, FLOAT or DOUBLE has (rounded) or a TIMESTAMP (cut off).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from airflow_backfill.core.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Not TINYINT: 200 is read as -56.
+_LEAVES = (BinaryType, BooleanType, DecimalType, IntegerType, LongType, ShortType, VariantType)
+_FLOATS = (DoubleType, FloatType)
+_DAY = r"^\d{4}-\d\d-\d\d"
+_TIMES: dict[type[DataType], str] = {
+    DateType: _DAY + "$",
+    TimestampType: _DAY + r"[T ]\d",
+    # Without a zone, which a cast would drop.
+    TimestampNTZType: _DAY + r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$",
+}
+"""What the text of a date or a time must look like before Spark is asked: it takes a part of one for the whole."""
+
+_WHOLE = "_backfill_json"
+_CORRUPT = "_backfill_corrupt"
+
+
+@dataclass(frozen=True)
+class JsonReading:
+    """Text in UTF-8 that is one JSON object whose fields fit ``schema``."""
+
+    schema: StructType
+    version: str = "1"
+
+    @staticmethod
+    def of(spark: SparkSession, side: str, ddl: str) -> JsonReading:
+        """The reading that a schema in Spark's DDL says, or InvalidSpec with what is wrong with it."""
+        try:
+            schema = StructType.fromDDL(ddl)
+        except PySparkException as error:
+            raise _invalid(side, str(error).strip().splitlines()[0][:300]) from None
+        if not isinstance(schema, StructType):
+            raise _invalid(side, "it names no fields")
+        _check(side, "", schema)
+        return JsonReading(schema)
+
+    def look(self, raw: Column) -> Column:
+        text = raw.cast("string")
+        asked = StructType([StructField(_WHOLE, _asked(self.schema)), StructField(_CORRUPT, StringType())])
+        options = {
+            "mode": "PERMISSIVE",
+            "columnNameOfCorruptRecord": _CORRUPT,
+            "allowSingleQuotes": "false",
+            "allowNonNumericNumbers": "false",
+        }
+        # Inside an object only a comma or a brace can follow the text, inside an array only a comma or a bracket. It
+        # cannot be the comma, for then the array has two elements: so that nothing follows.
+        alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
+        whole = F.concat(F.lit(f'{{"{_WHOLE}":'), text, F.lit("}"))
+        return F.when(F.is_valid_utf8(text) & alone, F.from_json(whole, asked, options))
+
+    def decoded(self, looked: Column) -> Column:
+        return _made(looked.getField(_WHOLE), self.schema)
+
+    def why(self, raw: Column, looked: Column) -> Column:
+        whole = looked.getField(_WHOLE)
+        return F.coalesce(
+            F.when(looked.isNull() & ~F.is_valid_utf8(raw.cast("string")), F.lit("is not UTF-8")),
+            F.when(looked.isNull(), F.lit("is not one JSON value")),
+            F.when(looked.getField(_CORRUPT).isNotNull(), F.lit("does not fit its schema")),
+            F.when(whole.isNull(), F.lit("is not a JSON object")),
+            *(_unlike(whole, field) for field in self.schema.fields),
+        )
+
+
+def _unlike(whole: Column, field: StructField) -> Column:
+    kind = field.dataType.simpleString()[:100]
+    return F.when(_spoilt(whole.getField(field.name), field.dataType), F.lit(f"has no {kind} in {field.name!r}"))
+
+
+def _asked(kind: DataType) -> DataType:
+    """The type that ``from_json`` is asked for: texts in place of dates and times."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _asked(f.dataType)) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_asked(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(StringType(), _asked(kind.valueType))
+    return StringType() if type(kind) in _TIMES else kind
+
+
+def _made(value: Column, kind: DataType) -> Column:
+    """The value that was meant by what ``from_json`` gave."""
+    if _asked(kind) == kind:
+        return value
+    if isinstance(kind, StructType):
+        fields = [_made(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(value, lambda item: _made(item, element))
+    if isinstance(kind, MapType):
+        inner = kind.valueType
+        return F.transform_values(value, lambda _, item: _made(item, inner))
+    return value.try_cast(kind)
+
+
+def _spoilt(value: Column, kind: DataType) -> Column:
+    """Whether what ``from_json`` gave is not what was written: true or false, never null."""
+    if isinstance(kind, StructType):
+        return reduce(or_, (_spoilt(value.getField(f.name), f.dataType) for f in kind.fields))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.coalesce(F.exists(value, lambda item: _spoilt(item, element)), F.lit(False))
+    if isinstance(kind, MapType):
+        inner = kind.valueType
+        keys = F.map_keys(value)
+        repeated = F.size(F.array_distinct(keys)) < F.size(keys)
+        return F.coalesce(repeated | F.exists(F.map_values(value), lambda item: _spoilt(item, inner)), F.lit(False))
+    if isinstance(kind, _FLOATS):
+        return F.coalesce(F.abs(value) == F.lit(float("inf")), F.lit(False))
+    if type(kind) in _TIMES:
+        fits = value.rlike(_TIMES[type(kind)]) & value.try_cast(kind).isNotNull()
+        return value.isNotNull() & ~fits
+    return F.lit(False)
+
+
+def _check(side: str, path: str, kind: DataType) -> None:
+    """Raise InvalidSpec unless each type can be read so that nothing gets lost unseen."""
+    if isinstance(kind, StructType):
+        _check_fields(side, path, kind)
+    elif isinstance(kind, ArrayType):
+        _check(side, path, kind.elementType)
+    elif isinstance(kind, MapType) and kind.keyType == StringType():
+        _check(side, path, kind.valueType)
+    elif kind != StringType() and type(kind) not in (*_LEAVES, *_FLOATS, *_TIMES):
+        raise _invalid(side, f"{path} is of type {kind.simpleString()}, which is not read from JSON")
+
+
+def _check_fields(side: str, path: str, struct: StructType) -> None:
+    names = [field.name.lower() for field in struct.fields]
+    if not names:
+        raise _invalid(side, f"{path or 'it'} has no fields")
+    for field in struct.fields:
+        inner = f"{path}.{field.name}".lstrip(".")
+        if names.count(field.name.lower()) > 1:
+            raise _invalid(side, f"{inner} is there twice")
+        if not field.nullable or field.metadata:
+            raise _invalid(side, f"{inner} is more than a name and a type: a missing field is null")
+        _check(side, inner, field.dataType)
+
+
+def _invalid(side: str, what: str) -> InvalidSpec:
+    return InvalidSpec(f"{side}: the schema cannot be used: {what}", field=side)
