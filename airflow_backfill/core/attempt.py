@@ -223,7 +223,7 @@ def _decided(
         case Poll():
             move = yield from next_offsets(state, lane, seen, step, begins=begins)
         case Certify(epoch):
-            certificate = yield Prove(epoch, state.proven)
+            certificate = yield Prove(epoch, state.proven, state.positions)
             return Move(Event.CERTIFY, changes={"certificate": certificate})
         case _:
             return step

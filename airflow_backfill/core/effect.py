@@ -247,6 +247,7 @@ class Prove:
 
     epoch: int
     target_version: int
+    positions: tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,30 @@ class SourceReplaced(BackfillError):
     code = "SOURCE_REPLACED"
 
 
+class LandingInvalid(BackfillError):
+    """The landing table does not have the columns of a topic's records, or rows of it have no place in the topic."""
+
+    code = "LANDING_INVALID"
+
+
+class KafkaOption(BackfillError):
+    """A connection to Kafka that is not there, cannot be understood, or sets an option that may not be set."""
+
+    code = "KAFKA_OPTION"
+
+
+class TopicMissing(BackfillError):
+    """The brokers do not know the topic."""
+
+    code = "TOPIC_MISSING"
+
+
+class KafkaRefused(BackfillError):
+    """The brokers do not let us in, or not do this: credentials, certificates, rights. Trying again cannot help."""
+
+    code = "KAFKA_REFUSED"
+
+
 class KafkaLost(BackfillError):
     """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
 

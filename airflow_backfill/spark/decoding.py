@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_backfill.core.errors import DecoderInvalid, InvalidSpec
-from airflow_backfill.core.kafka.decoding import DECODER, Decoding, Format
+from airflow_backfill.core.kafka.decoding import BYTES, DECODER, Decoding, Format
 from airflow_backfill.spark.reading import Reading, reading
 from airflow_backfill.spark.transform import OWN
 
@@ -111,6 +111,11 @@ class Records:
     def schema(self) -> StructType:
         """The columns that ``select``, ``where`` and ``key`` of the spec may name."""
         return StructType([*RECORD.fields, *self.key.fields, *self.value.fields])
+
+    @property
+    def certain(self) -> bool:
+        """Whether no record can be undecodable."""
+        return self.key.said.kind == self.value.said.kind == BYTES
 
     @property
     def version(self) -> str:

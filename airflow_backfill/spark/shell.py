@@ -67,11 +67,13 @@ class Shell:
                 return self._watcher.view(after)
             case fx.Cut():
                 return self._ranges.cut(self._key_ranges, effect)
+            case fx.Ask() | fx.Sift() | fx.Fetch():
+                return self._history.answer(effect)
             case fx.Write():
                 return self._write(effect)
-            case fx.Prove(epoch, version):
+            case fx.Prove(epoch, version, positions):
                 crash_point("before_verify")
-                return self._proof.certificate(epoch, version, _now())
+                return self._proof(positions).certificate(epoch, version, _now())
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
@@ -107,7 +109,12 @@ class Shell:
         from pyspark.sql.types import StructType
 
         spec = self.plan.spec
-        return parse(self.spark, StructType.fromJson(_json(self.plan.source.schema_json)), spec.select, spec.where)
+        schema = StructType.fromJson(_json(self.plan.source.schema_json))
+        return parse(self.spark, self._history.records.schema if spec.topic else schema, spec.select, spec.where)
+
+    @cached_property
+    def _history(self) -> History:
+        return History(self.spark, self.plan)
 
     @property
     def _key(self) -> Sequence[str]:

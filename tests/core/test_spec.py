@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
-from airflow_backfill.core.spec import MAX_BYTES, BackfillSpec, difference, masked
+from airflow_backfill.core.options import MAX_BYTES, masked
+from airflow_backfill.core.spec import BackfillSpec, difference
 
 CANARY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYcanary"
 GOOD: dict[str, Any] = {

@@ -29,6 +29,8 @@ class Mutant:
     module: str
     before: str
     after: str
+    topic: bool = False
+    """Whether a topic's history is what it spoils."""
 
 
 MUTANTS = (
@@ -113,7 +115,7 @@ MUTANTS = (
     Mutant(
         "any attempt may decide on a layout",
         "attempt",
-        "coming != task.lanes and me.generation <= rival:",
+        "coming != task.lanes and me.generation <= _decider(state, me):",
         "False:",
     ),
     Mutant(
@@ -181,11 +183,11 @@ MUTANTS = (
     Mutant(
         "an error of the verification is a pass",
         "attempt",
-        "                certificate = yield Prove(epoch, state.proven)",
-        "                try:\n                    certificate = yield Prove(epoch, state.proven)\n"
-        "                except Exception:\n"
-        "                    from airflow_backfill.core.record import Certificate\n"
-        "                    certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
+        "            certificate = yield Prove(epoch, state.proven, state.positions)",
+        "            try:\n                certificate = yield Prove(epoch, state.proven, state.positions)\n"
+        "            except Exception:\n"
+        "                from airflow_backfill.core.record import Certificate\n"
+        "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
     ),
     Mutant(
         "the gate believes the counter of pending epochs",
@@ -208,8 +210,8 @@ MUTANTS = (
     Mutant(
         "the snapshot is sealed by the last lane, not by all",
         "state",
-        "    return len(set(positions)) == 1 and not isinstance(positions[0], (AtFile, AtKey))",
-        "    return not isinstance(positions[-1], (AtFile, AtKey))",
+        "    return len(stands) == 1 and None not in stands",
+        "    return complete(positions[-1]) is not None",
     ),
     Mutant(
         "another table in the source's place is read on",
@@ -310,6 +312,84 @@ MUTANTS = (
         "state.applied == state.handoff and not state.rearranging",
         "state.applied == state.handoff",
     ),
+    Mutant(
+        "what landed twice is taken twice",
+        "offset_round",
+        "landed, sifted.repeated > 0)",
+        "landed, False)",
+        topic=True,
+    ),
+    Mutant(
+        "a partition of another lane is not named",
+        "offset_round",
+        "max(*splits, *sifted.batches, -1, -1) + 1",
+        "max(*splits, -1, -1) + 1",
+        topic=True,
+    ),
+    Mutant(
+        "a partition that appears needs no history",
+        "kafka/opening",
+        "first_landed is not None and first_landed <= log.start",
+        "first_landed is not None",
+        topic=True,
+    ),
+    Mutant(
+        "a topic that was made again is read on",
+        "offset_round",
+        "    if topic.id != planned.topic_id or gone:",
+        "    if gone:",
+        topic=True,
+    ),
+    Mutant(
+        "partitions go on from the newest epoch of their lane",
+        "offset_round",
+        "    since = min((p.epoch",
+        "    since = max((p.epoch",
+        topic=True,
+    ),
+    Mutant(
+        "sealed while the landing table is behind the history",
+        "position",
+        "        case AtOffset(epoch, Split(state=Finished())):",
+        "        case AtOffset(epoch, Split(cut=int()) | Split(state=Finished())):",
+        topic=True,
+    ),
+    Mutant(
+        "sealed while nobody has judged a partition",
+        "task",
+        "            if state.sealed and not any(map(unknown, state.positions)):",
+        "            if state.sealed:",
+        topic=True,
+    ),
+    Mutant(
+        "history is read beyond what landed of it",
+        "kafka/scan",
+        "        stop = min(stop, split.target + 1)",
+        "        pass",
+        topic=True,
+    ),
+    Mutant(
+        "a round goes on where the last fetch was to begin",
+        "kafka/scan",
+        "    start = split.scanned + 1\n",
+        "    start = max(split.scanned, 0)\n",
+        topic=True,
+    ),
+    Mutant(
+        "records that retention took are passed over",
+        "kafka/opening",
+        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n",
+        "    if False:\n",
+        topic=True,
+    ),
+    Mutant(
+        "what landed is followed before the history is read",
+        "kafka/batches",
+        "            return replace(after, target=rows.greatest, credit=rows.greatest), None",
+        "            after = replace(after, target=rows.greatest, credit=rows.greatest)\n"
+        "            return after, Offsets(rows.least, rows.greatest + 1)",
+        topic=True,
+    ),
 )
 
 
@@ -334,7 +414,7 @@ def mutated(mutant: Mutant) -> Iterator[ModuleType]:
         raise LookupError(f"{mutant.name}: its text occurs {source.count(mutant.before)} times in {mutant.module}")
     ours = [m for m in sys.modules if m.startswith((PACKAGE, "tests.simulation"))]
     kept = {name: sys.modules.pop(name) for name in ours}
-    finder = _Edited(f"{PACKAGE}.{mutant.module}", source.replace(mutant.before, mutant.after))
+    finder = _Edited(f"{PACKAGE}.{mutant.module.replace('/', '.')}", source.replace(mutant.before, mutant.after))
     sys.meta_path.insert(0, finder)
     try:
         yield importlib.import_module("tests.simulation.world")
@@ -350,7 +430,7 @@ def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     with mutated(mutant) as world:
         for seed in seeds:
             try:
-                world.World(seed).run()
+                world.World(seed, topic=mutant.topic).run()
             except world.Violation as violation:
                 return seed, str(violation)
     return None

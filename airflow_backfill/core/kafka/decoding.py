@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.spec import _NAME, _check_size, _checked, _invalid, _location
+from airflow_backfill.core.options import NAME, check_known, check_size, checked, invalid, location, near
 
 BYTES, STRING, JSON, DECODER = "bytes", "string", "json", "decoder"
 STOP, DEAD_LETTERS = "stop", "dead_letters"
@@ -61,11 +60,8 @@ class Decoding:
         """
         if not isinstance(options, Mapping):
             raise InvalidSpec(f"a decoding is a mapping of options, not {type(options).__name__}")
-        for option in options:
-            if option not in _OPTIONS:
-                known = f"known: {', '.join(_OPTIONS)}"
-                raise _invalid(str(option)[:100], None, f"unknown option{_near(str(option), _OPTIONS)} ({known})")
-        _check_size(options)
+        check_known(options, OPTIONS)
+        check_size(options)
         return Decoding(_format(options, "key"), _format(options, "value"), _dead_letters(options))
 
     def to_json(self) -> dict[str, Any]:
@@ -73,39 +69,34 @@ class Decoding:
         return {"key": str(self.key), "value": str(self.value), "undecodable": undecodable}
 
 
-_OPTIONS = tuple(Decoding().to_json())
+OPTIONS = tuple(Decoding().to_json())
 
 
 def _format(options: Mapping[str, Any], field: str) -> Format:
     kind, argument = _choice(options, field, _FORMATS)
-    if kind == DECODER and not _NAME.match(argument or ""):
-        raise _invalid(field, argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
+    if kind == DECODER and not NAME.match(argument or ""):
+        raise invalid(field, argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
     return Format(kind, argument)
 
 
 def _dead_letters(options: Mapping[str, Any]) -> str | None:
     _, argument = _choice(options, "undecodable", _UNDECODABLE)
-    return None if argument is None else _location({"undecodable": argument}, "undecodable")
+    return None if argument is None else location({"undecodable": argument}, "undecodable")
 
 
 def _choice(options: Mapping[str, Any], field: str, choices: Mapping[str, str | None]) -> tuple[str, str | None]:
     """A word of ``choices`` and what follows it after a colon, which some words need and the others do not take."""
     if field not in options:
         return next(iter(choices)), None
-    value = _checked(field, options[field])
+    value = checked(field, options[field])
     word, colon, rest = (part.strip() for part in value.partition(":"))
     if word not in choices:
-        raise _invalid(field, value, f"must be one of {', '.join(choices)}{_near(word, choices)}")
+        raise invalid(field, value, f"must be one of {', '.join(choices)}{near(word, choices)}")
     needed = choices[word]
     if needed is None:
         if colon:
-            raise _invalid(field, value, f"{word} stands alone, nothing follows it")
+            raise invalid(field, value, f"{word} stands alone, nothing follows it")
         return word, None
     if not rest:
-        raise _invalid(field, value, f"{word} needs {needed}")
+        raise invalid(field, value, f"{word} needs {needed}")
     return word, rest
-
-
-def _near(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    near = get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

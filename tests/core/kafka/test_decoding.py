@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_backfill.core.document import fingerprint
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.kafka.decoding import Decoding, Format
-from airflow_backfill.core.spec import MAX_BYTES
+from airflow_backfill.core.options import MAX_BYTES
 
 CANARY = "wJalrXUtnFEMIcanary"
 FULL = {

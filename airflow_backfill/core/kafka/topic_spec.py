@@ -1,0 +1,68 @@
+"""The topic whose history comes before the landing table, as the spec names it: data only.
+
+Where its brokers are, and who may read it, is a connection's: it may change between attempts, the topic may not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.kafka.decoding import OPTIONS, Decoding
+from airflow_backfill.core.options import check_known, checked, invalid
+
+EARLIEST = "earliest"
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    name: str
+    first: str = EARLIEST
+    """Where history starts: "earliest", the log's start, or a time in ISO 8601 with an offset from UTC."""
+    order: str | None = None
+    """With a key: the column that says which record is the last one, where a key may be in several partitions."""
+    decoding: Decoding = field(default_factory=Decoding)
+
+    @staticmethod
+    def parse(options: Any) -> TopicSpec:
+        """The topic that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
+
+        Besides ``name``, ``first`` and ``order`` they are those of a decoding.
+        """
+        if not isinstance(options, Mapping):
+            raise InvalidSpec(f"topic: a mapping of options, not {type(options).__name__}", field="topic")
+        check_known(options, ("name", "first", "order", *OPTIONS))
+        topic = TopicSpec(
+            name=checked("topic.name", options.get("name")),
+            first=checked("topic.first", options.get("first", EARLIEST)),
+            order=checked("topic.order", options["order"]) if options.get("order") is not None else None,
+            decoding=Decoding.parse({name: options[name] for name in OPTIONS if name in options}),
+        )
+        topic._check()
+        return topic
+
+    def _check(self) -> None:
+        if not _TOPIC.match(self.name) or self.name in (".", ".."):
+            raise invalid("topic.name", self.name, "1 to 249 letters, digits, '_', '.' or '-'")
+        if self.name.startswith("__"):
+            raise invalid("topic.name", self.name, "is a topic of Kafka's own")
+        if self.first != EARLIEST and self.since is None:
+            raise invalid("topic.first", self.first, "'earliest', or a time such as '2026-01-31T00:00:00+00:00'")
+
+    @property
+    def since(self) -> int | None:
+        """The time at which history starts, in milliseconds since 1970; None for the log's start."""
+        try:
+            at = datetime.fromisoformat(self.first.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+        return round(at.timestamp() * 1000) if at.tzinfo is not None and at.timestamp() >= 0 else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "first": self.first, "order": self.order, **self.decoding.to_json()}

@@ -1,0 +1,107 @@
+"""What the brokers say of a topic: its id, and for each partition where its log begins and where it ends for a reader
+of committed records.
+
+Asked with Kafka's own client, which comes with Spark's reader. A connection may hold secrets:
+they are neither logged nor part of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from airflow_backfill.core.effect import Topic
+from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing
+from airflow_backfill.core.kafka.opening import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
+"""Milliseconds that the brokers have for an answer."""
+_REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
+
+
+class Broker:
+    """The brokers that a connection leads to, asked about one topic."""
+
+    def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._connection = connection
+        self._topic = topic
+
+    def ask(self) -> Topic:
+        """The topic now. TopicMissing, KafkaRefused, or SourceUnavailable if no broker answers."""
+        with _named(self._topic), self._client() as admin:
+            names = self._jvm.java.util.List.of(self._topic)
+            described = admin.describeTopics(names).allTopicNames().get().get(self._topic)
+            partitions = [one.partition() for one in described.partitions()]
+            starts = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+            ends = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+            return Topic(
+                described.topicId().toString(), {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
+            )
+
+    def since(self, partitions: Mapping[int, Log], at: int) -> dict[int, int]:
+        """By partition: the first offset at a time (milliseconds since 1970) or later, the end if there is none."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(at)
+        with _named(self._topic), self._client() as admin:
+            found = self._offsets(admin, list(partitions), spec)
+        return {n: log.end if found[n] < 0 else found[n] for n, log in partitions.items()}
+
+    def _offsets(self, admin: Any, partitions: list[int], spec: Any) -> dict[int, int]:
+        kafka = self._jvm.org.apache.kafka
+        places = {n: kafka.common.TopicPartition(self._topic, n) for n in partitions}
+        asked = self._jvm.java.util.HashMap()
+        for place in places.values():
+            asked.put(place, spec)
+        committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
+        found = admin.listOffsets(asked, committed).all().get()
+        return {n: found.get(place).offset() for n, place in places.items()}
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        settings = self._jvm.java.util.HashMap()
+        for name, value in {**PATIENCE, **self._connection}.items():
+            settings.put(name, value)
+        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            yield admin
+        finally:
+            admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """Errors of the client by their codes. Its messages name hosts and topics, and no credentials."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise kafka_error(error.java_exception, topic) or error from None
+
+
+def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
+    """What a Java error of Kafka's means, from its causes; None if none of them is Kafka's."""
+    while thrown is not None:
+        name = thrown.getClass().getName()
+        if name.startswith("org.apache.kafka."):
+            return _coded(thrown, name.rpartition(".")[2], topic)
+        thrown = thrown.getCause()
+    return None
+
+
+def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
+    kinds = {kind}
+    parent = thrown.getClass().getSuperclass()
+    while parent is not None:
+        kinds.add(parent.getSimpleName())
+        parent = parent.getSuperclass()
+    message = str(thrown.getMessage())[:300]
+    if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
+        return TopicMissing(f"the brokers know no topic {topic}", topic=topic)
+    if kinds & set(_REFUSALS):
+        return KafkaRefused(f"the brokers refuse topic {topic}: {kind}: {message}", topic=topic, kind=kind)
+    return SourceUnavailable(f"topic {topic}: {kind}: {message}", topic=topic, kind=kind)

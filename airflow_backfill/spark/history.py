@@ -1,0 +1,140 @@
+"""A topic's history and the table in which it lands, as one source: what a round takes of both, and what the target has
+to hold of them in the end.
+
+The rows of both go through one code path: raw records, decoded, then the user's ``select`` and ``where``. Undecodable
+records go to a table of their own, each once, whoever finds them: what is decoded depends on nothing but the record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.errors import KafkaOption
+from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.core.kafka.offsets import Offsets
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.position import AtOffset, Position
+from airflow_backfill.spark import dead_letters
+from airflow_backfill.spark.decoding import Records, records
+from airflow_backfill.spark.landing_table import LandingTable
+from airflow_backfill.spark.staged import held
+from airflow_backfill.spark.topic_records import TopicRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def connection() -> dict[str, str]:
+    """How Kafka is reached, from this process's environment; KafkaOption if it does not say."""
+    if VARIABLE not in os.environ:
+        raise KafkaOption(f"the environment variable {VARIABLE} is not set", option=VARIABLE)
+    return client_options(os.environ[VARIABLE])
+
+
+@dataclass(frozen=True)
+class History:
+    """The topic and the landing table of a plan."""
+
+    spark: SparkSession
+    plan: Plan
+
+    @cached_property
+    def records(self) -> Records:
+        assert self.plan.spec.topic is not None
+        return records(self.spark, self.plan.spec.topic.decoding)
+
+    @cached_property
+    def landing(self) -> LandingTable:
+        assert self.plan.spec.topic is not None
+        return LandingTable(self.spark, self.plan.spec.source, self.plan.spec.topic.name)
+
+    @cached_property
+    def topic(self) -> TopicRecords:
+        """Not before somebody reads it: once the history is read no broker is needed."""
+        splits, spec = self.plan.splits, self.plan.spec.topic
+        assert isinstance(splits, Partitions) and spec is not None
+        return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
+
+    def answer(self, effect: fx.Ask | fx.Sift | fx.Fetch) -> fx.Topic | fx.Sifted | fx.Fetched:
+        match effect:
+            case fx.Ask():
+                return self.topic.broker.ask()
+            case fx.Sift(epochs, known):
+                return self.landing.sift(epochs, known)
+            case fx.Fetch(ranges):
+                return self.topic.fetch(ranges)
+
+    @contextmanager
+    def taken(self, work: fx.TakeOffsets, wanted: Column) -> Iterator[DataFrame]:
+        """The decoded records that a round takes, for as long as a block lasts; dead letters are where they belong.
+
+        ``wanted`` is what is kept of them. Raises Undecodable if there are some, and no table for them.
+        """
+        frames = [self.topic.held(work.fetched)] if work.fetched else []
+        if work.epochs is not None:
+            frames.append(self.landing.rows(work.epochs, work.landed, repeats=work.repeats))
+        raw = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+        decoded = self.records.decode(raw)
+        if self.records.certain:
+            yield dead_letters.good(decoded)
+            return
+        with held(decoded) as rows:
+            counts = dead_letters.count(rows, wanted)
+            if counts.dead:
+                self._bury(rows, counts.dead)
+            yield dead_letters.good(rows)
+
+    def expected(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
+        """All decoded records that the target has to hold at an epoch: Kafka's up to each seam, what landed beyond it.
+
+        Raises KafkaLost if Kafka does not have them any more.
+        """
+        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
+        landed = self.landing.beyond({n: self._seam(split) for n, split in splits.items()}, epoch)
+        ranges = {n: some for n, split in splits.items() if (some := self._history(split)) is not None}
+        if not ranges:
+            return dead_letters.good(self.records.decode(landed))
+        self.topic.check_there(ranges)
+        return dead_letters.good(self.records.decode(self.topic.read(ranges).union(landed)))
+
+    def _planned(self, partition: int) -> Split | None:
+        splits = self.plan.splits
+        assert isinstance(splits, Partitions)
+        return splits.splits[partition] if partition < len(splits) else None
+
+    def _seam(self, split: Split) -> int:
+        """The offset beyond which a partition's rows come from the landing table, from what it got since the plan."""
+        planned = self._planned(split.partition)
+        landed = planned.landed if planned is not None else None
+        return max(-1 if split.cut is None else split.cut, -1 if landed is None else landed)
+
+    def _history(self, split: Split) -> Offsets | None:
+        """What of a partition came from Kafka; of one that the plan does not know all that is there up to its seam."""
+        if split.cut is None or split.read == 0:
+            return None
+        planned = self._planned(split.partition)
+        first = planned.scanned + 1 if planned is not None else self.topic.broker.ask().logs[split.partition].start
+        return Offsets(first, split.cut + 1)
+
+    def _bury(self, rows: DataFrame, count: int) -> None:
+        """Undecodable records to their table, those of them that are not there yet."""
+        assert self.plan.spec.topic is not None
+        location = self.plan.spec.topic.decoding.dead_letters
+        if location is None:
+            raise dead_letters.undecodable(rows, count)
+        table = DeltaTable.createIfNotExists(self.spark).location(location).addColumns(dead_letters.SCHEMA).execute()
+        same = [F.col(f"t.{name}") == F.col(f"s.{name}") for name in ("topic", "partition", "offset")]
+        merged = table.alias("t").merge(dead_letters.dead_letters(rows).alias("s"), same[0] & same[1] & same[2])
+        merged.whenNotMatchedInsertAll().execute()

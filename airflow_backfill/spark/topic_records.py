@@ -1,0 +1,95 @@
+"""The records of a topic, read in batches by Spark: exactly the offsets that were asked for, committed ones only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.effect import Fetched
+from airflow_backfill.core.errors import KafkaLost, SourceReplaced
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.spark.broker import Broker, kafka_error
+from airflow_backfill.spark.kafka_options import kafka_options
+from airflow_backfill.spark.landing_table import RAW
+from airflow_backfill.spark.staged import release, stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TopicRecords:
+    """Reads one topic, and holds what it read last until it is asked again."""
+
+    def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str, topic_id: str) -> None:
+        self._spark, self._connection, self._topic, self._id = spark, connection, topic, topic_id
+        self.broker = Broker(spark, connection, topic)
+        self._held: DataFrame | None = None
+
+    def fetch(self, ranges: Mapping[int, Offsets]) -> Fetched:
+        """As the effect ``Fetch`` says."""
+        self.release()
+        self._held = stage(self.read(ranges))
+        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
+        counted = self._held.groupBy("partition").agg(
+            F.min("offset").alias("least"),
+            F.max("offset").alias("greatest"),
+            F.count(F.lit(1)).alias("records"),
+            F.sum(size).alias("bytes"),
+        )
+        try:
+            groups = counted.collect()
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._coded(error) from error
+        # Whatever retention took while it was read is missed by nobody but us.
+        self.check_there(ranges)
+        batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
+        return Fetched(batches, sum(g["bytes"] for g in groups))
+
+    def read(self, ranges: Mapping[int, Offsets]) -> DataFrame:
+        """The records of these ranges, raw; nothing is read before Spark needs it."""
+        reader = self._spark.read.format("kafka").options(**kafka_options(self._connection))
+        return (
+            reader.option("assign", json.dumps({self._topic: sorted(ranges)}))
+            .option("startingOffsets", json.dumps({self._topic: {str(n): some.start for n, some in ranges.items()}}))
+            .option("endingOffsets", json.dumps({self._topic: {str(n): some.stop for n, some in ranges.items()}}))
+            .option("minPartitions", str(self._spark.sparkContext.defaultParallelism))
+            .load()
+            .select(RAW.names)
+        )
+
+    def held(self, ranges: Mapping[int, Offsets]) -> DataFrame:
+        """What was fetched last: it is all of it."""
+        assert self._held is not None and ranges
+        return self._held
+
+    def release(self) -> None:
+        if self._held is not None:
+            release(self._held)
+            self._held = None
+
+    def check_there(self, ranges: Mapping[int, Offsets]) -> None:
+        """KafkaLost if the log begins after one of these ranges does, SourceReplaced if it is another topic's."""
+        found = self.broker.ask()
+        if found.id != self._id:
+            raise SourceReplaced(f"topic {self._topic} has id {found.id}: it was created again", found=found.id)
+        logs = found.logs
+        for partition, some in ranges.items():
+            if partition not in logs or logs[partition].start > some.start:
+                have = logs[partition].start if partition in logs else None
+                raise KafkaLost(
+                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}",
+                    partition=partition,
+                    wanted=some.start,
+                    have=have,
+                )
+
+    def _coded(self, error: PySparkException | Py4JJavaError) -> Exception:
+        """The error by its code, if it is Kafka's."""
+        thrown = getattr(error, "_origin", error)
+        return kafka_error(getattr(thrown, "java_exception", None), self._topic) or error
