@@ -101,6 +101,12 @@ class SourceReplaced(BackfillError):
     code = "SOURCE_REPLACED"
 
 
+class KafkaOption(BackfillError):
+    """A connection to Kafka says what it may not, or not enough: names the option, never its value."""
+
+    code = "KAFKA_OPTION"
+
+
 class KafkaLost(BackfillError):
     """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
 
