@@ -108,11 +108,12 @@ class LandingInvalid(BackfillError):
 
 
 class KafkaOption(BackfillError):
-    """A connection to Kafka that is not there, cannot be understood, or sets an option that may not be set."""
+    """A connection to Kafka says what it may not, or not enough: names the option, never its value."""
 
     code = "KAFKA_OPTION"
 
 
+<<<<<<< HEAD
 class TopicMissing(BackfillError):
     """The brokers do not know the topic."""
 
@@ -125,6 +126,8 @@ class KafkaRefused(BackfillError):
     code = "KAFKA_REFUSED"
 
 
+=======
+>>>>>>> broker
 class KafkaLost(BackfillError):
     """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
 

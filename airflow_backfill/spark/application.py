@@ -91,7 +91,7 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     options = parser(application).parse_args(argv)
-    spark = _session()
+    spark = session()
     control = ControlFolder.beside(options.target, spark)
     me = _attempt(application, options, control)
     context = spark.sparkContext
@@ -114,7 +114,8 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return failure.to_json()
 
 
-def _session() -> SparkSession:
+def session() -> SparkSession:
+    """The session of an application; what spark-submit set stays."""
     from pyspark.sql import SparkSession
 
     from airflow_backfill.spark.session import session_confs

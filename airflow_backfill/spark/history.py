@@ -7,6 +7,7 @@ records go to a table of their own, each once, whoever finds them: what is decod
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
@@ -29,11 +30,15 @@ from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import Records, records
 from airflow_backfill.spark.landing_table import LandingTable
+from airflow_backfill.spark.last_values import last_per_key
 from airflow_backfill.spark.staged import held
 from airflow_backfill.spark.topic_records import TopicRecords
+from airflow_backfill.spark.transform import Transform
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 def connection() -> dict[str, str]:
@@ -76,11 +81,17 @@ class History:
             case fx.Fetch(ranges):
                 return self.topic.fetch(ranges)
 
+    @property
+    def order(self) -> str | None:
+        """The column that says which record of a key is the last one."""
+        assert self.plan.spec.topic is not None
+        return self.plan.spec.topic.order
+
     @contextmanager
-    def taken(self, work: fx.TakeOffsets, wanted: Column) -> Iterator[DataFrame]:
+    def taken(self, work: fx.TakeOffsets, transform: Transform) -> Iterator[DataFrame]:
         """The decoded records that a round takes, for as long as a block lasts; dead letters are where they belong.
 
-        ``wanted`` is what is kept of them. Raises Undecodable if there are some, and no table for them.
+        Raises Undecodable if there are some, and no table for them.
         """
         frames = [self.topic.held(work.fetched)] if work.fetched else []
         if work.epochs is not None:
@@ -91,10 +102,18 @@ class History:
             yield dead_letters.good(decoded)
             return
         with held(decoded) as rows:
-            counts = dead_letters.count(rows, wanted)
+            counts = dead_letters.count(rows, transform.passes())
+            log.info(
+                "%d records read, %d outside the filter, %d undecodable", counts.read, counts.filtered, counts.dead
+            )
             if counts.dead:
                 self._bury(rows, counts.dead)
             yield dead_letters.good(rows)
+
+    def target(self, epoch: int, positions: tuple[Position, ...], transform: Transform) -> DataFrame:
+        """What the target has to hold at an epoch. Errors of ``expected``."""
+        rows, key = self.expected(epoch, positions), transform.target_key(self.plan.spec.key)
+        return last_per_key(rows, transform, key, self.order).rows() if key else transform.apply(rows)
 
     def expected(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
         """All decoded records that the target has to hold at an epoch: Kafka's up to each seam, what landed beyond it.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -52,6 +52,8 @@ class Proof:
     transform: Transform
     control: ControlFolder
     part_bytes: int = PART_BYTES
+    history: Callable[[int], DataFrame] | None = None
+    """What the target has to hold at an epoch, if that is not what one version of the source holds."""
 
     def certificate(self, epoch: int, version: int, now: int) -> Certificate:
         """The certificate, or VerificationFailed with the keys. HistoryLost if a file of either side is gone."""
@@ -89,6 +91,8 @@ class Proof:
 
     def expected(self, epoch: int) -> DataFrame:
         """What the target has to hold at ``epoch``."""
+        if self.history is not None:
+            return self.history(epoch)
         return self.transform.apply(self._at(self.plan.spec.source, epoch))
 
     @property
@@ -101,8 +105,11 @@ class Proof:
 
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and of the target."""
-        spec = self.plan.spec
-        return self._digests("source", spec.source, epoch), self._digests("target", spec.target, version)
+        spec, found = self.plan.spec, self._digests("target", self.plan.spec.target, version)
+        if self.history is None:
+            return self._digests("source", spec.source, epoch), found
+        with lost_history_named():
+            return digests(self.history(epoch), BUCKETS, self._key), found
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
         """The digests of one side, part by part."""

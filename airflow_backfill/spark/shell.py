@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core import effect as fx
@@ -17,6 +17,7 @@ from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost, NotAppendOnly
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
+from airflow_backfill.core.position import Position
 from airflow_backfill.core.record import Record
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
@@ -24,6 +25,8 @@ from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.delta_log import rebuilding, transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
+from airflow_backfill.spark.history import History
+from airflow_backfill.spark.last_values import last_per_key
 from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.ranges import Behind, Ranges, stands
@@ -120,9 +123,12 @@ class Shell:
     def _key(self) -> Sequence[str]:
         return self._transform.target_key(self.plan.spec.key)
 
-    @property
-    def _proof(self) -> Proof:
-        return Proof(self.spark, self.plan, self._transform, self.reader.control)
+    def _proof(self, positions: tuple[Position, ...]) -> Proof:
+        """``positions`` say where a topic's seams are."""
+        expected = None
+        if self.plan.of_topic:
+            expected = partial(self._history.target, positions=positions, transform=self._transform)
+        return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
     @cached_property
     def _snapshot(self) -> SnapshotFiles:
@@ -131,7 +137,7 @@ class Shell:
     @cached_property
     def _sizes(self) -> tuple[fx.FileSize, ...]:
         """The pinned files; HistoryLost unless they are the very ones that were planned."""
-        if isinstance(self.plan.splits, KeyRanges):
+        if not isinstance(self.plan.splits, SplitPlan):
             return ()
         files = self._snapshot.files
         if SplitPlan.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
@@ -177,9 +183,11 @@ class Shell:
                 self._apply_epochs(write.work, txn, text)
             case fx.ReadRanges():
                 self._read_ranges(write.work, txn, text)
+            case fx.TakeOffsets():
+                self._take_offsets(write.work, txn, text)
             case fx.RewriteKeys(epoch):
                 assert isinstance(write.record, Record)
-                with rewrites(self._proof, epoch, write.record.prev) as rows:
+                with rewrites(self._proof(write.record.positions), epoch, write.record.prev) as rows:
                     apply.rewrite(rows, self.target, self._key, txn, text)
 
     def _apply_epochs(self, work: fx.ApplyEpochs, txn: apply.Txn, text: str) -> None:
@@ -204,6 +212,15 @@ class Shell:
         with self._net(work.changes, behind) as net:
             crash_point("before_apply")
             self._apply(net if rows is None else net.with_new(rows), txn, text)
+
+    def _take_offsets(self, work: fx.TakeOffsets, txn: apply.Txn, text: str) -> None:
+        with self._history.taken(work, self._transform) as rows:
+            crash_point("before_apply")
+            if not self.plan.spec.key:
+                apply.append(self._transform.apply(rows), self.target, txn, text)
+                return
+            with last_per_key(rows, self._transform, self._key, self._history.order) as net:
+                self._apply(net, txn, text)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""

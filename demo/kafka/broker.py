@@ -48,8 +48,9 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A broker that was killed is believed to live for so long, and its successor waits.
-    "broker.session.timeout.ms": "1000",
+    # A broker that was killed is believed to live for so long, and its successor waits; one that was paused for longer
+    # finds itself declared dead.
+    "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "200",
     # A topic that is compacted is compacted at once.
     "log.cleaner.backoff.ms": "100",
@@ -127,11 +128,14 @@ class Broker:
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """It keeps its connections, and answers nobody."""
+        """It keeps its connections, and answers nobody. For less than five seconds: after more it has no leader for a
+        moment, when it goes on.
+        """
         self._running.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._running.send_signal(signal.SIGCONT)
+        self._wait()
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:

@@ -84,7 +84,8 @@ class Topic:
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
         """The records in a transaction that is open while the block runs, and then committed or aborted."""
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0})
+        settings = {"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0}
+        producer = Producer(settings)
         producer.init_transactions(PATIENCE)
         producer.begin_transaction()
         self._send(producer, records)
@@ -92,6 +93,8 @@ class Topic:
             yield
         finally:
             (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE)
+            # The broker answers before it has written the markers; a successor is let in when it has.
+            Producer(settings).init_transactions(PATIENCE)
 
     def records(self, partition: int = 0, *, committed: bool = True) -> list[Message]:
         """All records of a partition that can be read now, or those that are ``committed``."""

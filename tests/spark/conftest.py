@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.spark.session import session_confs
 from environment import quick
+from tests.kafka.conftest import broker, topic
 from tests.spark.history import Source, create, live_through
 
 
@@ -32,6 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     yield session
     session.stop()
 
+
+__all__ = ["broker", "topic"]
 
 PLAIN = ("id", "part", "name", "n")
 # No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.

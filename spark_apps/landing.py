@@ -1,0 +1,10 @@
+"""The landing application, an example of a shared ingestion; `--help` says what it takes."""
+
+from __future__ import annotations
+
+import sys
+
+from airflow_backfill.spark.landing import main
+
+if __name__ == "__main__":
+    sys.exit(main())
