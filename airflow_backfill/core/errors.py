@@ -113,7 +113,6 @@ class KafkaOption(BackfillError):
     code = "KAFKA_OPTION"
 
 
-<<<<<<< HEAD
 class TopicMissing(BackfillError):
     """The brokers do not know the topic."""
 
@@ -126,8 +125,6 @@ class KafkaRefused(BackfillError):
     code = "KAFKA_REFUSED"
 
 
-=======
->>>>>>> broker
 class KafkaLost(BackfillError):
     """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
 

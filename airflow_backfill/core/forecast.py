@@ -21,6 +21,7 @@ from airflow_backfill.core.source import Epoch
 WHY = {
     "snapshot": "the source has a key and a change data feed, and keeps the pinned epoch's files",
     "chain": "the log follows the snapshot in order; epochs are announced before their data is there",
+    "source": "the history comes from Kafka, up to a seam in each partition, and what is later from the landing table",
     "arrangement": "the source has an ordered key and a change data feed, and need not keep any epoch's files",
 }
 RECENT = 24 * 3_600_000
@@ -41,7 +42,10 @@ START_SECONDS = 10.0
 class Work:
     """The snapshot that was planned, and with what it will be read."""
 
-    files: int
+    parts: int
+    """Files, or partitions of a topic."""
+    units: int
+    """What a round cannot divide: files, or records."""
     bytes: int
     rows: int | None
     size: RoundSize
@@ -53,7 +57,7 @@ class Work:
     def rounds(self) -> int:
         """Commits of the snapshot: whichever of the two limits of a round is reached first."""
         by_rows = -(-self.rows // self.size.rows) if self.rows is not None else 0
-        return min(self.files, max(-(-self.bytes // self.size.bytes), by_rows))
+        return min(self.units, max(-(-self.bytes // self.size.bytes), by_rows))
 
     @property
     def seconds(self) -> float:
@@ -84,7 +88,7 @@ def report(
         "why": why,
         "recommended": said,
         "snapshot_epoch": plan.source.epoch,
-        "files": work.files,
+        "parts": [work.parts, "partitions" if plan.of_topic else "files"],
         "bytes": work.bytes,
         "rows": work.rows,
         "splits": len(plan.splits),
@@ -145,10 +149,11 @@ def described(report: dict[str, Any]) -> list[str]:
         return ["the build is there already and goes on"]
     expected, change, kept = report["expected_seconds"], report["change"], report["retention_seconds"]
     rows = "an unknown number of" if report["rows"] is None else f"{report['rows']:,}"
+    parts, unit = report["parts"]
     log = "never, as it looks" if expected["log"] is None else lasting(expected["log"])
     return [
-        f"source at epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {report['files']} "
-        f"files, {report['splits']} splits, about {report['rounds']} rounds and {lasting(expected['snapshot'])}",
+        f"source at epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {parts} "
+        f"{unit}, {report['splits']} splits, about {report['rounds']} rounds and {lasting(expected['snapshot'])}",
         f"log: {change['epochs_per_hour']} epochs per hour, {change['rows_per_second']} rows per second against "
         f"{report['apply_rows_per_second']:,} that can be applied; about {report['pending_after_snapshot']} epochs "
         f"pending after the snapshot, caught up after {log}",

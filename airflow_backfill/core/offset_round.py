@@ -16,7 +16,7 @@ from airflow_backfill.core.errors import PartitionIncomplete, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
-from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
@@ -27,9 +27,6 @@ from airflow_backfill.core.source import Epoch, fitting
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed, Poll
 from airflow_backfill.core.totals import Totals
-
-RECORD_BYTES = 1_000
-"""What a record is taken to have before any was read."""
 
 
 def next_offsets(

@@ -17,10 +17,9 @@ from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, KeyInvalid, NotPlanned, RecordInvalid, TargetExists
-from airflow_backfill.core.forecast import RECENT, Work, forecast, report
-from airflow_backfill.core.key_ranges import KeyRanges
+from airflow_backfill.core.forecast import RECENT, WHY, Work, forecast, report
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, build_id
+from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits, build_id
 from airflow_backfill.core.planning import check_same, settle
 from airflow_backfill.core.reading import load
 from airflow_backfill.core.recommend import AUTO, Advice, Sighted, recommend
@@ -40,6 +39,7 @@ from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_
 from airflow_backfill.spark.ranges import CLUSTERED, Ranges
 from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.topic_preflight import inspect_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,9 +90,10 @@ class Planner:
             check_same(existing.plan.spec, self._spec)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
-        found = inspect_source(self._spark, self._spec)
+        asked, topic = self._spec, self._spec.topic
+        found = inspect_source(self._spark, asked) if topic is None else inspect_topic(self._spark, asked, topic)
         recent = self._recent(found.epoch)
-        asked, advice = self._spec, recommend(self._sighted(found, recent))
+        advice = Advice("source", WHY["source"]) if topic is not None else recommend(self._sighted(found, recent))
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
@@ -155,7 +156,7 @@ class Planner:
                     raise
                 time.sleep(0.2 * (tries + 1))
 
-    def _draft(self, found: Preflight, splits: SplitPlan | KeyRanges) -> Plan:
+    def _draft(self, found: Preflight, splits: Splits) -> Plan:
         head = self._shell.reader.log.head()
         _, metadata = self._shell.reader.log.protocol_and_metadata()
         return Plan(
@@ -177,9 +178,11 @@ class Planner:
             made=(self._spec.target,),
         )
 
-    def _splits(self, found: Preflight) -> tuple[SplitPlan | KeyRanges, float, list[str]]:
+    def _splits(self, found: Preflight) -> tuple[Splits, float, list[str]]:
         """How the source is cut, how often its bytes are read, and what there is to say about it."""
-        files, size = found.files.files, self._size.bytes
+        if found.partitions is not None:
+            return found.partitions, 1.0, []
+        files, size = found.files, self._size.bytes
         if self._spec.strategy == "arrangement":
             ranges, often = self._ranges(found).plan(found.epoch, SPLITS, size)
             notes = [f"every byte of the source is read about {often:.1f} times"]
@@ -222,11 +225,13 @@ class Planner:
 
     def _work(self, found: Preflight) -> Work:
         """What reading every file once comes to."""
-        files = found.files.files
+        cores = self._spark.sparkContext.defaultParallelism
+        if (topic := found.partitions) is not None:
+            return Work(len(topic), topic.rows, topic.bytes, topic.rows, self._size, cores)
+        files = found.files
         rows = [file.rows for file in files]
         counted = None if any(n is None for n in rows) else sum(n or 0 for n in rows)
-        cores = self._spark.sparkContext.defaultParallelism
-        return Work(len(files), sum(file.size for file in files), counted, self._size, cores)
+        return Work(len(files), len(files), sum(file.size for file in files), counted, self._size, cores)
 
     def _ranges(self, found: Preflight) -> Ranges:
         return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,14 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.commit import TableMetadata
 from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
+from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.session import assert_safe
-from airflow_backfill.spark.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.snapshot_files import DataFile, SnapshotFiles
 from airflow_backfill.spark.transform import Transform, any_missing, parse, quoted
 
 if TYPE_CHECKING:
@@ -36,7 +38,10 @@ class Preflight:
     metadata: TableMetadata
     transform: Transform
     target_key: tuple[str, ...]
-    files: SnapshotFiles
+    files: Sequence[DataFile] = ()
+    """What will be pinned of a table."""
+    partitions: Partitions | None = None
+    """What will be pinned of a topic, where it is the source's history."""
 
 
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
@@ -48,7 +53,7 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
         raise KeyInvalid("the source has no columns")
     transform = parse(spark, schema, spec.select, spec.where)
     key = transform.target_key(spec.key)
-    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.source, epoch))
+    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.source, epoch).files)
     rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.source)
     with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.

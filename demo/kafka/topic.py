@@ -59,6 +59,9 @@ class Topic:
         _done(self._admin.create_partitions([NewPartitions(self.name, partitions)]))
         self._until_partitions(partitions)
 
+    def partitions(self) -> list[int]:
+        return sorted(self._admin.list_topics(self.name, timeout=PATIENCE).topics[self.name].partitions)
+
     def delete(self) -> None:
         _done(self._admin.delete_topics([self.name]))
         self._until_partitions(0)

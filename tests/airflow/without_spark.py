@@ -101,7 +101,7 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
     if application == "plan":
         state, existing = shell.plan(BackfillSpec.parse(json.loads(options.spec)), options.lanes, me)
         splits, now = state.plan.splits, _now()
-        work = Work(splits.files, splits.bytes, splits.rows, _size(options), 1)
+        work = Work(splits.files, splits.files, splits.bytes, splits.rows, _size(options), 1)
         advice = Advice(state.plan.spec.strategy, "a test")
         forecast = report(state.plan, work, [], now, Retention.of({}), "a test", [], advice)
         said = {"existing": True} if existing else forecast

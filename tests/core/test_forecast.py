@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 def work(size: int = 10 * GIB, rows: int | None = 10**8, files: int = 100, cores: int = 2) -> Work:
-    return Work(files, size, rows, RoundSize(), cores)
+    return Work(files, files, size, rows, RoundSize(), cores)
 
 
 def history(count: int, rows: int, every: int) -> list[Epoch]:
@@ -89,7 +89,7 @@ def test_what_is_older_than_a_day_does_not_count() -> None:
 
 
 def said(**changes: Any) -> str:
-    work_ = Work(100, 10 * GIB, 10**8, RoundSize(), 2)
+    work_ = Work(100, 100, 10 * GIB, 10**8, RoundSize(), 2)
     report = forecasts.report(
         PLAN, work_, history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"], Advice("snapshot", "it fits")
     )

@@ -7,6 +7,9 @@ from typing import Any
 
 from airflow_backfill.core.kafka.split import Split
 
+RECORD_BYTES = 1_000
+"""What a record is taken to have before any was read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
@@ -16,9 +19,6 @@ class Partitions:
     """Kafka's own: a topic that is created again under the same name has another one."""
     splits: tuple[Split, ...]
 
-    bytes = 0
-    """Nobody knows how many the records between two offsets have before they are read."""
-
     def __len__(self) -> int:
         return len(self.splits)
 
@@ -26,6 +26,11 @@ class Partitions:
     def rows(self) -> int:
         """Records to read, at most: some offsets may hold none."""
         return sum(split.left for split in self.splits)
+
+    @property
+    def bytes(self) -> int:
+        """A guess: nobody knows how many the records between two offsets have before they are read."""
+        return self.rows * RECORD_BYTES
 
     @property
     def sound(self) -> bool:

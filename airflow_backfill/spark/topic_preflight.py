@@ -1,0 +1,67 @@
+"""What has to be right before a build of a topic's history may begin, and the partitions as they are planned.
+
+The landing table is pinned first, and the brokers are asked second: the other way round records that land in between
+would be neither history nor later (seed 001).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.effect import Topic
+from airflow_backfill.core.errors import SourceReplaced
+from airflow_backfill.core.kafka.opening import opened
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.ledger.admission import admit_source
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.broker import Broker
+from airflow_backfill.spark.decoding import records
+from airflow_backfill.spark.history import connection
+from airflow_backfill.spark.landing_table import LandingTable, check_landing
+from airflow_backfill.spark.last_values import check_keyed
+from airflow_backfill.spark.preflight import Preflight
+from airflow_backfill.spark.session import assert_safe
+from airflow_backfill.spark.transform import parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> Preflight:
+    """Check everything about topic, landing table and expressions, and pin both. Nothing is written.
+
+    LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
+    """
+    assert_safe(spark)
+    epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
+    check_landing(StructType.fromJson(json.loads(metadata.schema_json)))
+    decoded = records(spark, wanted.decoding)
+    transform = parse(spark, decoded.schema, spec.select, spec.where)
+    key = transform.target_key(spec.key)
+    if key:
+        check_keyed(decoded, spec.key, wanted.order)
+    landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
+    broker = Broker(spark, connection(), wanted.name)
+    topic = broker.ask()
+    return Preflight(spec, epoch, metadata, transform, key, partitions=_opened(broker, topic, landed, wanted))
+
+
+def _opened(broker: Broker, topic: Topic, landed: dict[int, int], wanted: TopicSpec) -> Partitions:
+    strange = sorted(landed.keys() - topic.logs.keys())
+    if strange:
+        raise SourceReplaced(
+            f"the landing table has partition {strange[0]} of topic {wanted.name}, the brokers do not: it was created "
+            "again, or is another cluster's",
+            partition=strange[0],
+        )
+    first: dict[int, int] = {}
+    if wanted.since is not None:
+        first = broker.since(topic.logs, wanted.since)
+    splits = [opened(n, log, landed.get(n), first.get(n)) for n, log in sorted(topic.logs.items())]
+    return Partitions(topic.id, tuple(splits))
