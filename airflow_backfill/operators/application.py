@@ -18,6 +18,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.errors import ApplicationFailed
+from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
@@ -52,10 +53,15 @@ class ApplicationOperator(SparkSubmitOperator):
         ``Launch`` and returns the operator.
     :param applications: folder of the entry points as Spark's driver sees it, if that is not the worker's: for
         images that hold this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
+    :param kafka_conn_id: connection of type ``kafka``, for a topic's history: handed to the application in its
+        environment when it is started, never in its arguments. (templated)
     """
 
     entry_point: ClassVar[str]
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "target", "ledger_conn_id", "applications")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        *("target", "ledger_conn_id", "applications", "kafka_conn_id"),
+    )
     operator_extra_links = (SparkUiLink(), TargetLink())
     ui_color = "#dbeaf5"
 
@@ -66,6 +72,7 @@ class ApplicationOperator(SparkSubmitOperator):
         ledger_conn_id: str | None = None,
         submit: Launcher | None = None,
         applications: str | None = None,
+        kafka_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("name", f"table-backfill-{self.entry_point}")
@@ -74,6 +81,7 @@ class ApplicationOperator(SparkSubmitOperator):
         self.ledger_conn_id = ledger_conn_id
         self.submit = submit
         self.applications = applications
+        self.kafka_conn_id = kafka_conn_id
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 
@@ -164,7 +172,11 @@ class ApplicationOperator(SparkSubmitOperator):
             self._launched.execute(context)
         else:
             self._hook = None  # it holds the arguments of the application before this one
-            super().execute(context)
+            given, self.env_vars = self.env_vars, {**(self.env_vars or {}), **self._environment}
+            try:
+                super().execute(context)
+            finally:
+                self.env_vars = given
 
     def _launcher(self, context: Context, me: Attempt) -> BaseOperator:
         assert self.submit is not None
@@ -174,12 +186,17 @@ class ApplicationOperator(SparkSubmitOperator):
                 arguments=tuple(self._command_line(me)),
                 py_files=self.py_files if self.py_files is not None else package_zip(),
                 conf=dict(self.conf or {}),
+                environment=self._environment,
                 name=self.name,
                 task_id=self.task_id,
             )
         )
         operator.render_template_fields(context)
         return operator
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return kafka_environment(self.kafka_conn_id) if self.kafka_conn_id is not None else {}
 
     @property
     def _entry_point(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow.sdk import BaseOperator
@@ -14,13 +14,15 @@ class Launch:
     """One start of an application: its public command line, and the files that it needs.
 
     ``application`` is the entry point, ``py_files`` the zip of this package; both are paths on the worker unless
-    the operator was told otherwise. ``conf`` is the Spark configuration that the operator was given.
+    the operator was told otherwise. ``conf`` is the Spark configuration that the operator was given. The driver needs
+    the variables in ``environment``, which may hold secrets: they belong neither into arguments nor into templates.
     """
 
     application: str
     arguments: tuple[str, ...]
     py_files: str
     conf: Mapping[str, Any]
+    environment: Mapping[str, str] = field(repr=False)
     name: str
     task_id: str
 

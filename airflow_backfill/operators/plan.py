@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.document import encode
@@ -38,8 +38,10 @@ class PlanOperator(ApplicationOperator):
     :param key: columns of the source that identify a row; a chain may be without. (templated)
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
     :param where: SQL condition that rows of the source have to meet. (templated)
-    :param strategy: how snapshot and log are put together: "snapshot", "arrangement", "chain", or "auto". (templated)
+    :param strategy: how history and log are put together: "snapshot", "arrangement", "chain", "source", or "auto".
+        (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
+    :param topic: of strategy "source": name and options of the topic whose history comes first. (templated)
     :param lanes: into how many parts the snapshot's files are dealt.
     :param round_bytes: bytes that a round will take up, for the forecast.
     :param round_rows: rows that a round will take up, for the forecast.
@@ -49,7 +51,7 @@ class PlanOperator(ApplicationOperator):
     entry_point = "plan"
     template_fields: Sequence[str] = (
         *ApplicationOperator.template_fields,
-        *("build_name", "source", "key", "select", "where", "strategy", "new_columns"),
+        *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic"),
     )
 
     def __init__(
@@ -62,6 +64,7 @@ class PlanOperator(ApplicationOperator):
         where: str | None = None,
         strategy: str | None = None,
         new_columns: str | None = None,
+        topic: Mapping[str, Any] | None = None,
         lanes: int = 1,
         round_bytes: int = ROUND_BYTES,
         round_rows: int = ROUND_ROWS,
@@ -76,6 +79,7 @@ class PlanOperator(ApplicationOperator):
         self.where = where
         self.strategy = strategy
         self.new_columns = new_columns
+        self.topic = topic
         self.lanes = lanes
         self.round_bytes = round_bytes
         self.round_rows = round_rows
@@ -93,6 +97,7 @@ class PlanOperator(ApplicationOperator):
             "where": self.where,
             "strategy": self.strategy,
             "new_columns": self.new_columns,
+            "topic": self.topic,
         }
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 

@@ -41,9 +41,14 @@ class BackfillTaskGroup(TaskGroup):
     :param where: SQL condition that rows of the source have to meet. (templated)
     :param name: name of the build; with the target it is its identity. (templated)
     :param strategy: "snapshot" of one version, "arrangement": ranges of the key, always newest, "chain": epochs are
-        announced before their data is there, no key and no feed needed where rows are only added; or "auto": what the
-        plan recommends. (templated)
+        announced before their data is there, no key and no feed needed where rows are only added; "source": a topic's
+        history, then the table in which it lands; or "auto": what the plan recommends. (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
+    :param topic: of strategy "source": the topic whose history comes before ``source``, its landing table. ``name``,
+        ``first`` ("earliest", or a time), ``key`` and ``value`` ("bytes", "string", "json:<schema>", "decoder:<name>"),
+        ``undecodable`` ("stop", "dead_letters:<location>"), ``order``. The group's ``key``, ``select`` and ``where``
+        then name columns of decoded records. (templated)
+    :param kafka_conn_id: connection of type ``kafka`` to the topic's brokers. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
     :param lanes: how many tasks read the snapshot side by side.
     :param window: when the hand-off may begin, e.g. ``("22:00", "06:00", "Europe/Berlin")``.
@@ -77,6 +82,8 @@ class BackfillTaskGroup(TaskGroup):
         name: str | None = None,
         strategy: str | None = None,
         new_columns: str | None = None,
+        topic: Mapping[str, Any] | None = None,
+        kafka_conn_id: str | None = None,
         max_lag: int | timedelta = 10,
         lanes: int = 1,
         window: Sequence[str] | None = None,
@@ -109,7 +116,7 @@ class BackfillTaskGroup(TaskGroup):
         # A skip further up, of a task that is not ours, must not let the rest of a build be skipped in silence.
         every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "none_failed"}
         later = {**every, "target": self._planned("target"), "build": self._planned("build")}
-        applications = {"submit": submit, **(spark or {})}
+        applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **(spark or {})}
         with self:
             self.plan = self._task(
                 PlanOperator,
@@ -124,6 +131,7 @@ class BackfillTaskGroup(TaskGroup):
                 where=where,
                 strategy=strategy,
                 new_columns=new_columns,
+                topic=topic,
                 lanes=lanes,
                 **rounds,
                 on_existing=on_existing,

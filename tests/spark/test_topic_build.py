@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.errors import (
+    BackfillError,
+    InvalidExpression,
+    InvalidSpec,
+    KafkaLost,
+    KeyInvalid,
+    LandingInvalid,
+    OffsetsInvalid,
+    SourceReplaced,
+    TopicMissing,
+    Undecodable,
+)
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.step import Done
+from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.spark.shell import Shell
 from demo.kafka.broker import Broker
-from demo.kafka.topic import Topic
-from tests.spark.topics import Landing, TopicBuild, numbered
+from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.topics import Landing, TopicBuild, numbered, row
 
 pytestmark = pytest.mark.spark
 
@@ -23,6 +43,18 @@ PLACES = ["partition", "offset", "string(value) AS value"]
 @pytest.fixture(autouse=True)
 def _connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": broker.servers}))
+
+
+@dataclass(frozen=True)
+class FirstRounds(SnapshotTask):
+    """A snapshot that ends early."""
+
+    build: TopicBuild
+    rounds: int
+
+    def step(self, state: Any, seen: Any) -> Any:
+        done = sum(record.event.value == "offsets" for record in self.build.records())
+        return Done() if done >= self.rounds else super().step(state, seen)
 
 
 def everything(topic: Topic) -> list[tuple[int, int, str]]:
@@ -45,7 +77,7 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     build.size = RoundSize(rows=25)
     state = build.plan()
     assert [split.target for split in state.topic.values()] == [39, 39, 39]
-    build.run(_first_rounds(build, 2))
+    build.run(FirstRounds(0, 1, build.size, build, 2))
     for partition in range(3):
         topic.send(numbered(5, partition, first=40))
     landing.land({0: 43, 1: 42, 2: 20})
@@ -62,18 +94,252 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     assert build.content() == everything(topic)
 
 
-def _first_rounds(build: TopicBuild, rounds: int) -> Any:
-    from dataclasses import dataclass
+def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    for partition in range(2):
+        topic.send(numbered(10, partition))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", lanes=3, select=PLACES)
+    build.size = RoundSize(rows=4)
+    state = build.hand_off()
+    assert build.content() == everything(topic)
+    assert state.certificate is not None and state.certificate.rows == 20
+    assert [split.read for split in state.topic.values()] == [10, 10]
 
-    from airflow_backfill.core.step import Done
-    from airflow_backfill.core.task import SnapshotTask
 
-    @dataclass(frozen=True)
-    class Some(SnapshotTask):
-        """A snapshot that ends early."""
+def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
 
-        def step(self, state: Any, seen: Any) -> Any:
-            done = sum(record.event.value == "offsets" for record in build.records())
-            return Done() if done >= rounds else super().step(state, seen)
+    def order(number: int, partition: int, value: dict[str, Any] | None) -> Record:
+        return Record(json.dumps(value).encode() if value else None, json.dumps({"id": number}).encode(), partition)
 
-    return Some(0, 1, build.size)
+    topic.send([order(1, 0, {"paid": 1.5}), order(2, 1, {"paid": 2.5}), order(3, 0, {"paid": 3.5})])
+    landing.land_all()
+    build = TopicBuild(
+        spark,
+        landing,
+        tmp_path / "target",
+        key=["id"],
+        select=["id", "paid * 2 AS twice"],
+        where="paid > 0",
+        topic={"key": "json:id BIGINT", "value": "json:paid DOUBLE"},
+    )
+    build.plan()
+    build.snapshot()
+    topic.send([order(1, 0, {"paid": 4.5}), order(2, 1, None), order(3, 0, {"paid": -1}), order(4, 1, {"paid": 1})])
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify):
+        state = phase()
+    assert build.content() == [(1, 9.0), (4, 2.0)]
+    build.finish()
+    topic.send([order(2, 1, {"paid": 7}), order(1, 0, None)])
+    landing.land_all()
+    build.upstream()
+    assert build.content() == [(2, 14.0), (4, 2.0)]
+    assert state.certificate is not None and state.certificate.rows == 2
+
+
+def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    good, bad = [b'{"id": %d}' % n for n in range(4)], [b"{", b'{"id": "x"}']
+    topic.send([Record(value) for value in (good[0], bad[0], good[1])])
+    landing.land_all()
+    dead = str(tmp_path / "dead")
+    decoding = {"value": "json:id BIGINT", "undecodable": f"dead_letters:{dead}"}
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic=decoding)
+    build.plan()
+    shell = Shell(spark, build.target)
+    _die_before_the_commit(shell, SnapshotTask(0, 1, build.size), build.attempt())
+    topic.send([Record(value) for value in (good[2], bad[1], good[3])])
+    build.snapshot()
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify):
+        phase()
+    assert build.content() == [(0,), (1,), (2,), (3,)]
+    letters = spark.read.format("delta").load(dead).orderBy("offset").collect()
+    assert [(row["offset"], bytes(row["value"])) for row in letters] == [(1, bad[0]), (4, bad[1])]
+    assert all(row["reason"].startswith("value ") for row in letters)
+
+
+def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b'{"id": 1}'), Record(b"secret")])
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic={"value": "json:id BIGINT"})
+    build.plan()
+    with pytest.raises(Undecodable) as raised:
+        build.snapshot()
+    assert raised.value.data["sample"][0]["offset"] == 1 and "secret" not in str(raised.value)
+    assert build.content() == []
+
+
+def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create(config=COMPACTED)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5) + numbered(5))
+    with topic.transaction(numbered(3, first=20), commit=False):
+        pass
+    topic.compact()
+    with topic.transaction(numbered(2, first=30)):
+        pass
+    landing.skip({0: topic.bounds()[1]})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.size = RoundSize(rows=3)
+    build.plan()
+    build.snapshot()
+    landing.landed[0] = 0
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)
+    assert state.topic[0].read == len(everything(topic)) < topic.bounds()[1]
+
+
+def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(3))
+    with topic.transaction(numbered(2, first=3)):
+        topic.send(numbered(2, first=5))
+        build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+        assert build.plan().topic[0].target == 2
+        build.snapshot()
+        assert [offset for _, offset, _ in build.content()] == [0, 1, 2]
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify):
+        phase()
+    assert build.content() == everything(topic)
+
+
+def test_an_idle_topic_and_an_empty_one_finish(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create(partitions=2)
+    topic.send(numbered(4))
+    landing = Landing(topic, tmp_path / "landing")
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.hand_off()
+    assert build.content() == everything(topic)
+
+
+def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(6))
+    landing.skip({0: 2})
+    landing.land({0: 4})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.snapshot()
+    again = [row(message) for message in topic.records() if message.offset() in (2, 3)]
+    landing.append(again)
+    landing.land({0: 6})
+    landing.append(again + [row(message) for message in topic.records() if message.offset() == 5])
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)
+    assert state.totals.repeated_rows == 5
+    landing.append([row(message) for message in topic.records() if message.offset() == 0])
+    with pytest.raises(OffsetsInvalid, match="offset 0 of partition 0"):
+        build.upstream()
+    assert build.content() == everything(topic)
+
+
+def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(4))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    topic.grow(3)
+    for partition in (1, 2):
+        topic.send(numbered(4, partition))
+    landing.skip({2: 2})
+    landing.land({0: 4, 1: 3, 2: 3})
+    build.snapshot()
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)
+    assert {n: split.read for n, split in state.topic.items()} == {0: 4, 1: 0, 2: 3}
+
+
+@pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
+def test_history_that_is_lost_stops_by_name(spark: SparkSession, topic: Topic, tmp_path: Path, trouble: str) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(6))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    if trouble == "expired":
+        topic.truncate(2)
+    else:
+        topic.delete()
+    if trouble == "created again":
+        topic.create()
+        topic.send(numbered(9))
+    errors: dict[str, type[BackfillError]] = {
+        "expired": KafkaLost, "created again": SourceReplaced, "deleted": TopicMissing,
+    }  # fmt: skip
+    with pytest.raises(errors[trouble]):
+        build.snapshot()
+    assert build.content() == []
+
+
+def test_history_from_a_time_on(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b"%d" % n, timestamp=1_700_000_000_000 + n * 60_000) for n in range(6)])
+    landing.land_all()
+    since = "2023-11-14T22:15:20Z"  # two minutes after the first record
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"first": since})
+    build.hand_off()
+    assert build.content() == everything(topic)[2:]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"topic": {"name": "nobody-made-it"}}, TopicMissing),
+        ({"topic": {"value": "json:id BIGINT", "key": "json:id BIGINT"}}, InvalidSpec),
+        ({"key": ["value"]}, KeyInvalid),
+        ({"select": ["nothing"]}, InvalidExpression),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_written(
+    spark: SparkSession, topic: Topic, tmp_path: Path, change: dict[str, Any], error: type[BackfillError]
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    with pytest.raises(error):
+        TopicBuild(spark, landing, tmp_path / "target", **{"select": PLACES, **change}).plan()
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_table_that_is_no_landing_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    table = pa.table({"topic": ["a"], "partition": pa.array([0], pa.int64()), "offset": [0]})
+    write_deltalake(landing.table, table, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(LandingInvalid, match="partition of type int; this one has bigint"):
+        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+
+
+def _die_before_the_commit(shell: Shell, task: SnapshotTask, me: Attempt) -> None:
+    """An attempt that does everything for its first round but commit it."""
+    generator = run(task, me)
+    answer = None
+    while True:
+        effect = generator.send(answer) if answer is not None else next(generator)
+        if isinstance(effect, fx.Write) and isinstance(effect.work, fx.TakeOffsets):
+            with shell._history.taken(effect.work, shell._transform) as rows:
+                rows.count()
+            return
+        answer = shell.answer(effect)
