@@ -10,5 +10,6 @@ POSTGRES_PASSWORD=$(hex)
 AIRFLOW_JWT_SECRET=$(hex)
 AIRFLOW_API_SECRET_KEY=$(hex)
 AIRFLOW_FERNET_KEY=$(head -c 32 /dev/urandom | base64 | tr '+/' '-_')
+KAFKA_PASSWORD=$(hex)
 SPARK_AUTH_SECRET=$(hex)
 EOF

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 from compose_spec import PyCompose
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from demo.kafka.broker import free_ports, java_command
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
@@ -40,6 +45,15 @@ def test_everything_that_the_dockerfile_copies_is_let_through():
     for source in (Path(name) for line in copied for name in line.split()[:-1]):
         assert (ROOT / source).exists(), source
         assert any(source.is_relative_to(name) for name in allowed), source
+
+
+def test_the_image_has_the_jars_of_spark_only():
+    assert "broker" not in (DOCKER / "Dockerfile").read_text()
+
+
+def test_the_broker_is_the_one_that_the_tests_run():
+    lock = (ROOT / "environment" / "broker.lock").read_text()
+    assert f"org.apache.kafka:kafka_2.13:{SERVICES['kafka']['image'].removeprefix('apache/kafka:')}\n" in lock
 
 
 def test_compose_file_follows_the_specification():
@@ -69,7 +83,7 @@ def test_no_secret_has_a_default(tmp_path):
         (name, key): value
         for name, service in SERVICES.items()
         for key, value in service["environment"].items()
-        if re.search("SECRET|PASSWORD|KEY|CONN(_ASYNC)?$|OPTS", key)
+        if re.search("SECRET|PASSWORD|KEY|CONN(_ASYNC)?$|CONN_KAFKA|JAAS|OPTS", key)
     }
     assert [at for at, value in secretive.items() if not REQUIRED.search(value)] == []
 
@@ -172,3 +186,37 @@ def test_the_cluster_runs_a_delta_job_and_refuses_who_lacks_the_secret(tmp_path)
             ]
             done = run(*submit, tmp_path / "job.py", tmp_path / "table", env=environment)
     assert f"rows 1000 on {url}" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_the_broker_lets_in_who_has_the_password(tmp_path):
+    """As the image reads its environment: ``KAFKA_NODE_ID`` is ``node.id``."""
+    environment = SERVICES["kafka"]["environment"]
+    ports = dict(zip(("19092", "9092", "9094"), map(str, free_ports(3)), strict=True))
+
+    def here(value: str) -> str:
+        value = re.sub(r"(://|@|,)?(kafka|localhost)?:(\d+)", lambda m: f"{m[1] or ''}127.0.0.1:{ports[m[3]]}", value)
+        return REQUIRED.sub("right", value.replace("/var/lib/kafka/data", f"{tmp_path}/data"))
+
+    settings = {name: here(value) for name, value in environment.items() if name.startswith("KAFKA_")}
+    lines = (f"{name[6:].lower().replace('_', '.')}={value}\n" for name, value in settings.items())
+    file = tmp_path / "server.properties"
+    file.write_text("".join(lines))
+    done = run(*java_command("kafka.tools.StorageTool", "format", "-t", environment["CLUSTER_ID"], "-c", file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    connection = SERVICES["scheduler"]["environment"]["AIRFLOW_CONN_KAFKA_DEFAULT"]
+    login = json.loads(here(connection))["extra"]
+    process = subprocess.Popen(
+        [str(part) for part in java_command("kafka.Kafka", file)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        wait_for(process, "Kafka Server started")
+        assert AdminClient(login).list_topics(timeout=20).brokers
+        with pytest.raises(KafkaException):
+            AdminClient({**login, "sasl.password": "wrong"}).list_topics(timeout=2)
+    finally:
+        process.kill()
+        process.communicate()

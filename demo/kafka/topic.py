@@ -106,6 +106,7 @@ class Topic:
             "group.id": "none",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
         with closing(Consumer(settings)) as consumer:

@@ -38,6 +38,7 @@ def test_all_load(bag):
         "guarded_backfill",
         "events_arrangement",
         "clicks_chain",
+        "clicks_landing",
     } <= set(bag.dags)
     shop = bag.dags["shop_backfill"]
     assert len(shop.task_group.children) == 20

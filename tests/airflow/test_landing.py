@@ -28,6 +28,7 @@ def lake(airflow, broker, tmp_path):
         **quick.confs(),
         "spark.driver.memory": "1g",
         "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
         "spark.eventLog.dir": f"file://{tmp_path}/events",
         "spark.sql.warehouse.dir": f"{tmp_path}/warehouse",
     }

@@ -63,6 +63,7 @@ def test_no_password_ends_its_quotes(password: str) -> None:
     assert json.loads(made[len(before) : -len(after)]) == password
 
 
+USER = 'username="reader"'
 MODULE_OF_ANOTHER = "com.sun.security.auth.module.JndiLoginModule"
 
 
@@ -91,11 +92,17 @@ MODULE_OF_ANOTHER = "com.sun.security.auth.module.JndiLoginModule"
         ({**SASL, "sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, "sasl.jaas.config"),
         ({**SASL, "sasl.jaas.config": f'{PLAIN} required serviceName="{SECRET}";'}, "sasl.jaas.config"),
         (
-            {**SASL, "sasl.jaas.config": f'{PLAIN} required password="{SECRET}"; {MODULE_OF_ANOTHER} required a="b";'},
+            {
+                **SASL,
+                "sasl.jaas.config": f'{PLAIN} required {USER} password="{SECRET}"; {MODULE_OF_ANOTHER} required a="b";',
+            },
             "sasl.jaas.config",
         ),
         (
-            {**SASL, "sasl.jaas.config": f'{PLAIN} required password="a";b" {MODULE_OF_ANOTHER} required a="b";'},
+            {
+                **SASL,
+                "sasl.jaas.config": f'{PLAIN} required {USER} password="a";b" {MODULE_OF_ANOTHER} required a="b";',
+            },
             "sasl.jaas.config",
         ),
     ],
