@@ -1,4 +1,4 @@
-"""Many thousands of simulated builds, every fourth of a topic, on all cores; the figures are in SOAK.md beside this file.
+"""Many thousands of simulated builds, every fourth of a topic, on all cores; SOAK.md beside this file has the figures.
 
 ``python -m tests.simulation.soak [SEEDS] [FIRST]``. A seed that fails is printed, and belongs into ``PAST_FAILURES``.
 """
