@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
@@ -44,9 +43,6 @@ from pyspark.sql.types import (
 
 from airflow_backfill.core.errors import InvalidSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Not TINYINT: 200 is read as -56.
 _LEAVES = (BinaryType, BooleanType, DecimalType, IntegerType, LongType, ShortType, VariantType)
 _FLOATS = (DoubleType, FloatType)
@@ -71,7 +67,7 @@ class JsonReading:
     version: str = "1"
 
     @staticmethod
-    def of(spark: SparkSession, side: str, ddl: str) -> JsonReading:
+    def of(side: str, ddl: str) -> JsonReading:
         """The reading that a schema in Spark's DDL says, or InvalidSpec with what is wrong with it."""
         try:
             schema = StructType.fromDDL(ddl)

@@ -164,7 +164,7 @@ FORMATS = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(HISTORY, FORMATS)
 def test_no_record_is_lost_or_doubled(
     spark: SparkSession, history: list[tuple[bytes | None, bytes | None]], formats: tuple[str, str]

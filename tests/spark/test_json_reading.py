@@ -145,6 +145,7 @@ BAD: dict[bytes, str] = {
     b'{"at":"12:30"}': no("timestamp", "at"),
     b'{"at":"now"}': no("timestamp", "at"),
     b'{"at":"2026"}': no("timestamp", "at"),
+    b'{"at":"2026-01-01"}': no("timestamp", "at"),
     b'{"at":"2026-01-01T10:00:00 garbage"}': no("timestamp", "at"),
     b'{"at":"2026-02-30T00:00:00Z"}': no("timestamp", "at"),
     b'{"at":{"x":1}}': no("timestamp", "at"),
