@@ -3,8 +3,8 @@
 The columns of a decoded record are flat, because a key column of a spec has to be one: ``partition``, ``offset``,
 ``timestamp`` and ``headers``, then ``key`` or the fields of a key that has fields, then ``value`` or the fields of a
 value that has them. Two columns of one name are refused when the build is planned. A null key and a null value (a
-tombstone) are null in whatever format. Two columns are ours: TOMBSTONE, and DEAD, which is null unless the record is
-undecodable, and then is its row in the table of dead letters; key and value are null then.
+tombstone; not the text "null") are null in whatever format. Two columns are ours: TOMBSTONE, and DEAD, which is null
+unless the record is undecodable, and then is its row in the table of dead letters; key and value are null then.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def records(spark: SparkSession, decoding: Decoding) -> Records:
 
 
 def _side(spark: SparkSession, name: str, said: Format) -> Side:
-    read = reading(spark, name, said)
+    read = reading(name, said)
     try:
         # Alone, so that a decoder sees nothing but the bytes.
         nothing = spark.createDataFrame([], StructType().add(name, BinaryType()))

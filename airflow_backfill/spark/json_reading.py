@@ -3,9 +3,12 @@
 Strict where Spark is not. ``from_json`` stops reading after the first value, takes a number for a timestamp in seconds
 (and wraps it around), a time without a date for today's, a number that no double can hold for infinity. It does not
 say which of its nulls are none. So it is asked for texts where it would guess, and what it skips is looked at by
-another function. What is accepted beyond the JSON standard, because no value gets lost: fields that the schema does not
-name, missing fields (null), the last of several fields of one name, a number or an object as the text of a STRING,
-digits beyond those that a DECIMAL, FLOAT or DOUBLE has (rounded) or a TIMESTAMP (cut off).
+another function. A date or a time is a text; one without a zone is in the session's.
+
+What is taken, though not as it was written: fields that the schema does not name (left out), missing ones (null), the
+last of several fields of one name, digits beyond those that a DECIMAL, FLOAT or DOUBLE has (rounded) or a TIMESTAMP
+(cut off). In a STRING, half of a surrogate pair (a question mark), and a number or an object, as JSON that is written
+anew, in which a fraction is a double: where its digits count, the field is a DECIMAL or a VARIANT.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
@@ -41,9 +43,6 @@ from pyspark.sql.types import (
 
 from airflow_backfill.core.errors import InvalidSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Not TINYINT: 200 is read as -56.
 _LEAVES = (BinaryType, BooleanType, DecimalType, IntegerType, LongType, ShortType, VariantType)
 _FLOATS = (DoubleType, FloatType)
@@ -68,7 +67,7 @@ class JsonReading:
     version: str = "1"
 
     @staticmethod
-    def of(spark: SparkSession, side: str, ddl: str) -> JsonReading:
+    def of(side: str, ddl: str) -> JsonReading:
         """The reading that a schema in Spark's DDL says, or InvalidSpec with what is wrong with it."""
         try:
             schema = StructType.fromDDL(ddl)
@@ -104,7 +103,7 @@ class JsonReading:
             F.when(looked.isNull(), F.lit("is not one JSON value")),
             F.when(looked.getField(_CORRUPT).isNotNull(), F.lit("does not fit its schema")),
             F.when(whole.isNull(), F.lit("is not a JSON object")),
-            *(_unlike(whole, field) for field in self.schema.fields),
+            *(_unlike(whole, field) for field in self.schema.fields if _guessed(field.dataType)),
         )
 
 
@@ -140,8 +139,19 @@ def _made(value: Column, kind: DataType) -> Column:
     return value.try_cast(kind)
 
 
+def _guessed(kind: DataType) -> bool:
+    """Whether something else can come out of ``from_json`` than was written."""
+    if isinstance(kind, StructType):
+        return any(_guessed(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _guessed(kind.elementType)
+    return isinstance(kind, (MapType, *_FLOATS, *_TIMES))
+
+
 def _spoilt(value: Column, kind: DataType) -> Column:
-    """Whether what ``from_json`` gave is not what was written: true or false, never null."""
+    """Whether something else came out of ``from_json`` than was written: true or false, never null."""
+    if not _guessed(kind):
+        return F.lit(False)
     if isinstance(kind, StructType):
         return reduce(or_, (_spoilt(value.getField(f.name), f.dataType) for f in kind.fields))
     if isinstance(kind, ArrayType):
@@ -154,10 +164,8 @@ def _spoilt(value: Column, kind: DataType) -> Column:
         return F.coalesce(repeated | F.exists(F.map_values(value), lambda item: _spoilt(item, inner)), F.lit(False))
     if isinstance(kind, _FLOATS):
         return F.coalesce(F.abs(value) == F.lit(float("inf")), F.lit(False))
-    if type(kind) in _TIMES:
-        fits = value.rlike(_TIMES[type(kind)]) & value.try_cast(kind).isNotNull()
-        return value.isNotNull() & ~fits
-    return F.lit(False)
+    fits = value.rlike(_TIMES[type(kind)]) & value.try_cast(kind).isNotNull()
+    return value.isNotNull() & ~fits
 
 
 def _check(side: str, path: str, kind: DataType) -> None:

@@ -6,7 +6,7 @@ it. A null is null however it is read; of it nothing that they say counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -14,9 +14,6 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.kafka.decoding import BYTES, JSON, STRING, Format
 from airflow_backfill.spark.decoders import registered
 from airflow_backfill.spark.json_reading import JsonReading
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class Reading(Protocol):
@@ -66,11 +63,11 @@ class Text:
         return F.when(~F.is_valid_utf8(looked), F.lit("is not UTF-8"))
 
 
-def reading(spark: SparkSession, side: str, said: Format) -> Reading:
-    """What a format stands for in this session. Raises InvalidSpec for a schema, DecoderInvalid for a name."""
+def reading(side: str, said: Format) -> Reading:
+    """What a format stands for where Spark runs. Raises InvalidSpec for a schema, DecoderInvalid for a name."""
     if said.kind == BYTES:
         return Bytes()
     if said.kind == STRING:
         return Text()
     argument = said.argument or ""
-    return JsonReading.of(spark, side, argument) if said.kind == JSON else registered(argument)
+    return JsonReading.of(side, argument) if said.kind == JSON else registered(argument)

@@ -168,7 +168,7 @@ def folded(history: list[tuple[int, int, int, str | None]], *, ordered: bool) ->
     return {number: made for number, (_, made) in last.items()}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(HISTORY, st.booleans(), st.randoms(use_true_random=False))
 def test_any_history_comes_to_what_its_fold_says(
     spark: SparkSession,
