@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ITEMS = [
     *(f"S000.{n}" for n in range(1, 46)),
+    *(f"S001.{n}" for n in range(1, 51)),
     *(f"S002.{n}" for n in range(1, 26)),
     *(f"S003.{n}" for n in range(1, 40)),
     *(f"S004.{n}" for n in range(1, 46)),

@@ -14,23 +14,28 @@ from airflow_backfill.core.position import AtOffset
 from tests.core.kafka.topic import Partition
 from tests.simulation.source import Source
 
+FIRST = "topic-1"
 SPAN = 10_000
 """Keys of one partition: a record's key is its offset beyond the partition's."""
 
 
-def row(partition: int, offset: int) -> tuple[int, int]:
-    """A record as a row of the landing table."""
-    return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
+def row(partition: int, offset: int, topic: str = FIRST) -> tuple[int, int]:
+    """A record as a row; another topic of the same name has others."""
+    return partition * SPAN + offset, (partition * 31 + offset * 7 + (topic != FIRST)) % 100
 
 
 @dataclass
 class LandingSource(Source):
-    """``keys`` is the number of partitions. Every record lands, in order, sooner or later."""
+    """``keys`` is the number of partitions. Every record that the ingestion has not missed lands, in order, sooner or
+    later. The rows of a version are all records up to where the ingestion was.
+    """
 
-    topic_id: str = "topic-1"
+    topic_id: str = FIRST
     partitions: dict[int, Partition] = field(default_factory=dict)
     added: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By version: partition and offset of its rows."""
+    joined_late: bool = False
+    """Whether the ingestion has missed the first records of a partition."""
 
     def __post_init__(self) -> None:
         self.appends = True
@@ -44,6 +49,19 @@ class LandingSource(Source):
 
     def add_partition(self) -> None:
         self.partitions[len(self.partitions)] = Partition()
+
+    def add_partition_late(self) -> None:
+        """The ingestion hears of the partition when it has records already, and never lands those."""
+        self.add_partition()
+        partition = self.partitions[len(self.partitions) - 1]
+        for _ in range(3):
+            partition.produce(self.rng)
+        partition.ingested = partition.end
+        self.joined_late = self.joined_late or bool(partition.records)
+
+    def replace_topic(self) -> None:
+        """Deleted and created again: only its id and its records tell."""
+        self.topic_id = "topic-2"
 
     def write(self, now: int) -> None:
         self.produce()
@@ -81,7 +99,11 @@ class LandingSource(Source):
 
     def _land(self, rows: list[tuple[int, int]], now: int) -> None:
         self.added[len(self.versions)] = rows
-        content = self.versions[-1].rows | dict(row(*record) for record in rows)
+        content = {
+            key: value
+            for number, partition in self.partitions.items()
+            for key, value in (row(number, offset) for offset in self.record(number) if offset < partition.ingested)
+        }
         self._commit(content, (), rows_changed=len(rows), change=True, now=now)
 
     def record(self, partition: int) -> set[int]:

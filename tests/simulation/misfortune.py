@@ -42,7 +42,10 @@ def _topic_changes(world: World, source: LandingSource) -> None:
     if world.happens("repeat"):
         source.repeat(world.now)
     if world.happens("partition") and len(source.partitions) < 9:
-        source.add_partition()
+        if world.rng.random() < 0.5:
+            source.add_partition()
+        else:
+            source.add_partition_late()
 
 
 def _processes_suffer(world: World) -> None:
@@ -87,7 +90,7 @@ def _end(world: World, fault: str) -> None:
             world.source.replace_table(world.now)
         case "replace topic":
             assert isinstance(world.source, LandingSource)
-            world.source.topic_id = "topic-2"
+            world.source.replace_topic()
         case "expire":
             assert isinstance(world.source, LandingSource)
             world.source.expire()

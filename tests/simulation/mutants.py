@@ -376,13 +376,6 @@ MUTANTS = (
         topic=True,
     ),
     Mutant(
-        "records that retention took are passed over",
-        "kafka/opening",
-        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n",
-        "    if False:\n",
-        topic=True,
-    ),
-    Mutant(
         "what landed is followed before the history is read",
         "kafka/batches",
         "            return replace(after, target=rows.greatest, credit=rows.greatest), None",

@@ -225,6 +225,9 @@ class World:
         if error.code == "NOT_CONVERGING" and self.write_rate:
             self.outcome = error.code
             return True
+        if error.code == "PARTITION_INCOMPLETE" and isinstance(self.source, LandingSource) and self.source.joined_late:
+            self.outcome = error.code
+            return True
         raise Violation(f"{process.task} failed without a cause: {error}")
 
     def _rivals(self, process: Process) -> bool:
