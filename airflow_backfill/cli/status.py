@@ -53,6 +53,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  pending   {_pending(found['lag'])}",
         *_warnings(found["lag"]),
         *(f"  waits for {reason}" for reason in found["waits_for"]),
+        *([f"  still     {found['waits']}"] if found["waits"] else []),
         *_in_force(found),
     ]
     if found["certificate"] is not None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Pause, Prove, Watch, Write, Written
-from airflow_backfill.core.errors import Cancelled, Fenced, TargetContended
+from airflow_backfill.core.errors import Cancelled, Fenced, SourceUnavailable, TargetContended
 from airflow_backfill.core.folding import opened
 from airflow_backfill.core.offset_round import next_offsets
 from airflow_backfill.core.phase import Event, Phase
@@ -41,6 +41,8 @@ CONTENTION_LIMIT = 12
 """How often in a row a barrier may fail to land."""
 BACK_OFF = 250
 """Milliseconds before the first repetition of a round; doubled each time."""
+PATIENCE = 6
+"""How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
 POLL = 5_000
 """Milliseconds between looks at the commands while an attempt is paused."""
 HEARTBEAT = 60_000
@@ -60,7 +62,7 @@ class Attempt:
 def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
-    misses, begins = 0, True
+    misses, troubles, begins = 0, 0, True
     while misses < CONTENTION_LIMIT:
         if task.done(state):
             return state
@@ -71,7 +73,15 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
         else:
             state = opened(state) if state.closed else state
             lane, step = _entry(state, task, me)
-        move = yield from _decided(state, lane, seen, step, begins=begins)
+        try:
+            move = yield from _decided(state, lane, seen, step, begins=begins)
+        except SourceUnavailable as error:
+            troubles += 1
+            if troubles > PATIENCE:
+                raise
+            why = f"trouble {troubles} of {PATIENCE}: {error.message}"
+            move = Wait(seen.now + (BACK_OFF << 2 * troubles), why, say=True)
+        move = _renewed(move, state, lane, seen) if isinstance(move, Wait) else move
         if isinstance(move, Done):
             return state
         if isinstance(move, Wait):
@@ -80,6 +90,7 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
             continue
         state, landed = yield from _commit(state, lane, me, move, seen)
         misses = 0 if landed else misses + 1
+        troubles = troubles if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
             yield Pause(seen.now + (BACK_OFF << misses), "another commit came first")
@@ -216,7 +227,7 @@ def _decided(
     state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool
 ) -> Generator[Effect, Any, Move | Wait | Done]:
     """What a step comes to, once everything is known that it needs."""
-    move: Move | None
+    move: Move | Wait | None
     match step:
         case Advance():
             move = yield from _ranges(state, seen, step)
@@ -238,11 +249,7 @@ def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effec
 
 
 def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
-    """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping.
-
-    Who waits acknowledges new commands, and renews its record now and then, so that it can be seen to live.
-    """
-    wait = step if isinstance(step, Wait) else None
+    """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping."""
     if isinstance(step, Poll) and step.records is not None and seen.source.pending(state.reached):
         held = seen.control.stopped or seen.now < _due(state, lane, seen)
         return replace(step, records=None) if held else step
@@ -252,14 +259,23 @@ def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step
     if isinstance(step, (Advance, Poll)) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
         due = _due(state, lane, seen)
         if seen.control.stopped:
-            wait = Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
-        elif seen.now < due:
-            wait = Wait(min(due, seen.now + POLL), "throttled")
+            return Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
+        if seen.now < due:
+            return Wait(min(due, seen.now + POLL), "throttled")
+    return step
+
+
+def _renewed(wait: Wait, state: BuildState, lane: int, seen: Observed) -> Move | Wait:
+    """``wait``, or a record that says why: at once if that is news or a command is new, and now and then, so that
+    whoever waits can be seen to live.
+    """
     last = state.lanes[lane]
-    if wait is None or last is None or last.record.pending is None:
-        return wait or step
-    news = seen.control.number > last.record.control.number
-    return Move(Event.MARK) if news or seen.now - last.record.pending.at >= HEARTBEAT else wait
+    if last is None or last.record.pending is None:
+        return wait
+    news = seen.control.number > last.record.control.number or (wait.say and last.record.waits is None)
+    if news or seen.now - last.record.pending.at >= HEARTBEAT:
+        return Move(Event.MARK, changes={"waits": wait.why[:300]})
+    return wait
 
 
 def _due(state: BuildState, lane: int, seen: Observed) -> int:

@@ -25,61 +25,133 @@ from airflow_backfill.core.position import AtOffset, rank, unknown
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, fitting
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.step import Move, Observed, Poll
+from airflow_backfill.core.step import Move, Observed, Poll, Wait
 from airflow_backfill.core.totals import Totals
+
+LATE = 5
+"""Of its usual intervals: for so long nothing may land while there is something to land (seed 001)."""
+POLL = 5_000
+"""Milliseconds between looks at a landing table that is late."""
 
 
 def next_offsets(
     state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool
-) -> Generator[Effect, Any, Move | None]:
+) -> Generator[Effect, Any, Move | Wait | None]:
     """The lane's next round, or None if there is nothing to it. ``begins``: it is the first of its attempt."""
-    mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
-    history = state.phase is Phase.SNAPSHOT
-    known = {n: position for n, position in mine.items() if not unknown(position)}
-    since = min((p.epoch for p in (mine if history else known).values()), default=seen.source.head)
-    taken = _epochs(since, seen, step)
-    epochs = EpochRange(since + 1, since + 1 + len(taken))
-    reads = any(_reading(position.split) for position in (mine if history else known).values())
-    topic = (yield from _ask(state)) if reads else None
-    sifted: Sifted = (yield Sift(epochs, known)) if any(epoch.rows for epoch in taken) else Sifted({})
-    new = {n for n in {*mine, *sifted.batches, *_partitions(topic)} if state.owns(lane, n)} - known.keys()
-    if topic is None and any(n in sifted.batches and sifted.batches[n].least > 0 for n in new):
-        topic = yield from _ask(state)
-    splits = {n: _reopened(p.split, topic) if begins else p.split for n, p in known.items()}
-    for n in new:
-        if n in sifted.batches or (history and n in _partitions(topic)):
-            splits[n] = yield from _appeared(n, topic, sifted.batches.get(n), history=history)
-    landed: dict[int, Offsets] = {}
-    for n, batch in sifted.batches.items():
-        if n in splits:
-            splits[n], visible = after_upstream(splits[n], batch, epochs)
-            landed |= {n: visible} if visible is not None else {}
-    splits = {n: asked(split, topic.logs[n]) if topic and _reading(split) else split for n, split in splits.items()}
-    ranges = _ranges(splits, step.records, state.totals)
-    fetched: Fetched = (yield Fetch(ranges)) if ranges else Fetched({}, 0)
-    read: dict[int, Offsets] = {}
-    for n, covered in ranges.items():
-        splits[n], visible = after_read(splits[n], covered, fetched.batches.get(n))
-        read |= {n: visible} if visible is not None else {}
-    stand = since + len(taken)
-    # A partition of another lane is named, so that nobody takes what landed of it for nothing.
-    positions = list(widened(state, state.positions, max(*splits, *sifted.batches, -1, -1) + 1))
-    for n, split in splits.items():
-        positions[n] = AtOffset(max(stand, known[n].epoch) if n in known else stand, split)
-    if list(map(rank, positions)) == list(map(rank, state.positions)):
-        return None
-    if not history:
-        _check_finished(splits)
-    work = TakeOffsets(read, epochs if landed else None, landed, sifted.repeated > 0) if read or landed else Nothing()
-    return Move(
-        Event.OFFSETS if history else Event.EPOCHS,
-        work=work,
-        positions=tuple(positions),
-        does=_totals(state, epochs, sifted, fetched),
-        rows=sum(batch.count for batch in fetched.batches.values()),
-        epochs=epochs if taken else None,
-        changes=step.changes,
-    )
+    turn = _Round(state, lane, seen, step)
+    yield from turn.look()
+    yield from turn.judge(begins=begins)
+    turn.take()
+    late = turn.late
+    if late is None:
+        yield from turn.fetch()
+    return turn.move() or late
+
+
+class _Round:
+    """A round of a lane while it is decided: what is seen, what becomes of each partition, and what is written."""
+
+    def __init__(self, state: BuildState, lane: int, seen: Observed, step: Poll) -> None:
+        self.state, self.lane, self.seen, self.step = state, lane, seen, step
+        self.history = state.phase is Phase.SNAPSHOT
+        mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
+        self.known = {n: position for n, position in mine.items() if not unknown(position)}
+        # Of a partition that was only named, everything since the plan may have to be looked at.
+        looked = mine if self.history else self.known
+        self.reads = any(_reading(position.split) for position in looked.values())
+        self.since = min((position.epoch for position in looked.values()), default=seen.source.head)
+        self.taken = _epochs(self.since, seen, step)
+        self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
+        self.topic: Topic | None = None
+        self.sifted = Sifted({})
+        self.splits: dict[int, Split] = {}
+        self.landed: dict[int, Offsets] = {}
+        self.read: dict[int, Offsets] = {}
+        self.fetched = Fetched({}, 0)
+        self._mine = mine
+
+    def look(self) -> Generator[Effect, Any, None]:
+        """At the brokers, if there is history to read, and at what landed."""
+        if self.reads:
+            self.topic = yield from _ask(self.state)
+        if any(epoch.rows for epoch in self.taken):
+            self.sifted = yield Sift(self.epochs, self.known)
+        if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
+            self.topic = yield from _ask(self.state)
+
+    @property
+    def _new(self) -> set[int]:
+        """The lane's partitions that nobody has judged."""
+        logs: Iterable[int] = self.topic.logs if self.topic is not None else ()
+        named = {n for n in {*self._mine, *self.sifted.batches, *logs} if self.state.owns(self.lane, n)}
+        return named - self.known.keys()
+
+    def judge(self, *, begins: bool) -> Generator[Effect, Any, None]:
+        """What each partition is before the round."""
+        for n, position in self.known.items():
+            split, topic = position.split, self.topic
+            self.splits[n] = reopened(split, topic.logs[n]) if begins and topic and _reading(split) else split
+        for n in self._new:
+            batch = self.sifted.batches.get(n)
+            if batch is not None or (self.history and self.topic is not None and n in self.topic.logs):
+                self.splits[n] = yield from _appeared(n, self.topic, batch, history=self.history)
+
+    def take(self) -> None:
+        """What landed, before anything is fetched."""
+        for n, batch in self.sifted.batches.items():
+            if n in self.splits:
+                self.splits[n], visible = after_upstream(self.splits[n], batch, self.epochs)
+                self.landed |= {n: visible} if visible is not None else {}
+        for n, split in self.splits.items():
+            if self.topic is not None and _reading(split):
+                self.splits[n] = asked(split, self.topic.logs[n])
+
+    @property
+    def late(self) -> Wait | None:
+        """Why no history is read now: nothing lands, although there is something to land (seed 001, its self-pause)."""
+        source, now = self.seen.source, self.seen.now
+        if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
+            return None
+        behind = [n for n, split in self.splits.items() if self.topic.logs[n].end > _next_to_land(split)]
+        if not behind:
+            return None
+        why = f"the landing table is late: nothing since {source.at}, of partition {behind[0]} there is more"
+        return Wait(now + POLL, why, say=True)
+
+    def fetch(self) -> Generator[Effect, Any, None]:
+        ranges = _ranges(self.splits, self.step.records, self.state.totals)
+        if ranges:
+            self.fetched = yield Fetch(ranges)
+        for n, covered in ranges.items():
+            self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
+            self.read |= {n: visible} if visible is not None else {}
+
+    def move(self) -> Move | None:
+        """The barrier, or None if no partition is any further."""
+        before, stand = self.state.positions, self.since + len(self.taken)
+        # A partition of another lane is named, so that nobody takes what landed of it for nothing.
+        positions = list(widened(self.state, before, max(*self.splits, *self.sifted.batches, -1, -1) + 1))
+        for n, split in self.splits.items():
+            positions[n] = AtOffset(max(stand, self.known[n].epoch) if n in self.known else stand, split)
+        if list(map(rank, positions)) == list(map(rank, before)):
+            return None
+        if not self.history:
+            _check_finished(self.splits)
+        epochs = self.epochs if self.landed else None
+        work = TakeOffsets(self.read, epochs, self.landed, self.sifted.repeated > 0)
+        return Move(
+            Event.OFFSETS if self.history else Event.EPOCHS,
+            work=work if self.read or self.landed else Nothing(),
+            positions=tuple(positions),
+            does=_totals(self.state, self.epochs, self.sifted, self.fetched),
+            rows=sum(batch.count for batch in self.fetched.batches.values()),
+            epochs=self.epochs if self.taken else None,
+            changes=self.step.changes,
+        )
+
+
+def _next_to_land(split: Split) -> int:
+    return 0 if split.landed is None else split.landed + 1
 
 
 def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
@@ -108,14 +180,6 @@ def _ask(state: BuildState) -> Generator[Effect, Any, Topic]:
 
 def _reading(split: Split) -> bool:
     return isinstance(split.state, Backfilling)
-
-
-def _partitions(topic: Topic | None) -> Iterable[int]:
-    return topic.logs if topic is not None else ()
-
-
-def _reopened(split: Split, topic: Topic | None) -> Split:
-    return reopened(split, topic.logs[split.partition]) if topic is not None and _reading(split) else split
 
 
 def _appeared(

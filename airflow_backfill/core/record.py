@@ -97,6 +97,8 @@ class Record:
     """In a closing record: how many lanes the next layout has."""
     decided_by: int | None = None
     """And the generation of the attempt that decided so, when it closed the first lane."""
+    waits: str | None = None
+    """Why nothing moves."""
     announced: int | None = None
     """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
     more).
@@ -144,6 +146,8 @@ class Record:
             document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at]
         if self.next_lanes is not None:
             document["next_lanes"], document["decided_by"] = self.next_lanes, self.decided_by
+        if self.waits is not None:
+            document["waits"] = self.waits
         if self.announced is not None:
             document["announced"] = self.announced
         return document
@@ -156,7 +160,7 @@ _REQUIRED = {
     "airflow_backfill", "build", "plan", "layout", "lane", "seq", "generation", "attempt", "prev", "tails",
     "event", "phase", "positions", "base", "totals", "work", "control", "due",
 }  # fmt: skip
-_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "announced"}
+_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "waits", "announced"}
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -217,6 +221,7 @@ def _build(value: dict[str, Any]) -> Record:
         certificate=_certificate(*certificate) if certificate is not None else None,
         next_lanes=_count(value["next_lanes"], 1) if "next_lanes" in value else None,
         decided_by=_count(value["decided_by"]) if "decided_by" in value else None,
+        waits=_string(value["waits"]) if "waits" in value else None,
         announced=_count(value["announced"], -1) if "announced" in value else None,
     )
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:

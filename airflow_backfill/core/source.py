@@ -77,6 +77,10 @@ class SourceView:
     epochs: Sequence[Epoch]
     kept: int | None = None
     """Milliseconds for which the source keeps an epoch readable, if it was looked at."""
+    at: int = 0
+    """When the head was committed."""
+    interval: int | None = None
+    """Milliseconds that usually pass between two epochs, if that was looked at and can be told."""
 
     def pending(self, applied: int) -> Sequence[Epoch]:
         """The epochs later than ``applied``."""

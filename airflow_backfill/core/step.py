@@ -82,6 +82,8 @@ class Wait:
 
     until: int
     why: str
+    say: bool = False
+    """Whether the record says so at once, and not only when it is renewed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
         "pending": _pending(state),
         "part": _part(state),
+        "waits": newest.record.waits if newest is not None else None,
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
             "number": state.control.number,

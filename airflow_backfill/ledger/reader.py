@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any, TypeVar
 
 from airflow_backfill.core import effect as fx
@@ -21,6 +23,9 @@ from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
 
 _Result = TypeVar("_Result")
+
+PACE = 10
+"""Commits of a landing table from which its pace is taken."""
 
 
 class BuildReader:
@@ -85,6 +90,7 @@ class SourceWatcher:
         self._plan = plan
         self._log = DeltaLog(open_store(plan.spec.source, spark=spark, options=options))
         self._epochs: list[Epoch] = []
+        self._times: dict[int, int] = {}
 
     def view(self, after: int) -> SourceView:
         """The source now, with every commit later than ``after``."""
@@ -100,7 +106,16 @@ class SourceWatcher:
             epochs += [epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new]
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
-        return SourceView(metadata.table_id, head, after, tuple(epochs), kept)
+        at, interval = self._pace(head) if self._plan.of_topic else (0, None)
+        return SourceView(metadata.table_id, head, after, tuple(epochs), kept, at, interval)
+
+    def _pace(self, head: int) -> tuple[int, int | None]:
+        """When the head was committed, and what usually passes between two commits, if there were some."""
+        recent = [version for version in self._log.versions(max(head - PACE, -1)) if version <= head]
+        self._times = {v: self._times.get(v) or self._log.read(v).timestamp for v in recent}
+        times = sorted(self._times.values())
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        return times[-1], round(median(gaps)) if len(gaps) >= PACE // 2 else None
 
 
 def drive(generator: Generator[fx.Effect, Any, _Result], answer: Any) -> _Result:

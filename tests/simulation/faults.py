@@ -27,8 +27,12 @@ BENIGN = {
 OF_TOPICS = {
     "repeat": 0.02,
     "partition": 0.01,
+    "broker": 0.1,
 }
 """The same, of a topic and its ingestion."""
+
+CALM = 2500
+"""Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
 
 AFTERWARDS = {
     "recovery": 0.7,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_backfill.core.effect import Sifted
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset
+from airflow_backfill.core.source import SourceView
 from tests.core.kafka.topic import Partition
 from tests.simulation.source import Source
 
 FIRST = "topic-1"
 SPAN = 10_000
 """Keys of one partition: a record's key is its offset beyond the partition's."""
+PACE = 2_000
+"""Milliseconds that are said to pass between two versions."""
 
 
 def row(partition: int, offset: int, topic: str = FIRST) -> tuple[int, int]:
@@ -105,6 +109,9 @@ class LandingSource(Source):
             for key, value in (row(number, offset) for offset in self.record(number) if offset < partition.ingested)
         }
         self._commit(content, (), rows_changed=len(rows), change=True, now=now)
+
+    def view(self, plan: Plan, after: int) -> SourceView:
+        return replace(super().view(plan, after), at=self.versions[-1].commit.timestamp, interval=PACE)
 
     def record(self, partition: int) -> set[int]:
         """Every offset of a partition that ever was a record."""

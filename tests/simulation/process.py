@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.commit import Commit
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, SourceUnavailable
 from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.record import Certificate
+from tests.simulation.faults import CALM
 from tests.simulation.landing import LandingSource, row
 from tests.simulation.source import transform
 from tests.simulation.target import TABLE_ID, Bag, Transaction
@@ -126,7 +127,9 @@ class Process:
 
     def _answer_topic(self, effect: fx.Ask | fx.Sift | fx.Fetch) -> Any:
         source = self.world.source
-        assert isinstance(source, LandingSource) and self.world.pinned is not None
+        assert isinstance(source, LandingSource)
+        if not isinstance(effect, fx.Sift) and self.world.steps < CALM and self.world.happens("broker"):
+            raise SourceUnavailable("no broker answers")
         match effect:
             case fx.Ask():
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})

@@ -17,7 +17,7 @@ from airflow_backfill.core.reading import load
 from airflow_backfill.core.round_size import RoundSize
 from tests.simulation import misfortune
 from tests.simulation.draft import draft
-from tests.simulation.faults import AFTERWARDS, BENIGN, ENDS, FATAL, FATAL_TO_TOPICS, OF_TOPICS
+from tests.simulation.faults import AFTERWARDS, BENIGN, CALM, ENDS, FATAL, FATAL_TO_TOPICS, OF_TOPICS
 from tests.simulation.invariant import Violation
 from tests.simulation.judge import Judge
 from tests.simulation.landing import LandingSource, some_topic
@@ -28,8 +28,6 @@ from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
 MAX_STEPS = 12000
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
-CALM = 2500
-"""Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
 
 
 @dataclass
