@@ -19,6 +19,9 @@ from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 ATTEMPTS = 5
 """How many of the last attempts are shown."""
 
+PARTITIONS = 8
+"""How many partitions are named."""
+
 
 def status(target: str) -> dict[str, Any]:
     """The summary of the committed state, the source's lag now, what the build waits for, and the last attempts."""
@@ -55,6 +58,7 @@ def as_text(found: dict[str, Any]) -> str:
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *([f"  still     {found['waits']}"] if found["waits"] else []),
         *_in_force(found),
+        *_partitions(found),
     ]
     if found["certificate"] is not None:
         proof = found["certificate"]
@@ -124,6 +128,19 @@ def _in_force(found: dict[str, Any]) -> list[str]:
     if control["rate"] is not None:
         said.append(f"{control['rate']:,} rows/s at most")
     return [f"  in force  {', '.join(said)}"] if said else []
+
+
+def _partitions(found: dict[str, Any]) -> list[str]:
+    """Those of a topic's partitions that are not finished, the ones with most to read first."""
+    behind = [one for one in found["partitions"] or () if one["state"] != "finished"]
+    behind.sort(key=lambda one: -one["left"])
+    lines = [
+        f"  partition {one['partition']}: {one['state'].replace('_', ' ')} at {one['offset']}, {one['left']:,} records "
+        f"left, landed up to {one['landed']}"
+        for one in behind[:PARTITIONS]
+    ]
+    more = len(behind) - len(lines)
+    return lines + ([f"  and {more} partitions more that are not finished"] if more else [])
 
 
 def _duration(seconds: int) -> str:

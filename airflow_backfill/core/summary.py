@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import to_json
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import AtFile, Consumed, InEpoch
@@ -38,9 +40,11 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "consuming_log_store": totals.log_rows,
             "consuming_upstream": totals.upstream_rows,
         },
+        "repeated_rows": totals.repeated_rows,
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
         "pending": _pending(state),
         "part": _part(state),
+        "partitions": [_partition(split) for split in state.topic.values()] if plan.of_topic else None,
         "waits": newest.record.waits if newest is not None else None,
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
@@ -112,6 +116,23 @@ def _read(state: BuildState) -> dict[str, Any]:
     each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
     done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
     return {"unit": "files", "done": done, "of": splits.files}
+
+
+def _partition(split: Split) -> dict[str, Any]:
+    """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get."""
+    word, *at = to_json(split.state)
+    return {
+        "partition": split.partition,
+        "state": word,
+        "offset": at[0] if at else None,
+        "target": split.target,
+        "left": split.left,
+        "end": split.end,
+        "read": split.read,
+        "written": split.written,
+        "landed": split.landed,
+        "seam": split.cut,
+    }
 
 
 def _percent(state: BuildState) -> float:

@@ -39,6 +39,8 @@ def test_all_load(bag):
         "events_arrangement",
         "clicks_chain",
         "clicks_landing",
+        "clicks_history",
+        "clicks_history_follow",
     } <= set(bag.dags)
     shop = bag.dags["shop_backfill"]
     assert len(shop.task_group.children) == 20

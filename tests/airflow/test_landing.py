@@ -100,3 +100,45 @@ def test_a_wrong_password_fails_the_task_and_is_nowhere_either(airflow, broker, 
     told = airflow.log + airflow.everything() + written(airflow.home, lake / "events")
     assert "Authentication failed" in told
     assert "the wrong password" not in told
+
+
+@pytest.mark.slow
+def test_history_and_what_lands_become_one_table(airflow, broker, lake):
+    """Two processes read the topic, and the password of neither is anywhere."""
+    topic = Topic(broker.servers, TOPIC)
+    topic.delete()
+    topic.create(partitions=2)
+    connect(airflow, broker, LOGIN.password)
+    lake.joinpath("landing").mkdir()
+
+    def send(*pages: str) -> None:
+        topic.send(Record(page.encode(), partition=n % 2) for n, page in enumerate(pages))
+
+    def rows() -> list[tuple[int, int, str]]:
+        table = DeltaTable(lake / "marts" / "clicks_history").to_pyarrow_table(["partition", "offset", "page"])
+        return sorted(tuple(row.values()) for row in table.to_pylist())
+
+    def everything() -> list[tuple[int, int, str]]:
+        records = [record for partition in (0, 1) for record in topic.records(partition)]
+        return sorted((one.partition(), one.offset(), one.value().decode()) for one in records)
+
+    send(*"abcdefg")
+    assert airflow.run(DAGS / "landing.py", "clicks_landing") == ["success"]
+    send(*"hij")
+    assert airflow.run(DAGS / "landing.py", "clicks_landing") == ["success"]
+    lines: set[str] = set()
+
+    def reading() -> bool:
+        lines.update(command_lines("clicks_history"))
+        return any("java" in line and "snapshot.py" in line for line in lines)
+
+    with airflow.running(DAGS / "history.py", "clicks_history", timeout=600):
+        airflow.until(reading, timeout=300)
+    assert airflow.states == ["success"]
+    assert rows() == everything() and len(rows()) == 10
+    send("k", "l")
+    assert airflow.run(DAGS / "landing.py", "clicks_landing") == ["success"]
+    assert airflow.run(DAGS / "history.py", "clicks_history_follow") == ["success"]
+    assert rows() == everything() and len(rows()) == 12
+    told = "\n".join(lines) + airflow.everything() + written(airflow.home, lake)
+    assert "table-backfill" in told and LOGIN.password not in told
