@@ -17,7 +17,7 @@ from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
-from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range
+from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 from airflow_backfill.core.phase import Event, Phase
@@ -69,6 +69,7 @@ class _Round:
         self.read: dict[int, Offsets] = {}
         self.fetched = Fetched({}, 0)
         self._mine = mine
+        self._alone = state.plan.spec.source is None
 
     def look(self) -> Generator[Effect, Any, None]:
         """At the brokers, if there is history to read, and at what landed."""
@@ -82,7 +83,8 @@ class _Round:
     @property
     def _new(self) -> set[int]:
         """The lane's partitions that nobody has judged."""
-        logs: Iterable[int] = self.topic.logs if self.topic is not None else ()
+        # Without a landing table what appears belongs to the stream that follows.
+        logs: Iterable[int] = self.topic.logs if self.topic is not None and not self._alone else ()
         named = {n for n in {*self._mine, *self.sifted.batches, *logs} if self.state.owns(self.lane, n)}
         return named - self.known.keys()
 
@@ -90,7 +92,8 @@ class _Round:
         """What each partition is before the round."""
         for n, position in self.known.items():
             split, topic = position.split, self.topic
-            self.splits[n] = reopened(split, topic.logs[n]) if begins and topic and _reading(split) else split
+            again = begins and topic is not None and _reading(split) and not self._alone
+            self.splits[n] = reopened(split, topic.logs[n]) if again and topic is not None else split
         for n in self._new:
             batch = self.sifted.batches.get(n)
             if batch is not None or (self.history and self.topic is not None and n in self.topic.logs):
@@ -125,6 +128,7 @@ class _Round:
         for n, covered in ranges.items():
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
             self.read |= {n: visible} if visible is not None else {}
+            self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""

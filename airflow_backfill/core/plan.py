@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def of_topic(self) -> bool:
-        """Whether the source is a landing table, and a topic's history comes before it."""
+        """Whether a topic's history is built, mostly with the table in which it lands as the source."""
         return isinstance(self.splits, Partitions)
 
     def to_json(self) -> dict[str, Any]:

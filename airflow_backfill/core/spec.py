@@ -29,11 +29,12 @@ class BackfillSpec:
     source that identify a row; a chain may be without. ``select`` is a list of SQL expressions (None: every column
     of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
     column: "stop", or "ignore" it. With a ``topic`` the source is the landing table of that topic, whose history comes
-    before it; ``select``, ``where`` and ``key`` then name columns of its decoded records.
+    before it, and None if there is no such table; ``select``, ``where`` and ``key`` then name columns of its decoded
+    records.
     """
 
     name: str
-    source: str
+    source: str | None
     target: str
     key: tuple[str, ...]
     select: tuple[str, ...] | None = None
@@ -51,7 +52,7 @@ class BackfillSpec:
         check_size(options)
         spec = BackfillSpec(
             name=text(options, "name"),
-            source=location(options, "source"),
+            source=None if _topic_alone(options) else location(options, "source"),
             target=location(options, "target"),
             key=() if _keyless(options) else texts(options, "key"),
             select=texts(options, "select") if options.get("select") is not None else None,
@@ -70,6 +71,8 @@ class BackfillSpec:
             raise invalid("topic", None, "belongs to strategy='source', which needs it")
         if len(set(self.key)) != len(self.key):
             raise invalid("key", list(self.key), "a column is named twice")
+        if self.source is None:
+            return
         source, target = normal(self.source), normal(self.target)
         if source == target:
             raise invalid("target", self.target, "source and target are the same table")
@@ -79,6 +82,12 @@ class BackfillSpec:
         ):
             if inner.startswith(outer + "/"):
                 raise invalid("target", self.target, what)
+
+    @property
+    def table(self) -> str:
+        """The location of the source; not of a topic without a landing table."""
+        assert self.source is not None
+        return self.source
 
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
@@ -93,6 +102,11 @@ def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any
     """Every option that differs: its planned and its asked value."""
     one, other = planned.to_json(), asked.to_json()
     return {name: [one[name], other[name]] for name in one if one[name] != other[name]}
+
+
+def _topic_alone(options: Mapping[str, Any]) -> bool:
+    """Whether a topic is all there is."""
+    return options.get("topic") is not None and options.get("source") is None
 
 
 def _keyless(options: Mapping[str, Any]) -> bool:

@@ -88,12 +88,15 @@ class SourceWatcher:
 
     def __init__(self, plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self._plan = plan
-        self._log = DeltaLog(open_store(plan.spec.source, spark=spark, options=options))
+        alone = plan.spec.source is None
+        self._log = None if alone else DeltaLog(open_store(plan.spec.table, spark=spark, options=options))
         self._epochs: list[Epoch] = []
         self._times: dict[int, int] = {}
 
     def view(self, after: int) -> SourceView:
-        """The source now, with every commit later than ``after``."""
+        """The source now, with every commit later than ``after``; a topic alone has none."""
+        if self._log is None:
+            return SourceView(self._plan.source.table_id, after, after, ())
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
         epochs = [e for e in self._epochs if e.number > after]
@@ -106,13 +109,13 @@ class SourceWatcher:
             epochs += [epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new]
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
-        at, interval = self._pace(head) if self._plan.of_topic else (0, None)
+        at, interval = self._pace(self._log, head) if self._plan.of_topic else (0, None)
         return SourceView(metadata.table_id, head, after, tuple(epochs), kept, at, interval)
 
-    def _pace(self, head: int) -> tuple[int, int | None]:
+    def _pace(self, log: DeltaLog, head: int) -> tuple[int, int | None]:
         """When the head was committed, and what usually passes between two commits, if there were some."""
-        recent = [version for version in self._log.versions(max(head - PACE, -1)) if version <= head]
-        self._times = {v: self._times.get(v) or self._log.read(v).timestamp for v in recent}
+        recent = [version for version in log.versions(max(head - PACE, -1)) if version <= head]
+        self._times = {v: self._times.get(v) or log.read(v).timestamp for v in recent}
         times = sorted(self._times.values())
         gaps = [later - earlier for earlier, later in pairwise(times)]
         return times[-1], round(median(gaps)) if len(gaps) >= PACE // 2 else None

@@ -33,7 +33,8 @@ class PlanOperator(ApplicationOperator):
     nothing is written. A build that is there already goes on; a finished one is left as it is.
 
     :param name: name of the build; with the target it is its identity. (templated)
-    :param source: absolute path or URI of the Delta table to read. (templated)
+    :param source: absolute path or URI of the Delta table to read; of a topic the one in which it lands, if there is
+        one. (templated)
     :param target: absolute path or URI of the Delta table to make. (templated)
     :param key: columns of the source that identify a row; a chain may be without. (templated)
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
@@ -58,7 +59,7 @@ class PlanOperator(ApplicationOperator):
         self,
         *,
         build_name: str,
-        source: str,
+        source: str | None = None,
         key: Sequence[str] | None = None,
         select: Sequence[str] | None = None,
         where: str | None = None,
@@ -115,7 +116,7 @@ class PlanOperator(ApplicationOperator):
             check_same(existing.plan.spec, spec)
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
-        else:
+        elif spec.source is not None:
             admit_source(self.ledger.delta_log(spec.source), spec)
         outcome = self.run_application(context, floor=existing.highest_generation if existing is not None else 0)
         for line in described(outcome["report"]):

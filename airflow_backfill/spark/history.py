@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -29,7 +29,7 @@ from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import Records, records
-from airflow_backfill.spark.landing_table import LandingTable
+from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.last_values import last_per_key
 from airflow_backfill.spark.staged import held
 from airflow_backfill.spark.topic_records import TopicRecords
@@ -63,7 +63,7 @@ class History:
     @cached_property
     def landing(self) -> LandingTable:
         assert self.plan.spec.topic is not None
-        return LandingTable(self.spark, self.plan.spec.source, self.plan.spec.topic.name)
+        return LandingTable(self.spark, self.plan.spec.table, self.plan.spec.topic.name)
 
     @cached_property
     def topic(self) -> TopicRecords:
@@ -96,8 +96,7 @@ class History:
         frames = [self.topic.held(work.fetched)] if work.fetched else []
         if work.epochs is not None:
             frames.append(self.landing.rows(work.epochs, work.landed, repeats=work.repeats))
-        raw = frames[0] if len(frames) == 1 else frames[0].union(frames[1])
-        decoded = self.records.decode(raw)
+        decoded = self.records.decode(reduce(DataFrame.union, frames))
         if self.records.certain:
             yield dead_letters.good(decoded)
             return
@@ -121,12 +120,15 @@ class History:
         Raises KafkaLost if Kafka does not have them any more.
         """
         splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
-        landed = self.landing.beyond({n: self._seam(split) for n, split in splits.items()}, epoch)
         ranges = {n: some for n, split in splits.items() if (some := self._history(split)) is not None}
-        if not ranges:
-            return dead_letters.good(self.records.decode(landed))
-        self.topic.check_there(ranges)
-        return dead_letters.good(self.records.decode(self.topic.read(ranges).union(landed)))
+        frames = []
+        if ranges:
+            self.topic.check_there(ranges)
+            frames.append(self.topic.read(ranges))
+        if self.plan.spec.source is not None:
+            frames.append(self.landing.beyond({n: self._seam(split) for n, split in splits.items()}, epoch))
+        raw = reduce(DataFrame.union, frames or [self.spark.createDataFrame([], RAW)])
+        return dead_letters.good(self.records.decode(raw))
 
     def _planned(self, partition: int) -> Split | None:
         splits = self.plan.splits

@@ -265,6 +265,8 @@ class Planner:
 
     def _recent(self, epoch: int) -> list[Commit]:
         """The source's last commits up to an epoch, oldest first, but for those that are gone."""
+        if self._spec.source is None:
+            return []
         log = DeltaLog(open_store(self._spec.source, spark=self._spark))
         return [log.read(version) for version in log.versions(max(-1, epoch - RECENT_EPOCHS)) if version <= epoch]
 

@@ -47,14 +47,14 @@ class Preflight:
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     """Check everything about the source and the expressions, at its newest committed version."""
     assert_safe(spark)
-    epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
+    epoch, metadata = admit_source(DeltaLog(open_store(spec.table, spark=spark)), spec)
     schema = StructType.fromJson(json.loads(metadata.schema_json))
     if not schema.fields:
         raise KeyInvalid("the source has no columns")
     transform = parse(spark, schema, spec.select, spec.where)
     key = transform.target_key(spec.key)
-    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.source, epoch).files)
-    rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.source)
+    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.table, epoch).files)
+    rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.table)
     with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.
         if spec.key:

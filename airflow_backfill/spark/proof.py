@@ -93,7 +93,7 @@ class Proof:
         """What the target has to hold at ``epoch``."""
         if self.history is not None:
             return self.history(epoch)
-        return self.transform.apply(self._at(self.plan.spec.source, epoch))
+        return self.transform.apply(self._at(self.plan.spec.table, epoch))
 
     @property
     def _key(self) -> Sequence[str] | None:
@@ -105,9 +105,9 @@ class Proof:
 
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and of the target."""
-        spec, found = self.plan.spec, self._digests("target", self.plan.spec.target, version)
+        found = self._digests("target", self.plan.spec.target, version)
         if self.history is None:
-            return self._digests("source", spec.source, epoch), found
+            return self._digests("source", self.plan.spec.table, epoch), found
         with lost_history_named():
             return digests(self.history(epoch), BUCKETS, self._key), found
 

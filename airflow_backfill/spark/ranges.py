@@ -47,7 +47,7 @@ class Ranges:
     @staticmethod
     def of(spark: SparkSession, spec: BackfillSpec, schema: StructType, partitions: tuple[str, ...]) -> Ranges:
         """KeyInvalid if the key has no order."""
-        return Ranges(spark, spec.source, schema, KeyOrder.of(schema, spec.key), partitions)
+        return Ranges(spark, spec.table, schema, KeyOrder.of(schema, spec.key), partitions)
 
     def cut(self, ranges: KeyRanges, asked: Cut) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""

@@ -132,7 +132,7 @@ class Shell:
 
     @cached_property
     def _snapshot(self) -> SnapshotFiles:
-        return SnapshotFiles(self.spark, self.plan.spec.source, self.plan.source.epoch)
+        return SnapshotFiles(self.spark, self.plan.spec.table, self.plan.source.epoch)
 
     @cached_property
     def _sizes(self) -> tuple[fx.FileSize, ...]:
@@ -225,7 +225,7 @@ class Shell:
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
         spec, columns = self.plan.spec, self._transform.source_schema.fieldNames()
-        changes = read_changes(self.spark, spec.source, epochs, columns, spec.key, feed=False)
+        changes = read_changes(self.spark, self.plan.spec.table, epochs, columns, spec.key, feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
         changes.prove(changes.counted())
@@ -235,7 +235,7 @@ class Shell:
     def _net(self, epochs: EpochRange, part: Part | None) -> NetChanges:
         spec, transform = self.plan.spec, self._transform
         with rebuilding(self.spark, self.target):
-            changes = read_changes(self.spark, spec.source, epochs, transform.source_schema.fieldNames(), spec.key)
+            changes = read_changes(self.spark, spec.table, epochs, transform.source_schema.fieldNames(), spec.key)
             for leg in changes.legs:
                 log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
             return net_changes(changes, transform, self._key, part)

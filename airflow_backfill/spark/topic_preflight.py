@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
+from airflow_backfill.core.commit import TableMetadata
 from airflow_backfill.core.effect import Topic
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.kafka.opening import opened
@@ -32,6 +33,9 @@ from airflow_backfill.spark.transform import parse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_TABLE = '{"type":"struct","fields":[]}'
+"""The schema of a landing table that there is not."""
+
 
 def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> Preflight:
     """Check everything about topic, landing table and expressions, and pin both. Nothing is written.
@@ -39,16 +43,19 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
     """
     assert_safe(spark)
-    epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
-    check_landing(StructType.fromJson(json.loads(metadata.schema_json)))
     decoded = records(spark, wanted.decoding)
     transform = parse(spark, decoded.schema, spec.select, spec.where)
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)
-    landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
-    broker = Broker(spark, connection(), wanted.name)
+    broker, landed = Broker(spark, connection(), wanted.name), {}
+    if spec.source is not None:
+        epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
+        check_landing(StructType.fromJson(json.loads(metadata.schema_json)))
+        landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
     topic = broker.ask()
+    if spec.source is None:
+        epoch, metadata = 0, TableMetadata(topic.id, NO_TABLE)
     return Preflight(spec, epoch, metadata, transform, key, partitions=_opened(broker, topic, landed, wanted))
 
 

@@ -34,7 +34,8 @@ class BackfillTaskGroup(TaskGroup):
     killed, retried or cleared at any moment. What is built is data and may be templated; how it is done is Python.
 
     :param group_id: id of the group, and the name of the build if ``name`` is not given.
-    :param source: absolute path or URI of the Delta table to read. (templated)
+    :param source: absolute path or URI of the Delta table to read; of a topic the one in which it lands, if there is
+        one. (templated)
     :param target: absolute path or URI of the Delta table to make. (templated)
     :param key: columns of the source that identify a row; a chain may be without. (templated)
     :param select: SQL expressions, one per column of the target; every column if not given. (templated)
@@ -74,8 +75,8 @@ class BackfillTaskGroup(TaskGroup):
         self,
         group_id: str,
         *,
-        source: str,
         target: str,
+        source: str | None = None,
         key: Sequence[str] | None = None,
         select: Sequence[str] | None = None,
         where: str | None = None,

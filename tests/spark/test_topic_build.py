@@ -31,6 +31,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.step import Done
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.stream import follow
 from demo.kafka.broker import Broker
 from demo.kafka.topic import COMPACTED, Record, Topic
 from tests.spark.topics import Landing, TopicBuild, numbered, row
@@ -302,6 +303,27 @@ def test_history_from_a_time_on(spark: SparkSession, topic: Topic, tmp_path: Pat
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"first": since})
     build.hand_off()
     assert build.content() == everything(topic)[2:]
+
+
+def test_a_topic_alone_is_read_to_its_pinned_end_and_a_stream_goes_on(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "unused")
+    topic.send(numbered(5))
+    build = TopicBuild(spark, landing, tmp_path / "target", source=None, select=PLACES)
+    build.plan()
+    topic.send(numbered(3, 0, first=5) + numbered(2, 1))
+    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)[:5]
+    assert state.certificate is not None and state.certificate.rows == 5
+    topic.grow(3)
+    topic.send(numbered(1, 2))
+    rows = follow(spark, build.target).selectExpr(*PLACES)
+    writer = rows.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start(build.target).awaitTermination()
+    assert build.content() == everything(topic)
 
 
 @pytest.mark.parametrize(

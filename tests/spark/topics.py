@@ -79,7 +79,8 @@ class TopicBuild(Build):
         super().__init__(_Nowhere(spark, landing.table), target, lanes)  # type: ignore[arg-type]
         topic = {"name": landing.topic.name, **spec.pop("topic", {})}
         given = {"name": "build", "source": landing.table, "target": self.target, "strategy": "source", "topic": topic}
-        self.spec = BackfillSpec.parse({**given, **spec})
+        asked = {name: value for name, value in {**given, **spec}.items() if value is not None}
+        self.spec = BackfillSpec.parse(asked)
 
     def content(self) -> list[tuple[Any, ...]]:
         return sorted(tuple(found) for found in self.rows().collect())
