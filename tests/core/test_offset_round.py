@@ -1,0 +1,198 @@
+"""Rounds of a topic's partitions, effect by effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_backfill.core.control import Control
+from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic
+from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Log, opened
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.offset_round import LATE, next_offsets
+from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.plan import Plan, SourceFacts
+from airflow_backfill.core.position import AtOffset, unknown
+from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.source import Epoch, SourceView
+from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.state import Barrier, BuildState
+from airflow_backfill.core.step import Move, Observed, Poll, Wait
+from tests.core.test_record import FULL
+
+E0 = 7
+LOGS = {0: Log(0, 100), 1: Log(0, 40), 2: Log(0, 0)}
+EVERYTHING = RoundSize(rows=1_000)
+
+
+def plan(logs: Mapping[int, Log] = LOGS, lanes: int = 1) -> Plan:
+    splits = tuple(opened(n, log, None, None) for n, log in logs.items())
+    spec = BackfillSpec.parse(
+        {"name": "t", "source": "/l", "target": "/t", "strategy": "source", "topic": {"name": "clicks"}}
+    )
+    facts = SourceFacts("landing", E0, "{}", ())
+    return Plan("build", spec, "target", "{}", 0, facts, Partitions("id", splits), lanes, {})
+
+
+def seen(*rows: int, now: int = 1_000, at: int = 0, interval: int | None = None) -> Observed:
+    """As many epochs after the pinned one as there are numbers of rows."""
+    epochs = [Epoch(E0 + 1 + n, at, count, count) for n, count in enumerate(rows)]
+    view = SourceView("landing", E0 + len(rows), E0, epochs, None, at, interval)
+    return Observed(now, view, Control())
+
+
+def turn(
+    state: BuildState,
+    looked: Observed,
+    *,
+    topic: Topic | None = None,
+    sifted: Sifted | None = None,
+    fetched: Mapping[int, Batch] | None = None,
+    step: Poll | None = None,
+    lane: int = 0,
+    begins: bool = False,
+) -> tuple[Move | Wait | None, list[Any]]:
+    """What a round comes to, and what it asked for. Without ``fetched`` every offset holds a record."""
+    generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
+    asked: list[Any] = []
+    answer: Any = None
+    while True:
+        try:
+            effect = generator.send(answer)
+        except StopIteration as stop:
+            return stop.value, asked
+        asked.append(effect)
+        match effect:
+            case Ask():
+                answer = topic or Topic("id", LOGS)
+            case Sift():
+                answer = sifted or Sifted({})
+            case Fetch(ranges):
+                whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
+                answer = Fetched(whole if fetched is None else fetched, 10)
+
+
+def splits(move: Move | Wait | None) -> dict[int, Split]:
+    assert isinstance(move, Move) and move.positions is not None
+    return {p.split.partition: p.split for p in move.positions if isinstance(p, AtOffset)}
+
+
+def later(state: BuildState, **changes: Split) -> BuildState:
+    positions = [AtOffset(E0, changes.get(f"p{n}", p.split)) for n, p in enumerate(state.positions)]
+    return replace(state, positions=tuple(positions))
+
+
+def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
+    move, asked = turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING, RoundSize(rows=100)))
+    assert asked == [Ask(), Fetch({1: Offsets(0, 40), 0: Offsets(0, 60)})]
+    assert isinstance(move, Move) and move.event is Event.OFFSETS and move.rows == 100
+    assert move.work == TakeOffsets({1: Offsets(0, 40), 0: Offsets(0, 60)})
+    assert {n: split.state for n, split in splits(move).items()} == {
+        0: Backfilling(59),
+        1: CatchingUp(39),
+        2: Finished(),
+    }
+
+
+def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
+    state = later(BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50))
+    sifted = Sifted({0: Batch(45, 60, 16)})
+    move, asked = turn(state, seen(16), sifted=sifted)
+    assert [type(effect) for effect in asked] == [Ask, Sift, Fetch]
+    assert asked[2].ranges == {1: Offsets(0, 40)}
+    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
+    assert move.work.landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
+
+
+def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
+    move, asked = turn(BuildState.planned(plan()), seen(3), sifted=Sifted({0: Batch(5, 7, 3)}), step=Poll(EVERYTHING))
+    assert not any(isinstance(effect, Fetch) for effect in asked)
+    assert splits(move)[0].target == 7 and splits(move)[0].credit == 7
+    assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
+
+
+def test_the_landing_table_is_late_after_five_intervals_if_there_is_something_to_land() -> None:
+    state, after = BuildState.planned(plan()), LATE * 1_000
+    in_time, _ = turn(state, seen(now=after, interval=1_000))
+    late, asked = turn(state, seen(now=after + 1, interval=1_000))
+    assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
+    assert "partition 0" in late.why and asked == [Ask()]
+    landed = {f"p{n}": replace(p.split, landed=LOGS[n].end - 1) for n, p in enumerate(state.positions) if LOGS[n].end}
+    idle, _ = turn(later(state, **landed), seen(now=after + 1, interval=1_000))
+    assert isinstance(idle, Move)
+
+
+def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
+    looked = seen(1, now=10_000, interval=1_000)
+    move, asked = turn(BuildState.planned(plan()), looked, sifted=Sifted({0: Batch(90, 90, 1)}))
+    assert not any(isinstance(effect, Fetch) for effect in asked)
+    assert splits(move)[0].target == 90
+
+
+def test_what_has_stopped_asks_no_broker() -> None:
+    done = {f"p{n}": replace(s, state=CatchingUp(9), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
+    move, asked = turn(later(BuildState.planned(plan()), **done), seen(1), sifted=Sifted({1: Batch(8, 12, 5)}))
+    assert [type(effect) for effect in asked] == [Sift]
+    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
+    assert move.work.landed == {1: Offsets(10, 13)}
+
+
+def test_a_partition_of_another_lane_is_named() -> None:
+    state = BuildState.planned(plan(lanes=2))
+    move, _ = turn(state, seen(1), sifted=Sifted({3: Batch(0, 4, 5)}), lane=0, topic=Topic("id", LOGS))
+    assert isinstance(move, Move) and move.positions is not None
+    assert len(move.positions) == 4 and unknown(move.positions[3])
+
+
+def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
+    logs = {**LOGS, 3: Log(0, 9), 4: Log(0, 9)}
+    sifted = Sifted({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
+    move, _ = turn(BuildState.planned(plan()), seen(8), sifted=sifted, topic=Topic("id", logs))
+    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
+    assert splits(move)[3].state == Finished() and move.work.landed == {3: Offsets(0, 5)}
+    assert splits(move)[4].state == Finished() and move.work.fetched[4] == Offsets(0, 5)
+
+
+@pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
+def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int, Batch], outcome: str) -> None:
+    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
+    state = sealed(later(BuildState.planned(plan()), **finished))
+    arguments: dict[str, Any] = {
+        "sifted": Sifted({3: Batch(2, 4, 3)}), "topic": Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
+        "step": Poll(EVERYTHING),
+    }  # fmt: skip
+    if outcome == "refused":
+        with pytest.raises(PartitionIncomplete, match="partition 3"):
+            turn(state, seen(3), **arguments)
+        return
+    move, asked = turn(state, seen(3), **arguments)
+    assert asked[-1] == Fetch({3: Offsets(0, 2)})
+    assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
+
+
+def test_another_topic_of_the_same_name_is_refused() -> None:
+    with pytest.raises(SourceReplaced, match="created again"):
+        turn(BuildState.planned(plan()), seen(), topic=Topic("another", LOGS))
+    with pytest.raises(SourceReplaced, match="created again"):
+        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {0: LOGS[0]}))
+
+
+def test_records_that_retention_took_are_missed() -> None:
+    with pytest.raises(KafkaLost, match="offset 0 is wanted, the log starts at 3"):
+        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(3, 100)}))
+
+
+PLANNED = {n: opened(n, log, None, None) for n, log in LOGS.items()}
+LONG = PLANNED[0]
+
+
+def sealed(state: BuildState) -> BuildState:
+    """The state of a build that consumes the log."""
+    return replace(state, newest=Barrier(1, 0, replace(FULL, phase=Phase.CONSUME_LOG), 0))
