@@ -17,6 +17,7 @@ from bench import contenders as c
 from bench.ratio import Contender, Race, Timed
 from bench.start import seconds_to_start
 from bench.tables import Tables
+from bench.topics import histories
 from environment import quick
 
 HERE = Path(__file__).parent
@@ -33,6 +34,7 @@ ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS doubl
 ORDERS_KEY = ["o_orderkey"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
+RECORDS = 2_000_000
 HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|---|---|---|"
 
 
@@ -160,6 +162,7 @@ def main() -> None:
     whole = strategies(spark, tables, 4, rounds)
     small = snapshots(spark, tables, 0.2, 4, rounds)
     large = snapshots(spark, tables, scale, 4, rounds)
+    history = histories(spark, tables, RECORDS, 4, rounds)
     lines = [
         HEAD,
         large.row("table backfill", "bare copy", "at most 1.15"),
@@ -167,6 +170,7 @@ def main() -> None:
         catch_up.row("table backfill", "one net MERGE", "at most 1.3"),
         catch_up.row("table backfill", "feed stream", "at most 1"),
         catch_up.row("table backfill", "MERGE per version", "at most 0.1"),
+        history.row("table backfill", "plain batch read", "at most 1.15"),
         *(whole.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES),
     ]
     machine = (
