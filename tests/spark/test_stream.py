@@ -24,6 +24,8 @@ def drained(spark: SparkSession, tmp_path: Path) -> Callable[[DataFrame], list[t
         found = str(tmp_path / "followed")
         writer = rows.writeStream.format("delta").option("checkpointLocation", f"{found}.checkpoint")
         writer.trigger(availableNow=True).start(found).awaitTermination()
+        if not Path(found).exists():
+            return []
         seen = spark.read.format("delta").load(found).select("_commit_version", "id", "_change_type")
         return sorted((version, key, kind) for version, key, kind in seen.collect() if kind != "update_preimage")
 
