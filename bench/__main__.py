@@ -158,7 +158,8 @@ def main() -> None:
     scale = float(os.environ.get("SNAPSHOT_SCALE", "5"))
     spark = session()
     tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
-    catch_up = catching_up(spark, tables, rounds)
+    # Seconds of work vary most, and cost least to repeat.
+    catch_up = catching_up(spark, tables, 3 * rounds)
     whole = strategies(spark, tables, 4, rounds)
     small = snapshots(spark, tables, 0.2, 4, rounds)
     large = snapshots(spark, tables, scale, 4, rounds)
@@ -174,7 +175,7 @@ def main() -> None:
         *(whole.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES),
     ]
     machine = (
-        f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of {rounds} interleaved runs"
+        f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
     )
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
     start = (
