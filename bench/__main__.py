@@ -174,9 +174,7 @@ def main() -> None:
         history.row("table backfill", "plain batch read", "at most 1.15"),
         *(whole.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES),
     ]
-    machine = (
-        f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
-    )
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
     start = (
         f"Not in the table: what starting Spark costs. An application that does nothing takes {slow:.1f} s, with "

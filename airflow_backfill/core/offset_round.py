@@ -32,6 +32,8 @@ LATE = 5
 """Of its usual intervals: for so long nothing may land while there is something to land (seed 001)."""
 POLL = 5_000
 """Milliseconds between looks at a landing table that is late."""
+PROBE = 1_000
+"""Offsets in which a record has to be for a partition to have grown."""
 
 
 def next_offsets(
@@ -42,7 +44,7 @@ def next_offsets(
     yield from turn.look()
     yield from turn.judge(begins=begins)
     turn.take()
-    late = turn.late
+    late = yield from turn.late()
     if late is None:
         yield from turn.fetch()
     return turn.move() or late
@@ -109,16 +111,22 @@ class _Round:
             if self.topic is not None and _reading(split):
                 self.splits[n] = asked(split, self.topic.logs[n])
 
-    @property
-    def late(self) -> Wait | None:
-        """Why no history is read now: nothing lands, although there is something to land (seed 001, its self-pause)."""
+    def late(self) -> Generator[Effect, Any, Wait | None]:
+        """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
+
+        What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
+        nothing ever lands, and whoever waited for it would wait for ever.
+        """
         source, now = self.seen.source, self.seen.now
         if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
             return None
-        behind = [n for n, split in self.splits.items() if self.topic.logs[n].end > _next_to_land(split)]
-        if not behind:
+        before = {n: position.split for n, position in self.known.items()}
+        ends = {n: (max(split.end, _next_to_land(split)), self.topic.logs[n].end) for n, split in before.items()}
+        grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
+        found: Fetched = (yield Fetch(grown)) if grown else Fetched({}, 0)
+        if not found.batches:
             return None
-        why = f"the landing table is late: nothing since {source.at}, of partition {behind[0]} there is more"
+        why = f"the landing table is late: nothing since {source.at}, and partition {min(found.batches)} has grown"
         return Wait(now + POLL, why, say=True)
 
     def fetch(self) -> Generator[Effect, Any, None]:

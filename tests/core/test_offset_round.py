@@ -118,22 +118,31 @@ def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
     assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
 
 
-def test_the_landing_table_is_late_after_five_intervals_if_there_is_something_to_land() -> None:
+GROWN = Topic("id", {**LOGS, 0: Log(0, 103)})
+
+
+def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown() -> None:
     state, after = BuildState.planned(plan()), LATE * 1_000
-    in_time, _ = turn(state, seen(now=after, interval=1_000))
-    late, asked = turn(state, seen(now=after + 1, interval=1_000))
+    in_time, _ = turn(state, seen(now=after, interval=1_000), topic=GROWN)
+    late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
-    assert "partition 0" in late.why and asked == [Ask()]
-    landed = {f"p{n}": replace(p.split, landed=LOGS[n].end - 1) for n, p in enumerate(state.positions) if LOGS[n].end}
-    idle, _ = turn(later(state, **landed), seen(now=after + 1, interval=1_000))
-    assert isinstance(idle, Move)
+    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)})]
+
+
+def test_a_topic_without_new_records_has_nothing_to_land() -> None:
+    """Nothing was sent, or only what never lands: who waited for it would wait for ever."""
+    state, looked = BuildState.planned(plan()), seen(now=10_000, interval=1_000)
+    idle, _ = turn(state, looked)
+    aborted, asked = turn(state, looked, topic=GROWN, fetched={})
+    assert isinstance(idle, Move) and isinstance(aborted, Move)
+    assert asked[1] == Fetch({0: Offsets(100, 103)}) and 0 in asked[2].ranges
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
     looked = seen(1, now=10_000, interval=1_000)
-    move, asked = turn(BuildState.planned(plan()), looked, sifted=Sifted({0: Batch(90, 90, 1)}))
-    assert not any(isinstance(effect, Fetch) for effect in asked)
-    assert splits(move)[0].target == 90
+    move, asked = turn(BuildState.planned(plan()), looked, sifted=Sifted({0: Batch(90, 90, 1)}), topic=GROWN)
+    assert [effect.ranges for effect in asked if isinstance(effect, Fetch)] == [{0: Offsets(100, 103)}]
+    assert splits(move)[0].target == 90 and splits(move)[0].read == 0
 
 
 def test_what_has_stopped_asks_no_broker() -> None:

@@ -31,7 +31,7 @@ def row(partition: int, offset: int, topic: str = FIRST) -> tuple[int, int]:
 @dataclass
 class LandingSource(Source):
     """``keys`` is the number of partitions. Every record that the ingestion has not missed lands, in order, sooner or
-    later. The rows of a version are all records up to where the ingestion was.
+    later. The rows of a version are the records that have landed, and those before the first that has.
     """
 
     topic_id: str = FIRST
@@ -77,11 +77,16 @@ class LandingSource(Source):
                 partition.produce(self.rng)
 
     def land(self, now: int, *, all_of_it: bool = False) -> None:
-        """The ingestion commits some of what it has not landed yet; nothing if there is none."""
+        """The ingestion commits some of what it has not landed yet; nothing if there is none. ``all_of_it`` also brings
+        something of partitions of which nothing has landed, because it joined late.
+        """
         rows = []
+        landed = {number for some in self.added.values() for number, _ in some}
         for number, partition in self.partitions.items():
-            if all_of_it:
-                partition.close(self.rng)
+            lands = number in landed or partition.between(partition.ingested, partition.end)
+            while all_of_it and (partition.open or not lands):
+                partition.produce(self.rng)
+                lands = lands or partition.between(partition.ingested, partition.end)
             upto = partition.end if all_of_it else self.rng.randrange(partition.ingested, partition.end + 1)
             rows += [(number, offset) for offset in partition.land(upto)]
         if rows:
@@ -97,17 +102,17 @@ class LandingSource(Source):
             self._land(self.rng.choice([again + fresh, again + fresh + fresh]), now)
 
     def expire(self) -> None:
-        """Retention takes all but the newest record of each partition."""
+        """Retention takes all but the newest record of each partition, as far as they have landed."""
         for partition in self.partitions.values():
-            partition.expire(max(partition.end - 1, 0))
+            partition.expire(max(min(partition.end - 1, partition.ingested), 0))
 
     def _land(self, rows: list[tuple[int, int]], now: int) -> None:
         self.added[len(self.versions)] = rows
-        content = {
-            key: value
-            for number, partition in self.partitions.items()
-            for key, value in (row(number, offset) for offset in self.record(number) if offset < partition.ingested)
-        }
+        content: dict[int, int] = {}
+        for number in self.partitions:
+            landed = {offset for some in self.added.values() for n, offset in some if n == number}
+            there = {at for at in self.record(number) if landed and (at in landed or at < min(landed))}
+            content |= dict(row(number, offset) for offset in there)
         self._commit(content, (), rows_changed=len(rows), change=True, now=now)
 
     def view(self, plan: Plan, after: int) -> SourceView:

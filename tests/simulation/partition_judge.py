@@ -28,6 +28,7 @@ class PartitionJudge:
     known: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """Per partition: its epoch and its split, as the furthest record says them."""
 
+    sealed: bool = False
     begins: dict[int, int] = field(default_factory=dict)
     """Per partition: the log's start when it was first heard of."""
 
@@ -35,8 +36,9 @@ class PartitionJudge:
         self.known = {split["partition"]: (pinned, split) for split in splits}
         self.begins = {partition: self._source.partitions[partition].start for partition in self.known}
 
-    def move(self, positions: list[Any]) -> None:
+    def move(self, positions: list[Any], phase: str) -> None:
         """Take over what a record says, of which some may be older than what is known."""
+        self.sealed = phase not in ("snapshot", "cancelled")
         for partition, (epoch, split) in enumerate(positions):
             must(split["partition"] == partition, f"partition {split['partition']} in the place of {partition}")
             before = self.known.get(partition)
@@ -56,12 +58,12 @@ class PartitionJudge:
     @property
     def progress(self) -> dict[int, tuple[int, int]]:
         """As of splits: (epoch, all of it) of a partition that is finished, else (-1, what is covered). Of one that was
-        only named, by a later one's record, nothing is said.
+        only named, by a later one's record, nothing is said once the others are handed over.
         """
         return {
             partition: (epoch, WHOLE) if split["state"][0] == "finished" else (-1, split["scanned"] + 1)
             for partition, (epoch, split) in self.known.items()
-            if split["state"] != ["backfilling", None] or split["end"]
+            if not self.sealed or split["state"] != ["backfilling", None] or split["end"]
         }
 
     def content(self) -> Bag:
