@@ -315,15 +315,15 @@ MUTANTS = (
     Mutant(
         "what landed twice is taken twice",
         "offset_round",
-        "landed, sifted.repeated > 0)",
-        "landed, False)",
+        "self.landed, self.sifted.repeated > 0)",
+        "self.landed, False)",
         topic=True,
     ),
     Mutant(
         "a partition of another lane is not named",
         "offset_round",
-        "max(*splits, *sifted.batches, -1, -1) + 1",
-        "max(*splits, -1, -1) + 1",
+        "max(*self.splits, *self.sifted.batches, -1, -1) + 1",
+        "max(*self.splits, -1, -1) + 1",
         topic=True,
     ),
     Mutant(
@@ -343,8 +343,8 @@ MUTANTS = (
     Mutant(
         "partitions go on from the newest epoch of their lane",
         "offset_round",
-        "    since = min((p.epoch",
-        "    since = max((p.epoch",
+        "self.since = min((position.epoch",
+        "self.since = max((position.epoch",
         topic=True,
     ),
     Mutant(

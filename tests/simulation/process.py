@@ -187,13 +187,13 @@ class Process:
                 mine = {key for key in upserts.keys() | deletes if key <= low}
                 behind = Counter((k, v) for k, v in upserts.items() if k in mine)
                 return behind + Counter(rows), frozenset(mine), bool(mine)
-            case fx.TakeOffsets(fetched, epochs, landed):
+            case fx.TakeOffsets(fetched, epochs, landed, repeats):
                 assert isinstance(source, LandingSource)
-                taken = source.taken(landed, self.world.pinned or 0, epochs.last) if epochs is not None else []
-                records = [
-                    row(n, offset) for n, offsets in fetched.items() for offset in self.held[n] if offset in offsets
-                ]
-                return Counter(transform(dict(taken + records)).items()), frozenset(), False
+                rows = [row(n, at, source.topic_id) for n, some in fetched.items() for at in self.held[n] if at in some]
+                if epochs is not None:
+                    taken = source.taken(landed, self.world.pinned or 0, epochs.last)
+                    rows += set(taken) if repeats else taken
+                return Counter(shown for one in rows for shown in transform(dict([one])).items()), frozenset(), False
             case fx.RewriteKeys(epoch):
                 expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
                 keys = {key for key, _ in (expected - found) + (found - expected)}

@@ -97,7 +97,7 @@ class World:
         self.faults |= {name: p for name, p in OF_TOPICS.items() if rng.random() < 0.5}
         self.faults.pop("big epoch", None)
         self.faults.pop("recovery", None)
-        self.round_bytes, self.round_rows = 1000, rng.choice([3, 10, 1000])
+        self.round_bytes, self.round_rows = 1000, rng.choice([10, 50, 1000])
         self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
 
     # --- running ---
