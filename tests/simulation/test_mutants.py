@@ -8,10 +8,23 @@ from tests.simulation.mutants import MUTANTS, Mutant, caught_by
 
 SEEDS = range(1500)
 RARE = {
-    "any attempt may decide on a layout": 406,
+    "splits move to other lanes without closing the old ones": 18,
+    "a foreign commit between two rounds is not looked at": 22,
+    "RESTORE is taken for maintenance": 31,
+    "any attempt may decide on a layout": 2980,
+    "an epoch is claimed by its first part": 24,
+    "the number of parts follows the round size of the attempt": 24,
+    "a planner believes its own write": 293,
     "a cancel is only looked at when an attempt starts": 314,
+    "another table in the source's place is read on": 60,
+    "ranges are read at the epoch of before, and called newer": 25,
+    "a recovery repeats a sequence number": 22,
     "a repair writes nothing": 174,
     "announced beyond the hand-off epoch, for ever": 153,
+    "partitions go on from the newest epoch of their lane": 47,
+    "sealed while the landing table is behind the history": 28,
+    "a partition of another lane is not named": 605,
+    "sealed while nobody has judged a partition": 167,
 }
 """Seeds that caught what few seeds do, tried first."""
 
