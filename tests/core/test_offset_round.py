@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Control
-from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic
-from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic, Transactions
+from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.partitions import Partitions
@@ -20,6 +21,7 @@ from airflow_backfill.core.offset_round import LATE, next_offsets
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import Plan, SourceFacts
 from airflow_backfill.core.position import AtOffset, unknown
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, SourceView
 from airflow_backfill.core.spec import BackfillSpec
@@ -99,6 +101,15 @@ def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
         1: CatchingUp(39),
         2: Finished(),
     }
+
+
+def test_without_its_records_a_topics_build_is_not_recovered() -> None:
+    """The target's rows do not say which of them came from Kafka: no proof could hold."""
+    recovering = recover(Attempt("recover/1", 2), E0)
+    next(recovering)
+    recovering.send(Transactions("target", {"build/plan": 1, "build/1/0": 5}))
+    with pytest.raises(NotAllowedNow, match="restart"):
+        recovering.send(plan())
 
 
 def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
