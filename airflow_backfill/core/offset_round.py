@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_backfill.core.effect import Ask, Effect, Fetch, Fetched, Nothing, Sift, Sifted, TakeOffsets, Topic
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.errors import PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
@@ -96,7 +96,8 @@ class _Round:
             split, topic = position.split, self.topic
             again = begins and topic is not None and _reading(split) and not self._alone
             self.splits[n] = reopened(split, topic.logs[n]) if again and topic is not None else split
-        for n in self._new:
+        for n in sorted(self._new):
+            _check_ordered(self.state, n)
             batch = self.sifted.batches.get(n)
             if batch is not None or (self.history and self.topic is not None and n in self.topic.logs):
                 self.splits[n] = yield from _appeared(n, self.topic, batch, history=self.history)
@@ -225,6 +226,19 @@ def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals)
             ranges[split.partition] = found
             budget -= len(found)
     return ranges
+
+
+def _check_ordered(state: BuildState, partition: int) -> None:
+    """PartitionsGrew if a key may be in a partition of before and in this one, and nothing says what its last value
+    is.
+    """
+    spec = state.plan.spec
+    if spec.key and spec.topic is not None and spec.topic.order is None:
+        raise PartitionsGrew(
+            f"partition {partition} has appeared, and keys go to other partitions from now on: name a column that "
+            "orders the records of a key (topic.order), and plan the build again with on_existing='restart'",
+            partition=partition,
+        )
 
 
 def _check_finished(splits: Mapping[int, Split]) -> None:

@@ -22,6 +22,7 @@ from airflow_backfill.ledger.admission import admit_source
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.broker import Broker
+from airflow_backfill.spark.dead_letters import check_table
 from airflow_backfill.spark.decoding import records
 from airflow_backfill.spark.history import connection
 from airflow_backfill.spark.landing_table import LandingTable, check_landing
@@ -48,6 +49,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)
+    if wanted.decoding.dead_letters is not None:
+        check_table(spark, wanted.decoding.dead_letters)
     broker, landed = Broker(spark, connection(), wanted.name), {}
     if spec.source is not None:
         epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)

@@ -11,7 +11,7 @@ import pytest
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic, Transactions
-from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.partitions import Partitions
@@ -178,6 +178,23 @@ def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert splits(move)[3].state == Finished() and move.work.landed == {3: Offsets(0, 5)}
     assert splits(move)[4].state == Finished() and move.work.fetched[4] == Offsets(0, 5)
+
+
+@pytest.mark.parametrize("order", [None, "timestamp"])
+def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order: str | None) -> None:
+    planned = plan()
+    topic = {"name": "clicks", "order": order}
+    spec = BackfillSpec.parse({**planned.spec.to_json(), "key": ["id"], "topic": topic})
+    state = BuildState.planned(replace(planned, spec=spec))
+    seen_there = {"topic": Topic("id", {**LOGS, 3: Log(0, 9)})}
+    if order is None:
+        with pytest.raises(PartitionsGrew, match="partition 3"):
+            turn(state, seen(), **seen_there)
+        with pytest.raises(PartitionsGrew, match="partition 3"):
+            turn(state, seen(5), sifted=Sifted({3: Batch(0, 4, 5)}))
+        return
+    move, _ = turn(state, seen(), **seen_there)
+    assert splits(move)[3].read == 9
 
 
 @pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
