@@ -19,7 +19,7 @@ from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
-from airflow_backfill.core.kafka.state import Backfilling, Finished
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtOffset, rank, unknown
 from airflow_backfill.core.round_size import RoundSize
@@ -47,7 +47,7 @@ def next_offsets(
     late = yield from turn.late()
     if late is None:
         yield from turn.fetch()
-    return turn.move() or late
+    return turn.move() or late or turn.waiting()
 
 
 class _Round:
@@ -138,6 +138,15 @@ class _Round:
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
             self.read |= {n: visible} if visible is not None else {}
             self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
+
+    def waiting(self) -> Wait | None:
+        """For what has to land, if a partition has nothing else to wait for."""
+        behind = {n: split.state.offset for n, split in self.splits.items() if isinstance(split.state, CatchingUp)}
+        if not behind:
+            return None
+        first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
+        why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
+        return Wait(self.seen.now + POLL, why, say=True)
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""

@@ -26,7 +26,7 @@ from airflow_backfill.spark.dead_letters import check_table
 from airflow_backfill.spark.decoding import records
 from airflow_backfill.spark.history import connection
 from airflow_backfill.spark.landing_table import LandingTable, check_landing
-from airflow_backfill.spark.last_values import check_keyed
+from airflow_backfill.spark.last_values import check_keyed, place_columns
 from airflow_backfill.spark.preflight import Preflight
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.transform import parse
@@ -49,6 +49,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)
+        if wanted.order is not None:
+            place_columns(transform, wanted.order)
     if wanted.decoding.dead_letters is not None:
         check_table(spark, wanted.decoding.dead_letters)
     broker, landed = Broker(spark, connection(), wanted.name), {}

@@ -129,6 +129,14 @@ def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
     assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
 
 
+def test_it_is_said_what_has_to_land() -> None:
+    splits = {f"p{n}": opened(n, Log(10 * n, 10 * n + 5), None, None).stopped(10 * n + 4) for n in range(3)}
+    at_the_seam = {name: replace(split, scanned=split.target, target=None) for name, split in splits.items()}
+    wait, asked = turn(later(BuildState.planned(plan()), **at_the_seam), seen())
+    assert asked == [] and isinstance(wait, Wait) and wait.say
+    assert wait.why == "offset 4 of partition 0 was read, and has not landed (and 2 partitions more)"
+
+
 GROWN = Topic("id", {**LOGS, 0: Log(0, 103)})
 
 
