@@ -25,6 +25,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 PATIENCE = 30.0
 """Seconds that a broker has for a request, or for a compaction."""
 
+QUEUE = 50_000
+"""Records on their way at a time: the client refuses more than twice as many."""
+
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
 """The configuration of a topic for ``Topic.compact``."""
 
@@ -130,6 +133,8 @@ class Topic:
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
         for record in records:
+            while len(producer) >= QUEUE:
+                producer.poll(1)
             producer.produce(
                 self.name,
                 record.value,
