@@ -37,6 +37,8 @@ ORDERS_KEY = ["o_orderkey"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
 RECORDS = 2_000_000
+WARMING = 5
+"""Rounds of seconds of work, before it takes as long as the round before."""
 HEAD = ["| what | against | ours, s | theirs, s | ratio | wanted |", "|---|---|---|---|---|---|"]
 START = "start"
 
@@ -133,7 +135,7 @@ def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
         "feed stream": stream,
         "MERGE per version": each,
     }
-    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds)
+    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARMING)
 
 
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
