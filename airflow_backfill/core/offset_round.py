@@ -10,14 +10,25 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_backfill.core.effect import Ask, Effect, Fetch, Fetched, Nothing, Sift, Sifted, TakeOffsets, Topic
+from airflow_backfill.core.effect import (
+    Ask,
+    Effect,
+    Fetch,
+    Fetched,
+    Ingested,
+    Nothing,
+    Sift,
+    Sifted,
+    TakeOffsets,
+    Topic,
+)
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
-from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled_alone
+from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.phase import Event, Phase
@@ -66,6 +77,7 @@ class _Round:
         self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
         self.topic: Topic | None = None
         self.sifted = Sifted({})
+        self.ingested: Mapping[int, int] = {}
         self.splits: dict[int, Split] = {}
         self.landed: dict[int, Offsets] = {}
         self.read: dict[int, Offsets] = {}
@@ -79,8 +91,17 @@ class _Round:
             self.topic = yield from _ask(self.state)
         if any(epoch.rows for epoch in self.taken):
             self.sifted = yield Sift(self.epochs, self.known)
+        if self._asks_ingested:
+            self.ingested = yield Ingested(self.since + len(self.taken))
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
             self.topic = yield from _ask(self.state)
+
+    @property
+    def _asks_ingested(self) -> bool:
+        """Whether a partition waits for what may never land, and somebody knows."""
+        topic = self.state.plan.spec.topic
+        waits = any(isinstance(position.split.state, CatchingUp) for position in self.known.values())
+        return waits and topic is not None and topic.checkpoint is not None
 
     @property
     def _new(self) -> set[int]:
@@ -109,6 +130,8 @@ class _Round:
                 self.splits[n], visible = after_upstream(self.splits[n], batch, self.epochs)
                 self.landed |= {n: visible} if visible is not None else {}
         for n, split in self.splits.items():
+            if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
+                self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
                 self.splits[n] = asked(split, self.topic.logs[n])
 

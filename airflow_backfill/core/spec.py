@@ -70,6 +70,10 @@ class BackfillSpec:
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
         if (self.topic is not None) != (self.strategy == "source"):
             raise invalid("topic", None, "belongs to strategy='source', which needs it")
+        if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
+            raise invalid(
+                "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
+            )
         if len(set(self.key)) != len(self.key):
             raise invalid("key", list(self.key), "a column is named twice")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):

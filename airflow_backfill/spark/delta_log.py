@@ -104,6 +104,12 @@ class DeltaVersion:
         self.version = version
 
     @property
+    def transactions(self) -> dict[str, int]:
+        """The greatest version of each application id up to here."""
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot.setTransactions())
+        return {one.appId(): one.version() for one in found}
+
+    @property
     def files(self) -> DataFrame:
         """Every data file as a row of the log's own shape; statistics are strings of JSON."""
         return DataFrame(self._snapshot.allFiles().toDF(), self._spark)

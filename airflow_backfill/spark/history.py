@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
-from airflow_backfill.core.errors import KafkaOption
+from airflow_backfill.core.errors import KafkaLost, KafkaOption, VerificationFailed
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.partitions import Partitions
@@ -29,6 +29,7 @@ from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import Records, records
+from airflow_backfill.spark.ingestion import Ingestion
 from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.last_values import last_per_key
 from airflow_backfill.spark.staged import held
@@ -66,18 +67,26 @@ class History:
         return LandingTable(self.spark, self.plan.spec.table, self.plan.spec.topic.name)
 
     @cached_property
+    def _ingestion(self) -> Ingestion:
+        topic = self.plan.spec.topic
+        assert topic is not None and topic.checkpoint is not None
+        return Ingestion(self.spark, topic.checkpoint, self.plan.spec.table, topic.name)
+
+    @cached_property
     def topic(self) -> TopicRecords:
         """Not before somebody reads it: once the history is read no broker is needed."""
         splits, spec = self.plan.splits, self.plan.spec.topic
         assert isinstance(splits, Partitions) and spec is not None
         return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
 
-    def answer(self, effect: fx.Ask | fx.Sift | fx.Fetch) -> fx.Topic | fx.Sifted | fx.Fetched:
+    def answer(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch) -> Any:
         match effect:
             case fx.Ask():
                 return self.topic.broker.ask()
             case fx.Sift(epochs, known):
                 return self.landing.sift(epochs, known)
+            case fx.Ingested(epoch):
+                return self._ingestion.ends(epoch)
             case fx.Fetch(ranges):
                 return self.topic.fetch(ranges)
 
@@ -129,6 +138,61 @@ class History:
             frames.append(self.landing.beyond({n: self._seam(split) for n, split in splits.items()}, epoch))
         raw = reduce(DataFrame.union, frames or [self.spark.createDataFrame([], RAW)])
         return dead_letters.good(self.records.decode(raw))
+
+    def check_covered(self, epoch: int, positions: tuple[Position, ...]) -> None:
+        """VerificationFailed if a record that Kafka still has, beyond a seam and before what landed last, never landed:
+        an ingestion that began too late leaves such a hole. Errors of ``TopicRecords.check_there``.
+        """
+        if self.plan.spec.source is None:
+            return
+        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
+        seams, wanted = {n: self._seam(split) for n, split in splits.items()}, {}
+        for n, log in self.topic.check_there({}).items():
+            landed = splits[n].landed if n in splits else None
+            start, stop = max(seams.get(n, 0) + 1, log.start), 0 if landed is None else min(landed + 1, log.end)
+            if start < stop:
+                wanted[n] = Offsets(start, stop)
+        if not wanted:
+            return
+        place = ["partition", "offset"]
+        there = self.landing.beyond(seams, epoch).select(place)
+        with self.topic.coded():
+            missing = self.topic.read(wanted).select(place).join(there, place, "left_anti")
+            groups = missing.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("offset")).collect()
+        if groups:
+            partition, first, last, count = min(groups)
+            raise VerificationFailed(
+                f"{sum(group[3] for group in groups)} records are in Kafka and neither in the history nor in the "
+                f"landing table, {count} of them in partition {partition} between the offsets {first} and {last}: "
+                "history and landing table leave a hole between them",
+                epoch=epoch,
+                partition=partition,
+                first=first,
+                last=last,
+                count=count,
+            )
+
+    def check_comparable(self, positions: tuple[Position, ...]) -> None:
+        """KafkaLost if a partition's history has fewer records now than were read: those that are gone since, compacted
+        away, are rows of a target that keeps all of them, and nothing is left that they could be compared with.
+        """
+        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
+        ranges = {n: some for n, split in splits.items() if (some := self._history(split)) is not None}
+        if self.plan.spec.key or not ranges:
+            return
+        with self.topic.coded():
+            counted = self.topic.read(ranges).groupBy("partition").count().collect()
+        have = {row["partition"]: row["count"] for row in counted}
+        gone = {n: splits[n].written - have.get(n, 0) for n in ranges if have.get(n, 0) < splits[n].written}
+        if gone:
+            partition = min(gone)
+            raise KafkaLost(
+                f"partition {partition}: {gone[partition]} of the {splits[partition].written} records that were read "
+                "are gone, compacted away since: what is left of the topic cannot prove the target",
+                partition=partition,
+                read=splits[partition].written,
+                have=have.get(partition, 0),
+            )
 
     def _planned(self, partition: int) -> Split | None:
         splits = self.plan.splits

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost, NotAppendOnly
+from airflow_backfill.core.errors import (
+    ApplicationFailed,
+    BackfillError,
+    HistoryLost,
+    NotAppendOnly,
+    VerificationFailed,
+)
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.core.position import Position
-from airflow_backfill.core.record import Record
+from airflow_backfill.core.record import Certificate, Record
 from airflow_backfill.ledger.control_folder import tombstones_beside
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
@@ -73,13 +79,12 @@ class Shell:
                 return self._watcher.view(after)
             case fx.Cut():
                 return self._ranges.cut(self._key_ranges, effect)
-            case fx.Ask() | fx.Sift() | fx.Fetch():
+            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch():
                 return self._history.answer(effect)
             case fx.Write():
                 return self._write(effect)
-            case fx.Prove(epoch, version, positions):
-                crash_point("before_verify")
-                return self._proof(positions).certificate(epoch, version, _now())
+            case fx.Prove():
+                return self._prove(effect)
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
@@ -125,6 +130,17 @@ class Shell:
     @property
     def _key(self) -> Sequence[str]:
         return self._transform.target_key(self.plan.spec.key)
+
+    def _prove(self, wanted: fx.Prove) -> Certificate:
+        crash_point("before_verify")
+        if self.plan.of_topic:
+            self._history.check_covered(wanted.epoch, wanted.positions)
+        try:
+            return self._proof(wanted.positions).certificate(wanted.epoch, wanted.target_version, _now())
+        except VerificationFailed:
+            if self.plan.of_topic:
+                self._history.check_comparable(wanted.positions)
+            raise
 
     def _proof(self, positions: tuple[Position, ...]) -> Proof:
         """``positions`` say where a topic's seams are."""

@@ -25,6 +25,7 @@ from airflow_backfill.spark.broker import Broker
 from airflow_backfill.spark.dead_letters import check_table
 from airflow_backfill.spark.decoding import records
 from airflow_backfill.spark.history import connection
+from airflow_backfill.spark.ingestion import Ingestion
 from airflow_backfill.spark.landing_table import LandingTable, check_landing
 from airflow_backfill.spark.last_values import check_keyed, place_columns
 from airflow_backfill.spark.preflight import Preflight
@@ -58,6 +59,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
         check_landing(StructType.fromJson(json.loads(metadata.schema_json)))
         landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
+        if wanted.checkpoint is not None:
+            Ingestion(spark, wanted.checkpoint, spec.source, wanted.name).check()
     topic = broker.ask()
     if spec.source is None:
         epoch, metadata = 0, TableMetadata(topic.id, NO_TABLE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.effect import Fetched
 from airflow_backfill.core.errors import KafkaLost, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.spark.broker import Broker, kafka_error
 from airflow_backfill.spark.kafka_options import kafka_options
 from airflow_backfill.spark.landing_table import RAW
@@ -42,10 +44,8 @@ class TopicRecords:
             F.count(F.lit(1)).alias("records"),
             F.sum(size).alias("bytes"),
         )
-        try:
+        with self.coded():
             groups = counted.collect()
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._coded(error) from error
         # Whatever retention took while it was read is missed by nobody but us.
         self.check_there(ranges)
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
@@ -73,8 +73,8 @@ class TopicRecords:
             release(self._held)
             self._held = None
 
-    def check_there(self, ranges: Mapping[int, Offsets]) -> None:
-        """KafkaLost if the log begins after one of these ranges does, SourceReplaced if it is another topic's."""
+    def check_there(self, ranges: Mapping[int, Offsets]) -> Mapping[int, Log]:
+        """The topic's logs. KafkaLost if one begins after its range does, SourceReplaced if it is another topic's."""
         found = self.broker.ask()
         if found.id != self._id:
             raise SourceReplaced(f"topic {self._topic} has id {found.id}: it was created again", found=found.id)
@@ -88,8 +88,13 @@ class TopicRecords:
                     wanted=some.start,
                     have=have,
                 )
+        return logs
 
-    def _coded(self, error: PySparkException | Py4JJavaError) -> Exception:
-        """The error by its code, if it is Kafka's."""
-        thrown = getattr(error, "_origin", error)
-        return kafka_error(getattr(thrown, "java_exception", None), self._topic) or error
+    @contextmanager
+    def coded(self) -> Iterator[None]:
+        """Errors of Kafka in the block have their code."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            thrown = getattr(error, "_origin", error)
+            raise kafka_error(getattr(thrown, "java_exception", None), self._topic) or error from error

@@ -10,7 +10,18 @@ import pytest
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Control
-from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic, Transactions
+from airflow_backfill.core.effect import (
+    Ask,
+    Fetch,
+    Fetched,
+    Ingested,
+    Nothing,
+    Sift,
+    Sifted,
+    TakeOffsets,
+    Topic,
+    Transactions,
+)
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
@@ -60,6 +71,7 @@ def turn(
     step: Poll | None = None,
     lane: int = 0,
     begins: bool = False,
+    ingested: Mapping[int, int] | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
     """What a round comes to, and what it asked for. Without ``fetched`` every offset holds a record."""
     generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
@@ -76,6 +88,8 @@ def turn(
                 answer = topic or Topic("id", LOGS)
             case Sift():
                 answer = sifted or Sifted({})
+            case Ingested():
+                answer = ingested or {}
             case Fetch(ranges):
                 whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
                 answer = Fetched(whole if fetched is None else fetched, 10)
@@ -135,6 +149,20 @@ def test_it_is_said_what_has_to_land() -> None:
     wait, asked = turn(later(BuildState.planned(plan()), **at_the_seam), seen())
     assert asked == [] and isinstance(wait, Wait) and wait.say
     assert wait.why == "offset 4 of partition 0 was read, and has not landed (and 2 partitions more)"
+
+
+def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
+    """Its stream has looked at the partition beyond the seam, and there was nothing for it."""
+    planned = plan()
+    topic = {"name": "clicks", "checkpoint": "/lake/notes"}
+    spec = BackfillSpec.parse({**planned.spec.to_json(), "topic": topic})
+    stopped = {f"p{n}": replace(split.stopped(4), scanned=4, target=None) for n, split in PLANNED.items()}
+    state = later(BuildState.planned(replace(planned, spec=spec)), **stopped)
+    move, asked = turn(state, seen(), ingested={0: 4, 1: 5, 2: 900})
+    assert asked == [Ingested(E0)]
+    assert isinstance(move, Move) and move.work == Nothing()
+    found = {n: (split.state, split.landed) for n, split in splits(move).items()}
+    assert found == {0: (CatchingUp(4), None), 1: (Finished(), 4), 2: (Finished(), 4)}
 
 
 GROWN = Topic("id", {**LOGS, 0: Log(0, 103)})
