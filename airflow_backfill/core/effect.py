@@ -219,6 +219,8 @@ class Fetch:
     """
 
     ranges: Mapping[int, Offsets]
+    hold: bool = True
+    """False for a look: the records are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ class _Round:
         before = {n: position.split for n, position in self.known.items()}
         ends = {n: (max(split.end, _next_to_land(split)), self.topic.logs[n].end) for n, split in before.items()}
         grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
-        found: Fetched = (yield Fetch(grown)) if grown else Fetched({}, 0)
+        found: Fetched = (yield Fetch(grown, hold=False)) if grown else Fetched({}, 0)
         if not found.batches:
             return None
         why = f"the landing table is late: nothing since {source.at}, and partition {min(found.batches)} has grown"
@@ -239,7 +239,7 @@ def _appeared(
     log = topic.logs[partition]
     if batch is not None and batch.least > log.start and not history:
         before = Offsets(log.start, batch.least)
-        fetched: Fetched = yield Fetch({partition: before})
+        fetched: Fetched = yield Fetch({partition: before}, hold=False)
         log = log if fetched.batches else Log(batch.least, log.end)
     return appeared(partition, log, None, batch.least if batch is not None else None)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +29,21 @@ from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import Records, records
+from airflow_backfill.spark.delta_log import Draft
 from airflow_backfill.spark.ingestion import Ingestion
 from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.last_values import last_per_key
 from airflow_backfill.spark.staged import held
 from airflow_backfill.spark.topic_records import TopicRecords
-from airflow_backfill.spark.transform import Transform
+from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+DRAFTED = 100
+"""Partitions of a round that are counted while they are written: each has numbers of its own."""
 
 
 def connection() -> dict[str, str]:
@@ -49,17 +53,22 @@ def connection() -> dict[str, str]:
     return client_options(os.environ[VARIABLE])
 
 
-@dataclass(frozen=True)
+@dataclass
 class History:
     """The topic and the landing table of a plan."""
 
     spark: SparkSession
     plan: Plan
+    _draft: Draft | None = field(default=None, init=False)
 
     @cached_property
     def records(self) -> Records:
         assert self.plan.spec.topic is not None
         return records(self.spark, self.plan.spec.topic.decoding)
+
+    @cached_property
+    def transform(self) -> Transform:
+        return parse(self.spark, self.records.schema, self.plan.spec.select, self.plan.spec.where)
 
     @cached_property
     def landing(self) -> LandingTable:
@@ -87,8 +96,8 @@ class History:
                 return self.landing.sift(epochs, known)
             case fx.Ingested(epoch):
                 return self._ingestion.ends(epoch)
-            case fx.Fetch(ranges):
-                return self.topic.fetch(ranges)
+            case fx.Fetch(ranges, hold):
+                return self._fetch(ranges) if hold else self.topic.count(ranges)
 
     @property
     def order(self) -> str | None:
@@ -96,8 +105,28 @@ class History:
         assert self.plan.spec.topic is not None
         return self.plan.spec.topic.order
 
+    def _fetch(self, ranges: Mapping[int, Offsets]) -> fx.Fetched:
+        """Where every record becomes a row as it is they are written at once; else they are held, to be looked at."""
+        self._draft = None
+        if self.plan.spec.key or not self.records.certain or len(ranges) > DRAFTED:
+            return self.topic.hold(ranges)
+        draft = Draft(self.spark, self.plan.spec.target)
+        fetched = self.topic.written(ranges, lambda raw: draft.add(self._rows(raw)))
+        self._draft = draft
+        return fetched
+
+    def drafted(self, work: fx.TakeOffsets) -> Draft | None:
+        """What was fetched last and what landed, as files that are to be committed; None if they are not written."""
+        draft, self._draft = self._draft, None
+        if draft is not None and work.epochs is not None:
+            draft.add(self._rows(self.landing.rows(work.epochs, work.landed, repeats=work.repeats)))
+        return draft
+
+    def _rows(self, raw: DataFrame) -> DataFrame:
+        return self.transform.apply(dead_letters.good(self.records.decode(raw)))
+
     @contextmanager
-    def taken(self, work: fx.TakeOffsets, transform: Transform) -> Iterator[DataFrame]:
+    def taken(self, work: fx.TakeOffsets) -> Iterator[DataFrame]:
         """The decoded records that a round takes, for as long as a block lasts; dead letters are where they belong.
 
         Raises Undecodable if there are some, and no table for them.
@@ -110,7 +139,7 @@ class History:
             yield dead_letters.good(decoded)
             return
         with held(decoded) as rows:
-            counts = dead_letters.count(rows, transform.passes())
+            counts = dead_letters.count(rows, self.transform.passes())
             log.info(
                 "%d records read, %d outside the filter, %d undecodable", counts.read, counts.filtered, counts.dead
             )
@@ -118,10 +147,10 @@ class History:
                 self._bury(rows, counts.dead)
             yield dead_letters.good(rows)
 
-    def target(self, epoch: int, positions: tuple[Position, ...], transform: Transform) -> DataFrame:
+    def target(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
         """What the target has to hold at an epoch. Errors of ``expected``."""
-        rows, key = self.expected(epoch, positions), transform.target_key(self.plan.spec.key)
-        return last_per_key(rows, transform, key, self.order).rows() if key else transform.apply(rows)
+        rows, key = self.expected(epoch, positions), self.transform.target_key(self.plan.spec.key)
+        return last_per_key(rows, self.transform, key, self.order).rows() if key else self.transform.apply(rows)
 
     def expected(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
         """All decoded records that the target has to hold at an epoch: Kafka's up to each seam, what landed beyond it.

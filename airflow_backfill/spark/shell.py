@@ -120,8 +120,10 @@ class Shell:
         from pyspark.sql.types import StructType
 
         spec = self.plan.spec
+        if spec.topic is not None:
+            return self._history.transform
         schema = StructType.fromJson(_json(self.plan.source.schema_json))
-        return parse(self.spark, self._history.records.schema if spec.topic else schema, spec.select, spec.where)
+        return parse(self.spark, schema, spec.select, spec.where)
 
     @cached_property
     def _history(self) -> History:
@@ -146,7 +148,7 @@ class Shell:
         """``positions`` say where a topic's seams are."""
         expected = None
         if self.plan.of_topic:
-            expected = partial(self._history.target, positions=positions, transform=self._transform)
+            expected = partial(self._history.target, positions=positions)
         return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
     @cached_property
@@ -234,7 +236,12 @@ class Shell:
             self._apply(net if rows is None else net.with_new(rows), txn, text)
 
     def _take_offsets(self, work: fx.TakeOffsets, record: Record, txn: apply.Txn, text: str) -> None:
-        with self._history.taken(work, self._transform) as rows:
+        draft = self._history.drafted(work)
+        if draft is not None:
+            crash_point("before_apply")
+            draft.commit(txn.app_id, txn.version, text)
+            return
+        with self._history.taken(work) as rows:
             crash_point("before_apply")
             if not self.plan.spec.key:
                 apply.append(self._transform.apply(rows), self.target, txn, text)

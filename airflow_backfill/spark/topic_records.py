@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.effect import Fetched
@@ -24,6 +24,8 @@ from airflow_backfill.spark.staged import release, stage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SIZE = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
+
 
 class TopicRecords:
     """Reads one topic, and holds what it read last until it is asked again."""
@@ -33,16 +35,46 @@ class TopicRecords:
         self.broker = Broker(spark, connection, topic)
         self._held: DataFrame | None = None
 
-    def fetch(self, ranges: Mapping[int, Offsets]) -> Fetched:
-        """As the effect ``Fetch`` says."""
+    def hold(self, ranges: Mapping[int, Offsets]) -> Fetched:
+        """As the effect ``Fetch`` says: ``held`` has the records."""
         self.release()
         self._held = stage(self.read(ranges))
-        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
-        counted = self._held.groupBy("partition").agg(
+        return self._counted(self._held, ranges)
+
+    def count(self, ranges: Mapping[int, Offsets]) -> Fetched:
+        """As the effect ``Fetch`` says, for a look."""
+        return self._counted(self.read(ranges), ranges)
+
+    def written(self, ranges: Mapping[int, Offsets], write: Callable[[DataFrame], None]) -> Fetched:
+        """The same, of records that ``write`` reads once: they are counted on their way."""
+        seen = Observation()
+        partition, offset = F.col("partition"), F.col("offset")
+        numbers = [
+            number.alias(f"{name}_{n}")
+            for n in ranges
+            for name, number in (
+                ("least", F.min(F.when(partition == n, offset))),
+                ("greatest", F.max(F.when(partition == n, offset))),
+                ("records", F.count_if(partition == n)),
+            )
+        ]
+        with self.coded():
+            write(self.read(ranges).observe(seen, F.sum(_SIZE).alias("bytes"), *numbers))
+        self.check_there(ranges)
+        found = seen.get
+        batches = {
+            n: Batch(found[f"least_{n}"], found[f"greatest_{n}"], found[f"records_{n}"])
+            for n in ranges
+            if found[f"records_{n}"]
+        }
+        return Fetched(batches, found["bytes"] or 0)
+
+    def _counted(self, records: DataFrame, ranges: Mapping[int, Offsets]) -> Fetched:
+        counted = records.groupBy("partition").agg(
             F.min("offset").alias("least"),
             F.max("offset").alias("greatest"),
             F.count(F.lit(1)).alias("records"),
-            F.sum(size).alias("bytes"),
+            F.sum(_SIZE).alias("bytes"),
         )
         with self.coded():
             groups = counted.collect()

@@ -173,7 +173,7 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     in_time, _ = turn(state, seen(now=after, interval=1_000), topic=GROWN)
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
-    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)})]
+    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)}, hold=False)]
 
 
 def test_a_topic_without_new_records_has_nothing_to_land() -> None:
@@ -182,7 +182,7 @@ def test_a_topic_without_new_records_has_nothing_to_land() -> None:
     idle, _ = turn(state, looked)
     aborted, asked = turn(state, looked, topic=GROWN, fetched={})
     assert isinstance(idle, Move) and isinstance(aborted, Move)
-    assert asked[1] == Fetch({0: Offsets(100, 103)}) and 0 in asked[2].ranges
+    assert asked[1] == Fetch({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
@@ -246,7 +246,7 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
             turn(state, seen(3), **arguments)
         return
     move, asked = turn(state, seen(3), **arguments)
-    assert asked[-1] == Fetch({3: Offsets(0, 2)})
+    assert asked[-1] == Fetch({3: Offsets(0, 2)}, hold=False)
     assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
 
 

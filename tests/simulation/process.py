@@ -135,9 +135,10 @@ class Process:
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
             case fx.Sift(epochs, known):
                 return source.sift(epochs, known)
-            case fx.Fetch(ranges):
-                self.held = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
-                batches = {n: Batch(found[0], found[-1], len(found)) for n, found in self.held.items() if found}
+            case fx.Fetch(ranges, hold):
+                fetched = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
+                self.held = fetched if hold else self.held
+                batches = {n: Batch(found[0], found[-1], len(found)) for n, found in fetched.items() if found}
                 return fx.Fetched(batches, sum(batch.count for batch in batches.values()))
 
     def _answer_plan(self, effect: fx.ReadPlan | fx.StorePlan | fx.WritePlan) -> Any:
