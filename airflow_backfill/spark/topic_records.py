@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.effect import Fetched
@@ -23,8 +23,6 @@ from airflow_backfill.spark.staged import release, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_SIZE = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
 
 
 class TopicRecords:
@@ -59,7 +57,7 @@ class TopicRecords:
             )
         ]
         with self.coded():
-            write(self.read(ranges).observe(seen, F.sum(_SIZE).alias("bytes"), *numbers))
+            write(self.read(ranges).observe(seen, F.sum(_size()).alias("bytes"), *numbers))
         self.check_there(ranges)
         found = seen.get
         batches = {
@@ -74,7 +72,7 @@ class TopicRecords:
             F.min("offset").alias("least"),
             F.max("offset").alias("greatest"),
             F.count(F.lit(1)).alias("records"),
-            F.sum(_SIZE).alias("bytes"),
+            F.sum(_size()).alias("bytes"),
         )
         with self.coded():
             groups = counted.collect()
@@ -130,3 +128,8 @@ class TopicRecords:
         except (PySparkException, Py4JJavaError) as error:
             thrown = getattr(error, "_origin", error)
             raise kafka_error(getattr(thrown, "java_exception", None), self._topic) or error from error
+
+
+def _size() -> Column:
+    """Bytes of a record's key and value."""
+    return F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
