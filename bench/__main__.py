@@ -36,7 +36,7 @@ ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS doubl
 ORDERS_KEY = ["o_orderkey"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
-RECORDS = 2_000_000
+RECORDS = 8_000_000
 WARMING = 5
 """Rounds of seconds of work, before it takes as long as the round before."""
 HEAD = ["| what | against | ours, s | theirs, s | ratio | wanted |", "|---|---|---|---|---|---|"]
