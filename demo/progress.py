@@ -36,7 +36,8 @@ class Follower:
             return
         now = time.monotonic()
         rate = (rows - self.rows) / (now - self.at) if self.told and rows > self.rows else 0.0
-        print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {_left(summary, rate)}", flush=True)
+        left = ", ".join(part for part in (_left(summary, rate), _by_partition(summary)) if part)
+        print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {left}", flush=True)
         self.told, self.rows, self.at = line, rows, now
 
 
@@ -45,6 +46,13 @@ def _left(summary: dict[str, Any], rate: float) -> str:
         return ""
     total = summary["rows"]["consuming_snapshot"] * 100 / summary["percent"]
     return f"about {(total - summary['rows']['consuming_snapshot']) / rate:.0f} s of the snapshot left"
+
+
+def _by_partition(summary: dict[str, Any]) -> str:
+    """Of a topic, while its history is read: how many of its records each partition still has to give, at most."""
+    if summary["phase"] != "snapshot" or not summary["partitions"]:
+        return ""
+    return f"records left by partition: {' + '.join(format(one['left'], ',') for one in summary['partitions'])}"
 
 
 def account(target: Path) -> list[str]:
@@ -66,8 +74,16 @@ def account(target: Path) -> list[str]:
         f"stands at epoch {summary['epoch']}",
         f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the "
         f"log, {rows['consuming_upstream']:,} since the hand-off",
+        *(_seam(one) for one in summary["partitions"] or ()),
         f"  proven equal at epoch {certificate['epoch']}: {certificate['rows']:,} rows, digest "
         f"{certificate['digest'][:16]}… over {certificate['buckets']} buckets",
         f"  time between commits: {phases}",
         f"  look: table-backfill status {target}; log in {target}/_delta_log, attempts in {target}.backfill/attempts",
     ]
+
+
+def _seam(partition: dict[str, Any]) -> str:
+    seam, landed = partition["seam"], partition["landed"]
+    kafka = "nothing from Kafka" if seam is None else f"{partition['read']:,} records from Kafka up to offset {seam:,}"
+    table = "nothing landed" if landed is None else f"then the landing table, up to offset {landed:,}"
+    return f"  partition {partition['partition']}: {kafka}, {table}"

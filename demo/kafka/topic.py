@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import (
@@ -85,7 +86,7 @@ class Topic:
 
     def send(self, records: Iterable[Record]) -> None:
         """Append the records, in their order."""
-        self._send(Producer({"bootstrap.servers": self.servers, "linger.ms": 0}), records)
+        self._send(self._producer, records)
 
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
@@ -129,6 +130,10 @@ class Topic:
             return len(set(keys)) == len(keys)
 
         _until(compacted, f"{self.name} is not compacted")
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
 
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
