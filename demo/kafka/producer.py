@@ -9,30 +9,22 @@ import argparse
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from itertools import islice
 
 from demo.kafka.parcels import series
-from demo.kafka.topic import Topic
+from demo.kafka.topic import Record, Topic
 
-BATCH = 10_000
-"""Records that are sent together when there is no rate: what a client holds has a bound."""
 INTERVAL = 0.25
-"""Seconds between two batches at a rate."""
+"""Seconds between two looks at how many records are due."""
 SEED = 1
 
 
-def send(topic: Topic, first: int, count: int) -> None:
-    """Send that part of the series, as fast as the topic takes it."""
-    records = islice(series(SEED, first), count)
-    for _ in range(0, count, BATCH):
-        topic.send(islice(records, BATCH))
-
-
-def keep_sending(topic: Topic, first: int, rate: float, stop: threading.Event) -> int:
-    """Send the series from ``first`` on, so many records per second at most, until told to stop. Returns how many."""
-    begun, sent, records = time.monotonic(), 0, series(SEED, first)
+def keep_sending(topic: Topic, records: Iterator[Record], rate: float, stop: threading.Event) -> int:
+    """Send the records, so many per second on average, until told to stop. Returns how many."""
+    begun, sent = time.monotonic(), 0
     while not stop.wait(INTERVAL):
-        due = min(int(rate * (time.monotonic() - begun)) - sent, BATCH)
+        due = int(rate * (time.monotonic() - begun)) - sent
         topic.send(islice(records, due))
         sent += due
     return sent
@@ -45,17 +37,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the record of the series to begin with")
     amount = parser.add_mutually_exclusive_group(required=True)
     amount.add_argument("--count", type=int, help="send so many, and end")
-    amount.add_argument("--rate", type=float, help="send so many per second, at most, and do not end")
+    amount.add_argument("--rate", type=float, help="send so many per second, and do not end")
     arguments = parser.parse_args()
-    topic = Topic(arguments.servers, arguments.topic)
-    begun = time.monotonic()
+    topic, records = Topic(arguments.servers, arguments.topic), series(SEED, arguments.first)
+    begun, stop = time.monotonic(), threading.Event()
     if arguments.count is None:
-        stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        sent = keep_sending(topic, arguments.first, arguments.rate, stop)
+        sent = keep_sending(topic, records, arguments.rate, stop)
     else:
-        send(topic, arguments.first, sent := arguments.count)
+        topic.send(islice(records, sent := arguments.count))
     print(f"{sent:,} records in {time.monotonic() - begun:.1f} s", flush=True)
 
 
