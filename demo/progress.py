@@ -36,23 +36,21 @@ class Follower:
             return
         now = time.monotonic()
         rate = (rows - self.rows) / (now - self.at) if self.told and rows > self.rows else 0.0
-        left = ", ".join(part for part in (_left(summary, rate), _by_partition(summary)) if part)
-        print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {left}", flush=True)
+        print(f"  {self.target.name:<9} {line} {rate:>9,.0f} rows/s  {pending}  {_left(summary, rate)}", flush=True)
         self.told, self.rows, self.at = line, rows, now
 
 
 def _left(summary: dict[str, Any], rate: float) -> str:
-    if summary["phase"] != "snapshot" or not rate or not summary["percent"]:
+    """How much of the snapshot is left, in seconds, and of a topic in records of each partition, at most."""
+    if summary["phase"] != "snapshot" or summary["percent"] == 100:
         return ""
-    total = summary["rows"]["consuming_snapshot"] * 100 / summary["percent"]
-    return f"about {(total - summary['rows']['consuming_snapshot']) / rate:.0f} s of the snapshot left"
-
-
-def _by_partition(summary: dict[str, Any]) -> str:
-    """Of a topic, while its history is read: how many of its records each partition still has to give, at most."""
-    if summary["phase"] != "snapshot" or not summary["partitions"]:
-        return ""
-    return f"records left by partition: {' + '.join(format(one['left'], ',') for one in summary['partitions'])}"
+    said, read = [], summary["rows"]["consuming_snapshot"]
+    if rate and summary["percent"]:
+        said.append(f"about {(read * 100 / summary['percent'] - read) / rate:.0f} s of the snapshot left")
+    if summary["partitions"]:
+        by_partition = " + ".join(f"{one['left']:,}" for one in summary["partitions"])
+        said.append(f"records left by partition: {by_partition}")
+    return ", ".join(said)
 
 
 def account(target: Path) -> list[str]:

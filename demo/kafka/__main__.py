@@ -44,23 +44,25 @@ def main() -> int:
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("landing", "targets"):
         (place / folder).mkdir(parents=True)
-    target = place / "targets" / NAME
     with held(Broker(place / "broker").__enter__, Broker.stop) as broker:
-        topic = Topic(broker.servers, NAME)
-        connection = {"bootstrap.servers": broker.servers}
-        kafka = json.dumps({"conn_type": "kafka", "extra": connection})
-        airflow = Airflow(place, {"AIRFLOW_CONN_KAFKA_DEFAULT": kafka})
-        with airflow.prepared():
-            _live(topic, history, place)
-        producer = throughout(_producer(topic, "--first", str(history), "--rate", rate), place / "producer.log")
-        with producer as producing, _ingestion(place, connection) as landing:
-            _wait_for_landing(place, landing)
-            airflow.run([NAME, f"{NAME}_follow"], [target], [producing, landing])
-            print("\n" + "\n".join(account(target)), flush=True)
-            equal = _check(topic, target, history)
+        equal = _build(Topic(broker.servers, NAME), history, rate, place)
     print(f"\nThe producer: {(place / 'producer.log').read_text().splitlines()[-1]}")
     print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
     return 0 if equal else 1
+
+
+def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
+    """Whether the table that Airflow builds while the topic grows is what a plain client makes of the topic."""
+    connection, target = {"bootstrap.servers": topic.servers}, place / "targets" / NAME
+    airflow = Airflow(place, {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": connection})})
+    with airflow.prepared():
+        _live(topic, history, place)
+    producer = throughout(_producer(topic, "--first", str(history), "--rate", rate), place / "producer.log")
+    with producer as producing, _ingestion(place, connection) as landing:
+        _wait_for_landing(place, landing)
+        airflow.run([NAME, f"{NAME}_follow"], [target], [producing, landing])
+        print("\n" + "\n".join(account(target)), flush=True)
+        return _check(topic, target, history)
 
 
 def _live(topic: Topic, count: int, place: Path) -> None:

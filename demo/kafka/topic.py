@@ -91,7 +91,13 @@ class Topic:
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
         """The records in a transaction that is open while the block runs, and then committed or aborted."""
-        settings = {"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0}
+        # The coordinator may be busy with what came before: the client tries again, and need not tell.
+        settings = {
+            "bootstrap.servers": self.servers,
+            "transactional.id": uuid.uuid4().hex,
+            "linger.ms": 0,
+            "log_level": 3,
+        }
         producer = Producer(settings)
         producer.init_transactions(PATIENCE)
         producer.begin_transaction()
