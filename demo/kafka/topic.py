@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import (
@@ -85,12 +86,18 @@ class Topic:
 
     def send(self, records: Iterable[Record]) -> None:
         """Append the records, in their order."""
-        self._send(Producer({"bootstrap.servers": self.servers, "linger.ms": 0}), records)
+        self._send(self._producer, records)
 
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
         """The records in a transaction that is open while the block runs, and then committed or aborted."""
-        settings = {"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0}
+        # The coordinator may be busy with what came before: the client tries again, and need not tell.
+        settings = {
+            "bootstrap.servers": self.servers,
+            "transactional.id": uuid.uuid4().hex,
+            "linger.ms": 0,
+            "log_level": 3,
+        }
         producer = Producer(settings)
         producer.init_transactions(PATIENCE)
         producer.begin_transaction()
@@ -129,6 +136,10 @@ class Topic:
             return len(set(keys)) == len(keys)
 
         _until(compacted, f"{self.name} is not compacted")
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
 
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
