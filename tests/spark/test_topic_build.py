@@ -438,7 +438,7 @@ def _die_before_the_commit(shell: Shell, task: SnapshotTask, me: Attempt) -> Non
     while True:
         effect = generator.send(answer) if answer is not None else next(generator)
         if isinstance(effect, fx.Write) and isinstance(effect.work, fx.TakeOffsets):
-            with shell._history.taken(effect.work, shell._transform) as rows:
+            with shell._history.taken(effect.work) as rows:
                 rows.count()
             return
         answer = shell.answer(effect)
