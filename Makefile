@@ -21,7 +21,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	touch $@
 
 test: lint  ## everything CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 soak: $(READY)  ## many thousands of simulated builds, and twenty tables with Spark: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)

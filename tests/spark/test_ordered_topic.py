@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.control_folder import tombstones_beside
 from demo.kafka.broker import Broker
 from demo.kafka.topic import Record, Topic
@@ -59,11 +60,12 @@ def folded(topic: Topic) -> dict[int, str]:
     return {key: name for key, (_, name) in last.items() if name is not None}
 
 
-def finished(build: TopicBuild, landing: Landing) -> None:
+def finished(build: TopicBuild, landing: Landing) -> BuildState:
     build.snapshot()
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+    for phase in (build.consume_log, build.catch_up, build.verify):
         phase()
+    return build.finish()
 
 
 def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
@@ -82,6 +84,7 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
     expected = {1: "new", 2: "stays", 4: "of 1", 6: "back"}
     assert names(build) == expected == folded(topic)
     topic.grow(3)
+    topic = Topic(topic.servers, topic.name)  # a producer learns late of new partitions
     topic.send([record(2, 1, 7, "older"), record(2, 3, 15, "older"), record(2, 2, 40, "newest")])
     finished(build, landing)
     assert names(build) == {**expected, 2: "newest"} == folded(topic)
@@ -102,15 +105,15 @@ def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic,
             yield record(rng.randrange(3), rng.randrange(6), rng.randrange(20), rng.choice([None, f"{n}"]))
 
     topic.send(some(30))
-    landing.skip({0: 4, 1: 0, 2: 20})
+    landing.skip({0: 4, 2: 3})
     landing.land({0: 6, 1: 5})
     build = ordered(spark, landing, tmp_path / "target")
     build.size = RoundSize(rows=15)
     build.plan()
     topic.send(some(6))
-    finished(build, landing)
+    state = finished(build, landing)
     assert names(build) == folded(topic)
-    assert Path(tombstones_beside(build.target, build.state().plan.build)).is_dir()
+    assert Path(tombstones_beside(build.target, state.plan.build)).is_dir()
 
 
 def test_what_an_ordered_build_needs_is_said_by_its_plan(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
