@@ -64,7 +64,7 @@ class History:
     @cached_property
     def records(self) -> Records:
         assert self.plan.spec.topic is not None
-        return records(self.spark, self.plan.spec.topic.decoding)
+        return records(self.spark, self.plan.spec.topic.decoding, self.plan.spec.key)
 
     @cached_property
     def transform(self) -> Transform:
