@@ -52,7 +52,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
         f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}",
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
-        f"{rows['consuming_upstream']:,} upstream",
+        f"{rows['consuming_upstream']:,} upstream{_no_rows(found)}",
         f"  pending   {_pending(found['lag'])}",
         *_warnings(found["lag"]),
         *(f"  waits for {reason}" for reason in found["waits_for"]),
@@ -100,6 +100,11 @@ def _ahead(found: dict[str, Any]) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
+def _no_rows(found: dict[str, Any]) -> str:
+    counts = {name: found[f"{name}_rows"] for name in ("undecodable", "unwanted", "repeated")}
+    return "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+
+
 def _stands(found: dict[str, Any]) -> str:
     part = found["part"]
     where = "before the snapshot's epoch" if found["epoch"] is None else f"at epoch {found['epoch']}"
@@ -138,11 +143,15 @@ def _partitions(found: dict[str, Any]) -> list[str]:
     behind.sort(key=lambda one: -one["left"])
     lines = [
         f"  partition {one['partition']}: {one['state'].replace('_', ' ')} at {one['offset']}, {one['left']:,} records "
-        f"left, landed up to {one['landed']}"
+        f"left{_age(one['oldest'], found['seen'])}, landed up to {one['landed']}"
         for one in behind[:PARTITIONS]
     ]
     more = len(behind) - len(lines)
     return lines + ([f"  and {more} partitions more that are not finished"] if more else [])
+
+
+def _age(oldest: int | None, now: int) -> str:
+    return "" if oldest is None else f", the oldest is {_duration(max(now - oldest, 0) // 1000)} old"
 
 
 def _duration(seconds: int) -> str:

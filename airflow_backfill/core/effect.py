@@ -132,7 +132,8 @@ class ReadRanges:
 @dataclass(frozen=True, slots=True)
 class TakeOffsets:
     """Add the records of a topic that were fetched last, those in ``fetched``, and the rows of the landing table in
-    ``epochs`` that have the offsets in ``landed``: all by partition. They are disjoint, and new to the target.
+    ``epochs`` that have the offsets in ``landed``: all by partition. They are disjoint, and new to the target, and were
+    decoded last.
     """
 
     fetched: Mapping[int, Offsets]
@@ -173,12 +174,17 @@ class Chunks:
 class Ask:
     """Ask the broker for the partitions of the topic. Answer: Topic."""
 
+    unread: Mapping[int, int] = field(default_factory=dict)
+    """By partition: the first offset that is not read yet. How old its record is, is asked as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     id: str
     logs: Mapping[int, Log]
     """By partition."""
+    oldest: Mapping[int, int] = field(default_factory=dict)
+    """By partition: when the first unread record was written, milliseconds since 1970; none where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,24 @@ class Fetched:
     """By partition, if there is a record in its range."""
     bytes: int
     """Of keys and values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """Decode the records that ``work`` takes, hold them for the next Write, and put those that are undecodable into
+    their table. Answer: Decoded. Raises Undecodable if there are some, and no table for them.
+    """
+
+    work: TakeOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Records that become no row, each counted once."""
+
+    undecodable: int
+    unwanted: int
+    """Decoded, and outside of the user's filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +320,7 @@ Effect = (
     | Sift
     | Ingested
     | Fetch
+    | Decode
     | Write
     | Prove
     | ReadTransactions

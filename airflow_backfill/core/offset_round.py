@@ -8,10 +8,13 @@ have history to read share what the round may fetch. A partition that nobody kne
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from airflow_backfill.core.effect import (
     Ask,
+    Decode,
+    Decoded,
     Effect,
     Fetch,
     Fetched,
@@ -58,7 +61,12 @@ def next_offsets(
     late = yield from turn.late()
     if late is None:
         yield from turn.fetch()
-    return turn.move() or late or turn.waiting()
+    move = turn.move()
+    if move is not None and isinstance(move.work, TakeOffsets):
+        decoded: Decoded = yield Decode(move.work)
+        no_rows = Totals(undecodable_rows=decoded.undecodable, unwanted_rows=decoded.unwanted)
+        return replace(move, does=move.does + no_rows)
+    return move or late or turn.waiting()
 
 
 class _Round:
@@ -87,14 +95,15 @@ class _Round:
 
     def look(self) -> Generator[Effect, Any, None]:
         """At the brokers, if there is history to read, and at what landed."""
+        unread = {n: position.split.scanned + 1 for n, position in self.known.items() if position.split.left}
         if self.reads:
-            self.topic = yield from _ask(self.state)
+            self.topic = yield from _ask(self.state, unread)
         if any(epoch.rows for epoch in self.taken):
             self.sifted = yield Sift(self.epochs, self.known)
         if self._asks_ingested:
             self.ingested = yield Ingested(self.since + len(self.taken))
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
-            self.topic = yield from _ask(self.state)
+            self.topic = yield from _ask(self.state, {})
 
     @property
     def _asks_ingested(self) -> bool:
@@ -133,7 +142,7 @@ class _Round:
             if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
                 self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
-                self.splits[n] = asked(split, self.topic.logs[n])
+                self.splits[n] = replace(asked(split, self.topic.logs[n]), oldest=self.topic.oldest.get(n))
 
     def late(self) -> Generator[Effect, Any, Wait | None]:
         """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
@@ -207,9 +216,9 @@ def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
     return fitting(pending, step.log)
 
 
-def _ask(state: BuildState) -> Generator[Effect, Any, Topic]:
+def _ask(state: BuildState, unread: Mapping[int, int]) -> Generator[Effect, Any, Topic]:
     """What the broker says of the topic. SourceReplaced if it is not the one that was planned."""
-    topic: Topic = yield Ask()
+    topic: Topic = yield Ask(unread)
     planned = state.plan.splits
     assert isinstance(planned, Partitions)
     gone = [n for n in state.topic if n not in topic.logs and not unknown(state.positions[n])]

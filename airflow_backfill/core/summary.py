@@ -41,6 +41,8 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "consuming_upstream": totals.upstream_rows,
         },
         "repeated_rows": totals.repeated_rows,
+        "undecodable_rows": totals.undecodable_rows,
+        "unwanted_rows": totals.unwanted_rows,
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
         "pending": _pending(state),
         "part": _part(state),
@@ -120,7 +122,9 @@ def _read(state: BuildState) -> dict[str, Any]:
 
 
 def _partition(split: Split) -> dict[str, Any]:
-    """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get."""
+    """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
+    is when the first of the records was written that were ``left`` as the last round began.
+    """
     word, *at = to_json(split.state)
     return {
         "partition": split.partition,
@@ -128,6 +132,7 @@ def _partition(split: Split) -> dict[str, Any]:
         "offset": at[0] if at else None,
         "target": split.target,
         "left": split.left,
+        "oldest": split.oldest if split.left else None,
         "end": split.end,
         "read": split.read,
         "written": split.written,

@@ -25,9 +25,12 @@ class Totals:
     upstream_epochs: int = 0
     upstream_rows: int = 0
     """Net changes applied after the hand-off."""
-
     repeated_rows: int = 0
     """Rows of the landing table that were dropped, because it had their offsets already."""
+    undecodable_rows: int = 0
+    """Records of a topic that went to the table of dead letters."""
+    unwanted_rows: int = 0
+    """Records of a topic that were decoded, and are outside of the filter."""
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))

@@ -7,6 +7,7 @@ they are neither logged nor part of an error.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
 
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
 """Milliseconds that the brokers have for an answer."""
+GLANCE = 1.0
+"""Seconds that they have to say how old a record is."""
+FIRST_RECORD = {
+    **dict.fromkeys(
+        ("key.deserializer", "value.deserializer"), "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    ),
+    "isolation.level": "read_committed",
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "fetch.max.wait.ms": "50",
+    # A broker sends one batch at least.
+    "max.partition.fetch.bytes": "1",
+}
+NONE: Mapping[int, int] = {}
 _REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
 
 
@@ -33,17 +48,42 @@ class Broker:
         self._connection = connection
         self._topic = topic
 
-    def ask(self) -> Topic:
-        """The topic now. TopicMissing, KafkaRefused, or SourceUnavailable if no broker answers."""
+    def ask(self, unread: Mapping[int, int] = NONE) -> Topic:
+        """The topic now, and how old what is ``unread`` is: by partition, the first offset of it. TopicMissing,
+        KafkaRefused, or SourceUnavailable if no broker answers.
+        """
         with _named(self._topic), self._client() as admin:
             names = self._jvm.java.util.List.of(self._topic)
             described = admin.describeTopics(names).allTopicNames().get().get(self._topic)
             partitions = [one.partition() for one in described.partitions()]
             starts = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
             ends = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
-            return Topic(
-                described.topicId().toString(), {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
-            )
+            logs = {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
+            some = {n: offset for n, offset in unread.items() if n in logs and offset < logs[n].end}
+            return Topic(described.topicId().toString(), logs, self._oldest(some, logs) if some else {})
+
+    def _oldest(self, unread: Mapping[int, int], logs: Mapping[int, Log]) -> dict[int, int]:
+        """By partition: when the first record from an offset on was written, as far as the brokers say so at once."""
+        found: dict[int, int] = {}
+        kafka = self._jvm.org.apache.kafka
+        places = {n: kafka.common.TopicPartition(self._topic, n) for n in unread}
+        deadline = time.monotonic() + GLANCE
+        consumer = kafka.clients.consumer.KafkaConsumer(self._settings(FIRST_RECORD))
+        try:
+            consumer.assign(self._jvm.java.util.ArrayList(list(places.values())))
+            for n, place in places.items():
+                consumer.seek(place, unread[n])
+            while places and time.monotonic() < deadline:
+                records = consumer.poll(self._jvm.java.time.Duration.ofMillis(100))
+                for n, place in list(places.items()):
+                    of_place = records.records(place)
+                    if not of_place.isEmpty():
+                        found[n] = of_place.get(0).timestamp()
+                    if n in found or consumer.position(place) >= logs[n].end:
+                        consumer.pause(self._jvm.java.util.List.of(places.pop(n)))
+        finally:
+            consumer.close(self._jvm.java.time.Duration.ofSeconds(1))
+        return found
 
     def since(self, partitions: Mapping[int, Log], at: int) -> dict[int, int]:
         """By partition: the first offset at a time (milliseconds since 1970) or later, the end if there is none."""
@@ -64,14 +104,17 @@ class Broker:
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
-        settings = self._jvm.java.util.HashMap()
-        for name, value in {**PATIENCE, **self._connection}.items():
-            settings.put(name, value)
-        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._settings(PATIENCE))
         try:
             yield admin
         finally:
             admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+    def _settings(self, ours: Mapping[str, str]) -> Any:
+        settings = self._jvm.java.util.HashMap()
+        for name, value in {**ours, **self._connection}.items():
+            settings.put(name, value)
+        return settings
 
 
 @contextmanager

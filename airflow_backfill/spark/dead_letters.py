@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -10,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from airflow_backfill.core.effect import Decoded
 from airflow_backfill.core.errors import InvalidSpec, Undecodable
 from airflow_backfill.spark.decoding import DEAD, RECORD
 
@@ -29,20 +29,6 @@ SCHEMA = StructType(
 """The table of dead letters: the whole record, why it is undecodable, and by which rules that was found."""
 
 _SAMPLE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Records, each counted once."""
-
-    kept: int
-    dead: int
-    filtered: int
-    """Decoded, and not wanted."""
-
-    @property
-    def read(self) -> int:
-        return self.kept + self.dead + self.filtered
 
 
 def check_table(spark: SparkSession, location: str) -> None:
@@ -69,12 +55,11 @@ def dead_letters(decoded: DataFrame) -> DataFrame:
     return decoded.where(F.col(DEAD).isNotNull()).select(f"{DEAD}.*")
 
 
-def count(decoded: DataFrame, wanted: Column) -> Counts:
-    """What the records are, in one pass. ``wanted`` is ``Transform.passes``, in keyed mode or TOMBSTONE."""
+def count(decoded: DataFrame, wanted: Column) -> Decoded:
+    """What becomes of the records, in one pass. ``wanted`` is ``Transform.passes``, in keyed mode or TOMBSTONE."""
     dead = F.col(DEAD).isNotNull()
-    kept, filtered = F.when(~dead, wanted), F.when(~dead, ~wanted)
-    (row,) = decoded.agg(F.count_if(kept), F.count_if(dead), F.count_if(filtered)).collect()
-    return Counts(*row)
+    (row,) = decoded.agg(F.count_if(dead), F.count_if(~dead & ~wanted)).collect()
+    return Decoded(*row)
 
 
 def undecodable(decoded: DataFrame, dead: int) -> Undecodable:

@@ -55,6 +55,11 @@ class Draft:
         written = self._transaction.writeFiles(rows._jdf)
         self._actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written))
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(int(one.numLogicalRecords().get()) for one in self._actions)
+
     def commit(self, app_id: str, version: int, user_metadata: str) -> None:
         """Once, as ``commit_nothing``."""
         if _version_of(self._spark, self._transaction, app_id) >= version:

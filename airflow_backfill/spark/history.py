@@ -7,16 +7,14 @@ records go to a table of their own, each once, whoever finds them: what is decod
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
@@ -28,19 +26,17 @@ from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
-from airflow_backfill.spark.decoding import Records, records
+from airflow_backfill.spark.decoding import TOMBSTONE, Records, records
 from airflow_backfill.spark.delta_log import Draft
 from airflow_backfill.spark.ingestion import Ingestion
 from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.last_values import last_per_key
-from airflow_backfill.spark.staged import held
+from airflow_backfill.spark.staged import release, stage
 from airflow_backfill.spark.topic_records import TopicRecords
 from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-log = logging.getLogger(__name__)
 
 DRAFTED = 100
 """Partitions of a round that are counted while they are written: each has numbers of its own."""
@@ -59,7 +55,11 @@ class History:
 
     spark: SparkSession
     plan: Plan
-    _draft: Draft | None = field(default=None, init=False)
+    draft: Draft | None = field(default=None, init=False)
+    """What was decoded last, where that is in files already."""
+    _drafting: Draft | None = field(default=None, init=False)
+    _fetched: int = field(default=0, init=False)
+    _decoded: DataFrame | None = field(default=None, init=False)
 
     @cached_property
     def records(self) -> Records:
@@ -88,16 +88,18 @@ class History:
         assert isinstance(splits, Partitions) and spec is not None
         return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
 
-    def answer(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch) -> Any:
+    def answer(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch | fx.Decode) -> Any:
         match effect:
-            case fx.Ask():
-                return self.topic.broker.ask()
+            case fx.Ask(unread):
+                return self.topic.broker.ask(unread)
             case fx.Sift(epochs, known):
                 return self.landing.sift(epochs, known)
             case fx.Ingested(epoch):
                 return self._ingestion.ends(epoch)
             case fx.Fetch(ranges, hold):
                 return self._fetch(ranges) if hold else self.topic.count(ranges)
+            case fx.Decode(work):
+                return self._decode(work)
 
     @property
     def order(self) -> str | None:
@@ -105,47 +107,58 @@ class History:
         assert self.plan.spec.topic is not None
         return self.plan.spec.topic.order
 
+    @property
+    def _drafts(self) -> bool:
+        """Whether every record becomes a row as it is, or none: they are written at once, and never held."""
+        return self.records.certain and not self.plan.spec.key
+
     def _fetch(self, ranges: Mapping[int, Offsets]) -> fx.Fetched:
-        """Where every record becomes a row as it is they are written at once; else they are held, to be looked at."""
-        self._draft = None
-        if self.plan.spec.key or not self.records.certain or len(ranges) > DRAFTED:
+        self._drafting = None
+        if not self._drafts or len(ranges) > DRAFTED:
             return self.topic.hold(ranges)
         draft = Draft(self.spark, self.plan.spec.target)
         fetched = self.topic.written(ranges, lambda raw: draft.add(self._rows(raw)))
-        self._draft = draft
+        self._drafting, self._fetched = draft, sum(batch.count for batch in fetched.batches.values())
         return fetched
 
-    def drafted(self, work: fx.TakeOffsets) -> Draft | None:
-        """What was fetched last and what landed, as files that are to be committed; None if they are not written."""
-        draft, self._draft = self._draft, None
-        if draft is not None and work.epochs is not None:
-            draft.add(self._rows(self.landing.rows(work.epochs, work.landed, repeats=work.repeats)))
-        return draft
+    def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
+        """What was fetched last and what landed: files, or rows that are held."""
+        self.draft, self._drafting = self._drafting, None
+        if self.draft is None and self._drafts and not work.fetched:
+            self.draft, self._fetched = Draft(self.spark, self.plan.spec.target), 0
+        landed = None
+        if work.epochs is not None:
+            landed = self.landing.rows(work.epochs, work.landed, repeats=work.repeats)
+        if self.draft is not None:
+            return self._completed(self.draft, landed)
+        frames = [self.topic.held(work.fetched)] if work.fetched else []
+        decoded = self.records.decode(reduce(DataFrame.union, frames if landed is None else [*frames, landed]))
+        if self._decoded is not None:
+            release(self._decoded)
+        self._decoded = stage(decoded)
+        passes = self.transform.passes()
+        counted = dead_letters.count(self._decoded, passes | F.col(TOMBSTONE) if self.plan.spec.key else passes)
+        if counted.undecodable:
+            self._bury(self._decoded, counted.undecodable)
+        return counted
+
+    def _completed(self, draft: Draft, landed: DataFrame | None) -> fx.Decoded:
+        """The draft with what landed; all that was read is decoded, and what is missing in its files is unwanted."""
+        read = self._fetched
+        if landed is not None:
+            seen = Observation()
+            draft.add(self._rows(landed.observe(seen, F.count(F.lit(1)).alias("records"))))
+            read += seen.get["records"]
+        return fx.Decoded(0, read - draft.rows)
+
+    @property
+    def taken(self) -> DataFrame:
+        """The records that were decoded last, without the undecodable ones."""
+        assert self._decoded is not None
+        return dead_letters.good(self._decoded)
 
     def _rows(self, raw: DataFrame) -> DataFrame:
         return self.transform.apply(dead_letters.good(self.records.decode(raw)))
-
-    @contextmanager
-    def taken(self, work: fx.TakeOffsets) -> Iterator[DataFrame]:
-        """The decoded records that a round takes, for as long as a block lasts; dead letters are where they belong.
-
-        Raises Undecodable if there are some, and no table for them.
-        """
-        frames = [self.topic.held(work.fetched)] if work.fetched else []
-        if work.epochs is not None:
-            frames.append(self.landing.rows(work.epochs, work.landed, repeats=work.repeats))
-        decoded = self.records.decode(reduce(DataFrame.union, frames))
-        if self.records.certain:
-            yield dead_letters.good(decoded)
-            return
-        with held(decoded) as rows:
-            counts = dead_letters.count(rows, self.transform.passes())
-            log.info(
-                "%d records read, %d outside the filter, %d undecodable", counts.read, counts.filtered, counts.dead
-            )
-            if counts.dead:
-                self._bury(rows, counts.dead)
-            yield dead_letters.good(rows)
 
     def target(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
         """What the target has to hold at an epoch. Errors of ``expected``."""

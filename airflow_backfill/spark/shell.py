@@ -79,7 +79,7 @@ class Shell:
                 return self._watcher.view(after)
             case fx.Cut():
                 return self._ranges.cut(self._key_ranges, effect)
-            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch():
+            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch() | fx.Decode():
                 return self._history.answer(effect)
             case fx.Write():
                 return self._write(effect)
@@ -206,7 +206,7 @@ class Shell:
                 self._read_ranges(write.work, txn, text)
             case fx.TakeOffsets():
                 assert isinstance(write.record, Record)
-                self._take_offsets(write.work, write.record, txn, text)
+                self._take_offsets(write.record, txn, text)
             case fx.RewriteKeys(epoch):
                 assert isinstance(write.record, Record)
                 with rewrites(self._proof(write.record.positions), epoch, write.record.prev) as rows:
@@ -235,25 +235,25 @@ class Shell:
             crash_point("before_apply")
             self._apply(net if rows is None else net.with_new(rows), txn, text)
 
-    def _take_offsets(self, work: fx.TakeOffsets, record: Record, txn: apply.Txn, text: str) -> None:
-        draft = self._history.drafted(work)
-        if draft is not None:
-            crash_point("before_apply")
-            draft.commit(txn.app_id, txn.version, text)
-            return
-        with self._history.taken(work) as rows:
-            crash_point("before_apply")
-            if not self.plan.spec.key:
-                apply.append(self._transform.apply(rows), self.target, txn, text)
+    def _take_offsets(self, record: Record, txn: apply.Txn, text: str) -> None:
+        crash_point("before_apply")
+        history = self._history
+        if history.draft is not None:
+            history.draft.commit(txn.app_id, txn.version, text)
+        elif self.plan.spec.key:
+            self._take_last_values(record, txn, text)
+        else:
+            apply.append(self._transform.apply(history.taken), self.target, txn, text)
+
+    def _take_last_values(self, record: Record, txn: apply.Txn, text: str) -> None:
+        order, key = self._history.order, self._key
+        with last_per_key(self._history.taken, self._transform, key, order) as net:
+            if order is None:
+                self._apply(net, txn, text)
                 return
-            order, key = self._history.order, self._key
-            with last_per_key(rows, self._transform, key, order) as net:
-                if order is None:
-                    self._apply(net, txn, text)
-                    return
-                place = place_columns(self._transform, order)
-                sifted = net if record.phase is Phase.UPSTREAM else self._tombstones(place).sifted(net)
-                apply.merge(sifted, self.target, key, txn, text, narrowed=self._narrowed, place=place)
+            place = place_columns(self._transform, order)
+            sifted = net if record.phase is Phase.UPSTREAM else self._tombstones(place).sifted(net)
+            apply.merge(sifted, self.target, key, txn, text, narrowed=self._narrowed, place=place)
 
     def _tombstones(self, place: Sequence[str]) -> Tombstones:
         return Tombstones(self.spark, tombstones_beside(self.target, self.plan.build), self._key, place)

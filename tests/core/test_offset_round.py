@@ -12,6 +12,8 @@ from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import (
     Ask,
+    Decode,
+    Decoded,
     Fetch,
     Fetched,
     Ingested,
@@ -72,8 +74,11 @@ def turn(
     lane: int = 0,
     begins: bool = False,
     ingested: Mapping[int, int] | None = None,
+    decoded: Decoded | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
-    """What a round comes to, and what it asked for. Without ``fetched`` every offset holds a record."""
+    """What a round comes to, and what it asked for until it was decided. Without ``fetched`` every offset holds a
+    record, without ``decoded`` each becomes a row.
+    """
     generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
     asked: list[Any] = []
     answer: Any = None
@@ -82,6 +87,9 @@ def turn(
             effect = generator.send(answer)
         except StopIteration as stop:
             return stop.value, asked
+        if isinstance(effect, Decode):
+            answer = decoded or Decoded(0, 0)
+            continue
         asked.append(effect)
         match effect:
             case Ask():
@@ -107,7 +115,7 @@ def later(state: BuildState, **changes: Split) -> BuildState:
 
 def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
     move, asked = turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING, RoundSize(rows=100)))
-    assert asked == [Ask(), Fetch({1: Offsets(0, 40), 0: Offsets(0, 60)})]
+    assert asked == [Ask({0: 0, 1: 0}), Fetch({1: Offsets(0, 40), 0: Offsets(0, 60)})]
     assert isinstance(move, Move) and move.event is Event.OFFSETS and move.rows == 100
     assert move.work == TakeOffsets({1: Offsets(0, 40), 0: Offsets(0, 60)})
     assert {n: split.state for n, split in splits(move).items()} == {
@@ -115,6 +123,11 @@ def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
         1: CatchingUp(39),
         2: Finished(),
     }
+
+
+def test_a_record_that_becomes_no_row_is_counted() -> None:
+    move, _ = turn(BuildState.planned(plan()), seen(), decoded=Decoded(3, 4))
+    assert isinstance(move, Move) and (move.does.undecodable_rows, move.does.unwanted_rows) == (3, 4)
 
 
 def test_without_its_records_a_topics_build_is_not_recovered() -> None:
@@ -173,7 +186,7 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     in_time, _ = turn(state, seen(now=after, interval=1_000), topic=GROWN)
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
-    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)}, hold=False)]
+    assert "partition 0" in late.why and asked == [Ask({0: 0, 1: 0}), Fetch({0: Offsets(100, 103)}, hold=False)]
 
 
 def test_a_topic_without_new_records_has_nothing_to_land() -> None:

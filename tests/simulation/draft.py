@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.kafka.opening import opened
 from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.topic_spec import TopicSpec
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits
 from airflow_backfill.core.spec import BackfillSpec
@@ -30,9 +32,13 @@ def draft(world: World) -> Plan:
         partitions = [opened(n, p.log, _landed(source, n), None) for n, p in source.partitions.items()]
         splits = Partitions(source.topic_id, tuple(partitions))
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
+    spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy)
+    if isinstance(source, LandingSource):
+        topic = TopicSpec("topic", checkpoint="/notes" if source.noted else None)
+        spec = replace(spec, key=(), strategy="source", topic=topic)
     return Plan(
         build=world.build,
-        spec=BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy),
+        spec=spec,
         target_id=TABLE_ID,
         target_schema_json=TARGET_SCHEMA,
         target_version=0,

@@ -232,6 +232,7 @@ class Judge:
     def _progress(self, document: dict[str, Any]) -> None:
         if self.world.topic:
             self.partitions.move([p for n, p in document["positions"] for _ in range(n)], document["phase"])
+            self.partitions.count(document["work"])
             self.progress = self.partitions.progress
             return
         if self.ranges and (len(document["positions"]) > 1 or isinstance(document["positions"][0][1][-1], list)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_backfill.core.effect import Sifted
@@ -28,6 +29,12 @@ def row(partition: int, offset: int) -> tuple[int, int]:
     return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
 
 
+def no_rows(values: Iterable[int]) -> tuple[int, int]:
+    """How many of the records that ``transform`` leaves out are said to be undecodable, and how many unwanted."""
+    counts = Counter(value % 10 for value in values)
+    return counts[5], counts[0]
+
+
 @dataclass
 class LandingSource(Source):
     """``keys`` is the number of partitions. Every record that the ingestion has not missed lands, in order, sooner or
@@ -40,12 +47,22 @@ class LandingSource(Source):
     """By version: partition and offset of its rows."""
     joined_late: bool = False
     """Whether the ingestion has missed the first records of a partition."""
+    noted: bool = False
+    """Whether the ingestion keeps notes of how far it is, and may have missed the first records of what it began with.
+    """
+    notes: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By version: the offset of each partition before which all has landed."""
+    missed: dict[int, int] = field(default_factory=dict)
+    """By partition of those: the offset at which the ingestion began, where that keeps notes."""
 
     def __post_init__(self) -> None:
         self.appends = True
-        self._commit({}, (), rows_changed=0, change=True)
-        for _ in range(self.keys):
+        for number in range(self.keys):
             self.add_partition()
+            if self.noted and self.rng.random() < 0.5:
+                self.partitions[number].produce(self.rng)
+                self.missed[number] = self.partitions[number].ingested = self.partitions[number].end
+        self._land([], 0)
         for _ in range(self.rng.randrange(0, 6)):
             self.produce()
         if self.rng.random() < 0.7:
@@ -84,12 +101,12 @@ class LandingSource(Source):
         landed = {number for some in self.added.values() for number, _ in some}
         for number, partition in self.partitions.items():
             lands = number in landed or partition.between(partition.ingested, partition.end)
-            while all_of_it and (partition.open or not lands):
+            while all_of_it and (partition.open or not (lands or self.noted)):
                 partition.produce(self.rng)
                 lands = lands or partition.between(partition.ingested, partition.end)
             upto = partition.end if all_of_it else self.rng.randrange(partition.ingested, partition.end + 1)
             rows += [(number, offset) for offset in partition.land(upto)]
-        if rows:
+        if rows or (self.noted and self._notes() != self.notes[max(self.notes)]):
             self._land(rows, now)
 
     def repeat(self, now: int) -> None:
@@ -106,12 +123,22 @@ class LandingSource(Source):
         for partition in self.partitions.values():
             partition.expire(max(min(partition.end - 1, partition.ingested), 0))
 
+    def _notes(self) -> dict[int, int]:
+        return {number: partition.ingested for number, partition in self.partitions.items()}
+
+    def ingested(self, epoch: int) -> dict[int, int]:
+        """What the notes say at a version; sometimes they are forgotten."""
+        noted = [version for version in self.notes if version <= epoch]
+        return self.notes[max(noted)] if noted and self.rng.random() < 0.8 else {}
+
     def _land(self, rows: list[tuple[int, int]], now: int) -> None:
         self.added[len(self.versions)] = rows
+        self.notes[len(self.versions)] = self._notes()
         content: dict[int, int] = {}
         for number in self.partitions:
             landed = {offset for some in self.added.values() for n, offset in some if n == number}
-            there = {at for at in self.record(number) if landed and (at in landed or at < min(landed))}
+            before = min(landed, default=self.missed.get(number, 0))
+            there = {at for at in self.record(number) if at in landed or at < before}
             content |= dict(row(number, offset) for offset in there)
         self._commit(content, (), rows_changed=len(rows), change=True, now=now)
 
@@ -163,4 +190,4 @@ class LandingSource(Source):
 
 
 def some_topic(rng: random.Random) -> LandingSource:
-    return LandingSource(rng, keys=rng.choice([1, 2, 3, 5]))
+    return LandingSource(rng, keys=rng.choice([1, 2, 3, 5]), noted=rng.random() < 0.3)

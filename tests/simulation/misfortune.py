@@ -42,8 +42,9 @@ def _topic_changes(world: World, source: LandingSource) -> None:
     if world.happens("repeat"):
         source.repeat(world.now)
     if world.happens("partition") and len(source.partitions) < 9:
-        # What was missed and has expired is nowhere any more, and nobody could say what is right.
-        if world.rng.random() < 0.5 or world.fatal == "expire":
+        # What was missed and has expired is nowhere any more, and nobody could say what is right; nor of a partition
+        # that appears and of which nothing ever lands.
+        if world.rng.random() < 0.5 or world.fatal == "expire" or source.noted:
             source.add_partition()
         else:
             source.add_partition_late()

@@ -383,6 +383,27 @@ MUTANTS = (
         "            return after, Offsets(rows.least, rows.greatest + 1)",
         topic=True,
     ),
+    Mutant(
+        "what the ingestion reads next is taken for landed",
+        "offset_round",
+        "self.ingested.get(n, 0) > split.state.offset",
+        "self.ingested.get(n, 0) >= split.state.offset",
+        topic=True,
+    ),
+    Mutant(
+        "the ingestion's notes are those of now",
+        "offset_round",
+        "Ingested(self.since + len(self.taken))",
+        "Ingested(self.seen.source.head)",
+        topic=True,
+    ),
+    Mutant(
+        "records that become no rows are forgotten",
+        "offset_round",
+        "does=move.does + no_rows",
+        "does=move.does",
+        topic=True,
+    ),
 )
 
 

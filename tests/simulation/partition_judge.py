@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.invariant import WHOLE, must
-from tests.simulation.landing import LandingSource, row
+from tests.simulation.landing import LandingSource, no_rows, row
 from tests.simulation.source import transform
 from tests.simulation.target import Bag
 
@@ -27,7 +27,8 @@ class PartitionJudge:
     world: World
     known: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """Per partition: its epoch and its split, as the furthest record says them."""
-
+    no_rows: tuple[int, ...] = (0, 0)
+    """What the records have counted: undecodable, unwanted."""
     sealed: bool = False
     begins: dict[int, int] = field(default_factory=dict)
     """Per partition: the log's start when it was first heard of."""
@@ -66,8 +67,20 @@ class PartitionJudge:
             if not self.sealed or split["state"] != ["backfilling", None] or split["end"]
         }
 
+    def count(self, work: dict[str, int]) -> None:
+        """Every record that was taken is a row, or counted as none: once, whoever took it."""
+        self.no_rows = tuple(
+            before + work.get(name, 0)
+            for before, name in zip(self.no_rows, ("undecodable_rows", "unwanted_rows"), strict=True)
+        )
+        must(self.no_rows == no_rows(self._taken().values()), f"{self.no_rows} records were counted as no rows")
+
     def content(self) -> Bag:
         """What the target holds."""
+        return Counter(transform(self._taken()).items())
+
+    def _taken(self) -> dict[int, int]:
+        """The records that the target has taken."""
         source = self._source
         rows: dict[int, int] = {}
         for partition, (epoch, split) in self.known.items():
@@ -78,7 +91,7 @@ class PartitionJudge:
             if last == WHOLE:
                 records = {key: value for key, value in records.items() if key in source.versions[epoch].rows}
             rows |= records
-        return Counter(transform(rows).items())
+        return rows
 
     def _moved(self, before: dict[str, Any], split: dict[str, Any]) -> None:
         name = f"partition {split['partition']}"

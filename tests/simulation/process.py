@@ -20,7 +20,7 @@ from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.record import Certificate
 from tests.simulation.faults import CALM
-from tests.simulation.landing import FIRST, LandingSource, row
+from tests.simulation.landing import FIRST, LandingSource, no_rows, row
 from tests.simulation.source import transform
 from tests.simulation.target import TABLE_ID, Bag, Transaction
 
@@ -55,6 +55,7 @@ class Process:
         self.announcer: Process | None = None
         """The thread of the same application that announces epochs."""
         self.held: dict[int, list[int]] = {}
+        self.decoded: list[tuple[int, int]] = []
         """By partition: the records that were fetched last."""
         self.wakes = 0
         self.foreign_seen = world.foreign
@@ -115,8 +116,10 @@ class Process:
         match effect:
             case fx.Cut(epoch, positions):
                 return self._cut(epoch, positions)
-            case fx.Ask() | fx.Sift() | fx.Fetch():
+            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch():
                 return self._answer_topic(effect)
+            case fx.Decode(work):
+                return self._decode(work)
             case fx.Prove(epoch, version):
                 return self._prove(epoch, version)
             case fx.ReadTransactions():
@@ -125,16 +128,18 @@ class Process:
                 self.wakes = until
                 return None
 
-    def _answer_topic(self, effect: fx.Ask | fx.Sift | fx.Fetch) -> Any:
+    def _answer_topic(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch) -> Any:
         source = self.world.source
         assert isinstance(source, LandingSource)
-        if not isinstance(effect, fx.Sift) and self.world.steps < CALM and self.world.happens("broker"):
+        if isinstance(effect, fx.Ask | fx.Fetch) and self.world.steps < CALM and self.world.happens("broker"):
             raise SourceUnavailable("no broker answers")
         match effect:
             case fx.Ask():
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
             case fx.Sift(epochs, known):
                 return source.sift(epochs, known)
+            case fx.Ingested(epoch):
+                return source.ingested(epoch)
             case fx.Fetch(ranges, hold):
                 fetched = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
                 if source.topic_id != FIRST:
@@ -190,17 +195,21 @@ class Process:
                 mine = {key for key in upserts.keys() | deletes if key <= low}
                 behind = Counter((k, v) for k, v in upserts.items() if k in mine)
                 return behind + Counter(rows), frozenset(mine), bool(mine)
-            case fx.TakeOffsets(fetched, epochs, landed, repeats):
-                assert isinstance(source, LandingSource)
-                rows = [row(n, at) for n, some in fetched.items() for at in self.held[n] if at in some]
-                if epochs is not None:
-                    taken = source.taken(landed, self.world.pinned or 0, epochs.last)
-                    rows += set(taken) if repeats else taken
-                return Counter(shown for one in rows for shown in transform(dict([one])).items()), frozenset(), False
+            case fx.TakeOffsets():
+                return Counter(shown for one in self.decoded for shown in transform(dict([one])).items()), _NONE, False
             case fx.RewriteKeys(epoch):
                 expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
                 keys = {key for key, _ in (expected - found) + (found - expected)}
                 return Counter({row: n for row, n in expected.items() if row[0] in keys}), frozenset(keys), True
+
+    def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
+        source = self.world.source
+        assert isinstance(source, LandingSource)
+        self.decoded = [row(n, at) for n, some in work.fetched.items() for at in self.held[n] if at in some]
+        if work.epochs is not None:
+            taken = source.taken(work.landed, self.world.pinned or 0, work.epochs.last)
+            self.decoded += set(taken) if work.repeats else taken
+        return fx.Decoded(*no_rows(value for _, value in self.decoded))
 
     def _cut(self, epoch: int, positions: tuple[Position, ...]) -> fx.Chunks:
         """Some keys more: within a range, to its end, or over several of them."""
@@ -244,6 +253,7 @@ class Process:
 
 
 _BEGUN = object()
+_NONE: frozenset[int] = frozenset()
 
 
 def _plan_of(world: World) -> Plan | None:

@@ -99,6 +99,8 @@ class World:
         self.faults.pop("recovery", None)
         self.round_bytes, self.round_rows = 1000, rng.choice([10, 50, 1000])
         self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
+        if self.fatal == "expire" and self.source.missed:
+            self.fatal = None
 
     # --- running ---
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.effect import Decoded
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.decoding import Decoding
-from airflow_backfill.spark.dead_letters import SCHEMA, Counts, count, dead_letters, good, undecodable
+from airflow_backfill.spark.dead_letters import SCHEMA, count, dead_letters, good, undecodable
 from airflow_backfill.spark.decoding import DEAD, TOMBSTONE, Records, records
 from airflow_backfill.spark.transform import Transform, parse
 from tests.spark.records import START, Record, raw, values
@@ -130,7 +131,7 @@ def test_nothing_of_an_undecodable_record_is_in_its_columns(spark: SparkSession)
 
 def test_a_build_without_a_place_for_them_is_stopped_by_an_error_with_places_and_reasons(spark: SparkSession) -> None:
     decoded = read_as(spark, value="string").decode(values(spark, *[b"secret\xff"] * 7, b"fine"))
-    error = undecodable(decoded, count(decoded, F.lit(True)).dead)
+    error = undecodable(decoded, count(decoded, F.lit(True)).undecodable)
     assert error.code == "UNDECODABLE"
     assert error.data["count"] == 7
     assert error.data["sample"] == [{"partition": 0, "offset": n, "reason": "value is not UTF-8"} for n in range(5)]
@@ -148,9 +149,9 @@ def test_every_record_is_counted_once(spark: SparkSession) -> None:
     ]
     decoded = read.decode(raw(spark, *records_))
     passes = transform_of(spark, read, where="name <> 'draft'").passes()
-    assert count(decoded, passes) == Counts(kept=1, dead=1, filtered=3)
-    assert count(decoded, passes | F.col(TOMBSTONE)) == Counts(kept=2, dead=1, filtered=2)
-    assert count(decoded.where("offset > 9"), passes) == Counts(0, 0, 0)
+    assert count(decoded, passes) == Decoded(undecodable=1, unwanted=3)
+    assert count(decoded, passes | F.col(TOMBSTONE)) == Decoded(undecodable=1, unwanted=2)
+    assert count(decoded.where("offset > 9"), passes) == Decoded(0, 0)
 
 
 BYTES = st.sampled_from(

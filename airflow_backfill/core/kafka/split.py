@@ -40,6 +40,10 @@ class Split:
     """The greatest offset that the landing table holds at the applied version, pinned one included; None for none."""
     end: int = 0
     """The end that the broker named last: the next offset that it would give a reader, exclusive."""
+    oldest: int | None = None
+    """When the first record was written that was unread as the last round began, milliseconds since 1970, as far as
+    that is known: for display.
+    """
     cut: int | None = None
     """The seam. Kafka's records up to it and the landing table's rows beyond it are the target's rows; None while
     backfilling, and when everything comes from the landing table. Ours: Finished carries no offset.
@@ -131,7 +135,7 @@ def _invalid(why: str, value: Any) -> RecordInvalid:
 
 def _typed(split: Split) -> bool:
     counts = (split.partition, split.read, split.written, split.end)
-    offsets = (split.target, split.credit, split.landed, split.cut)
+    offsets = (split.target, split.credit, split.landed, split.oldest, split.cut)
     sound = all(map(is_offset, counts)) and all(offset is None or is_offset(offset) for offset in offsets)
     return sound and type(split.scanned) is int and -1 <= split.scanned <= MAX
 

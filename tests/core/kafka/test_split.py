@@ -62,8 +62,9 @@ def test_the_json_can_be_read_by_people() -> None:
         "credit": 300,
         "landed": 300,
         "end": 5001,
+        "oldest": None,
         "cut": None,
-        "sum": 827258744,
+        "sum": 1590438693,
     }
 
 
