@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
 """Milliseconds that the brokers have for an answer."""
+UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
+UNRESOLVED = "No resolvable bootstrap urls"
 _REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
 
 
@@ -85,12 +87,27 @@ def _named(topic: str) -> Iterator[None]:
 
 def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
     """What a Java error of Kafka's means, from its causes; None if none of them is Kafka's."""
-    while thrown is not None:
-        name = thrown.getClass().getName()
-        if name.startswith("org.apache.kafka."):
-            return _coded(thrown, name.rpartition(".")[2], topic)
-        thrown = thrown.getCause()
+    causes = list(_causes(thrown))
+    for cause in causes:
+        package, _, kind = cause.getClass().getName().rpartition(".")
+        if package.startswith("org.apache.kafka"):
+            if str(cause.getMessage()).startswith(UNMADE):
+                return _unusable(causes[-1], topic)
+            return _coded(cause, kind, topic)
     return None
+
+
+def _causes(thrown: Any) -> Iterator[Any]:
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def _unusable(root: Any, topic: str) -> BackfillError:
+    """A client that could not be made of its options, and why. A name that nobody can resolve may be known later."""
+    kind, message = root.getClass().getSimpleName(), str(root.getMessage())[:300]
+    error = SourceUnavailable if UNRESOLVED in message else KafkaRefused
+    return error(f"topic {topic} cannot be reached in this way: {kind}: {message}", topic=topic, kind=kind)
 
 
 def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:

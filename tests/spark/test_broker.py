@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import BackfillError, KafkaRefused, TopicMissing
+from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing
 from airflow_backfill.core.kafka.connection import client_options
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.spark import broker as asked
@@ -53,6 +53,11 @@ def test_a_topic_has_an_id_and_logs_behind_tls_and_a_password(ask: Any, topic: T
 def test_a_topic_that_is_not_there_has_a_code(ask: Any) -> None:
     with pytest.raises(TopicMissing):
         ask()
+
+
+def test_a_name_that_cannot_be_resolved_may_be_known_later(ask: Any) -> None:
+    with pytest.raises(SourceUnavailable, match="No resolvable"):
+        ask(bootstrap_servers="nowhere.invalid:9092")
 
 
 @pytest.mark.parametrize(
