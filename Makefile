@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test soak lint demo airflow bench docker-check lock
+.PHONY: help setup test soak lint demo demo-kafka airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,7 +21,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	touch $@
 
 test: lint  ## everything CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 soak: $(READY)  ## many thousands of simulated builds, twenty tables with Spark, a dead broker: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
@@ -35,6 +35,9 @@ lint: $(READY)  ## ruff and mypy
 
 demo: $(READY)  ## a table backfill from start to end, in a temporary directory
 	$(BIN)/python -m demo
+
+demo-kafka: $(READY)  ## a topic's history and what lands later as one table, checked by a plain Kafka client
+	$(BIN)/python -m demo.kafka
 
 airflow: $(READY)  ## Airflow on this machine, with the example DAGs
 	environment/airflow.sh

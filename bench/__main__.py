@@ -1,11 +1,12 @@
-"""Prints the table of ratios and keeps it in bench/RESULTS.md. ``SNAPSHOT_SCALE`` and ``ROUNDS`` make it
-smaller.
+"""Prints the tables of ratios and keeps them in bench/RESULTS.md. ``SNAPSHOT_SCALE`` and ``ROUNDS`` make it smaller;
+arguments are the names of races, which then are run again while what the others came to stays.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 from pathlib import Path
 
 from delta.tables import DeltaTable
@@ -15,6 +16,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.spark.session import session_confs
 from bench import contenders as c
 from bench.ratio import Contender, Race, Timed
+from bench.results import Results
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.topics import histories
@@ -34,8 +36,11 @@ ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS doubl
 ORDERS_KEY = ["o_orderkey"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
-RECORDS = 2_000_000
-HEAD = "| what | against | ours, s | theirs, s | ratio | wanted |\n|---|---|---|---|---|---|"
+RECORDS = 8_000_000
+WARMING = 5
+"""Rounds of seconds of work, before it takes as long as the round before."""
+HEAD = ["| what | against | ours, s | theirs, s | ratio | wanted |", "|---|---|---|---|---|---|"]
+START = "start"
 
 
 def session() -> SparkSession:
@@ -130,7 +135,7 @@ def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
         "feed stream": stream,
         "MERGE per version": each,
     }
-    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds)
+    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARMING)
 
 
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
@@ -158,31 +163,47 @@ def main() -> None:
     scale = float(os.environ.get("SNAPSHOT_SCALE", "5"))
     spark = session()
     tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
-    # Seconds of work vary most, and cost least to repeat.
-    catch_up = catching_up(spark, tables, 3 * rounds)
-    whole = strategies(spark, tables, 4, rounds)
-    small = snapshots(spark, tables, 0.2, 4, rounds)
-    large = snapshots(spark, tables, scale, 4, rounds)
-    history = histories(spark, tables, RECORDS, 4, rounds)
-    lines = [
-        HEAD,
-        large.row("table backfill", "bare copy", "at most 1.15"),
-        small.row("table backfill", "bare copy", "shows what a round costs"),
-        catch_up.row("table backfill", "one net MERGE", "at most 1.3"),
-        catch_up.row("table backfill", "feed stream", "at most 1"),
-        catch_up.row("table backfill", "MERGE per version", "at most 0.1"),
-        history.row("table backfill", "plain batch read", "at most 1.15"),
-        *(whole.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES),
-    ]
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
+    results = Results(HERE / "RESULTS.md", machine)
+
+    def catch_up() -> list[str]:
+        # Seconds of work vary most, and cost least to repeat.
+        race = catching_up(spark, tables, 3 * rounds)
+        return [
+            race.row("table backfill", "one net MERGE", "at most 1.3"),
+            race.row("table backfill", "feed stream", "at most 1"),
+            race.row("table backfill", "MERGE per version", "at most 0.1"),
+        ]
+
+    def whole() -> list[str]:
+        race = strategies(spark, tables, 4, rounds)
+        return [race.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES]
+
+    def small() -> list[str]:
+        race = snapshots(spark, tables, 0.2, 4, rounds)
+        return [race.row("table backfill", "bare copy", "shows what a round costs")]
+
+    def large() -> list[str]:
+        race = snapshots(spark, tables, scale, 4, rounds)
+        return [race.row("table backfill", "bare copy", "at most 1.15")]
+
+    def history() -> list[str]:
+        race = histories(spark, tables, RECORDS, 4, rounds)
+        return [race.row("table backfill", "plain batch read", "at most 1.15")]
+
+    races = {"snapshot": large, "small snapshot": small, "log": catch_up, "strategies": whole, "topic": history}
+    for name in sys.argv[1:] or [*races, START]:
+        lines = [starting(rounds)] if name == START else [*HEAD, *races[name]()]
+        results.keep(name, lines)
+    print(results.text)
+
+
+def starting(rounds: int) -> str:
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
-    start = (
-        f"Not in the table: what starting Spark costs. An application that does nothing takes {slow:.1f} s, with "
-        f"`environment/quick.py` {soon:.1f} s; the task group starts six, with `share_applications` three."
+    return (
+        f"What starting Spark costs: an application that does nothing takes {slow:.1f} s, with `environment/quick.py` "
+        f"{soon:.1f} s; the task group starts six, with `share_applications` three."
     )
-    text = "\n".join(["# Last measured", "", machine, "", *lines, "", start, ""])
-    (HERE / "RESULTS.md").write_text(text)
-    print(text)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,11 @@ class Race:
     """Contenders so slow that one run, in the warm session, is enough to know."""
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def run(self, rounds: int) -> Race:
-        """A first round warms up and does not count."""
-        for number in range(rounds + 1):
+    def run(self, rounds: int, warming: int = 1) -> Race:
+        """The first ``warming`` rounds do not count: until Java has compiled what a contender runs, it gets faster
+        from round to round.
+        """
+        for number in range(1 - warming, rounds + 1):
             for name, prepare in self.contenders.items():
                 if name in self.once and number != 1:
                     continue
@@ -32,9 +34,9 @@ class Race:
                 begun = time.perf_counter()
                 timed()
                 took = time.perf_counter() - begun
-                if number:
+                if number > 0:
                     self.seconds.setdefault(name, []).append(took)
-                print(f"  {self.title}: {name} {took:.2f} s{'' if number else ' (warming up)'}", flush=True)
+                print(f"  {self.title}: {name} {took:.2f} s{'' if number > 0 else ' (warming up)'}", flush=True)
         return self
 
     def median(self, name: str) -> float:

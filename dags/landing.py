@@ -1,8 +1,8 @@
 """A shared ingestion: every five minutes, the records of the topic ``clicks`` that have come land in a Delta table.
 
 The Kafka is that of the connection ``kafka_default``. Its secrets travel in the environment of spark-submit, which is
-where the application looks for them; on YARN and Kubernetes the Spark provider would put them on the command line, so
-there give the driver the variable from a secret of the cluster.
+where the application looks for them; a driver in deploy mode ``cluster`` inherits none, so there give it the variable
+from a secret of the cluster.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, Context
 from places import LAKE, spark
 
-from airflow_backfill.hooks.kafka import kafka_environment
+from airflow_backfill.hooks.kafka import inherited, kafka_environment
 from airflow_backfill.operators.package import entry_points, package_zip
 
 
 class LandingOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         self.py_files = package_zip()
-        self.env_vars = kafka_environment("kafka_default")
-        super().execute(context)
+        with inherited(kafka_environment("kafka_default")):
+            super().execute(context)
 
 
 with DAG(

@@ -14,6 +14,7 @@ with DAG(
         "target": Param("", type="string", minLength=1, description="Location of the target table"),
         "verb": Param("pause", enum=[verb.value for verb in Verb], description="What to do"),
         "rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: rows per second, 0 is a pause"),
+        "byte_rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: bytes per second"),
         "drop": Param(False, type="boolean", description="cancel: remove what the plan made"),
     },
     tags=["table backfill"],
@@ -23,5 +24,6 @@ with DAG(
         target="{{ params.target }}",
         verb="{{ params.verb }}",
         rate="{{ params.rate }}",
+        byte_rate="{{ params.byte_rate }}",
         drop="{{ params.drop }}",
     )

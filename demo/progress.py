@@ -41,10 +41,16 @@ class Follower:
 
 
 def _left(summary: dict[str, Any], rate: float) -> str:
-    if summary["phase"] != "snapshot" or not rate or not summary["percent"]:
+    """How much of the snapshot is left, in seconds, and of a topic in records of each partition, at most."""
+    if summary["phase"] != "snapshot" or summary["percent"] == 100:
         return ""
-    total = summary["rows"]["consuming_snapshot"] * 100 / summary["percent"]
-    return f"about {(total - summary['rows']['consuming_snapshot']) / rate:.0f} s of the snapshot left"
+    said, read = [], summary["rows"]["consuming_snapshot"]
+    if rate and summary["percent"]:
+        said.append(f"about {(read * 100 / summary['percent'] - read) / rate:.0f} s of the snapshot left")
+    if summary["partitions"]:
+        by_partition = " + ".join(f"{one['left']:,}" for one in summary["partitions"])
+        said.append(f"records left by partition: {by_partition}")
+    return ", ".join(said)
 
 
 def account(target: Path) -> list[str]:
@@ -66,8 +72,16 @@ def account(target: Path) -> list[str]:
         f"stands at epoch {summary['epoch']}",
         f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the "
         f"log, {rows['consuming_upstream']:,} since the hand-off",
+        *(_seam(one) for one in summary["partitions"] or ()),
         f"  proven equal at epoch {certificate['epoch']}: {certificate['rows']:,} rows, digest "
         f"{certificate['digest'][:16]}… over {certificate['buckets']} buckets",
         f"  time between commits: {phases}",
         f"  look: table-backfill status {target}; log in {target}/_delta_log, attempts in {target}.backfill/attempts",
     ]
+
+
+def _seam(partition: dict[str, Any]) -> str:
+    seam, landed = partition["seam"], partition["landed"]
+    kafka = "nothing from Kafka" if seam is None else f"{partition['read']:,} records from Kafka up to offset {seam:,}"
+    table = "nothing landed" if landed is None else f"then the landing table, up to offset {landed:,}"
+    return f"  partition {partition['partition']}: {kafka}, {table}"

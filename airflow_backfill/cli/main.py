@@ -18,7 +18,7 @@ HELP = {
     "resume": "lift a pause",
     "hold": "keep the gate closed; the target stays fresh meanwhile",
     "release": "lift a hold",
-    "throttle": "limit the rows per second; 0 is a pause, 'none' lifts the limit",
+    "throttle": "limit the rows and bytes per second; 0 is a pause, 'none' lifts the limit",
     "cancel": "end the build; plan it again to go on",
     "recover": "go on without the records in the log, from an epoch that is then proven",
     "repair": "rewrite the keys that a verification found to differ; it has to be verified again",
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON")
         if name == "throttle":
             command.add_argument("rate", help="rows per second, or 'none'")
+            command.add_argument("--bytes", default="none", help="bytes per second of what the snapshot reads")
         if name == "cancel":
             command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
             command.add_argument(
@@ -113,11 +114,17 @@ def _command(options: argparse.Namespace) -> Command:
     verb = Verb(options.command)
     if verb is Verb.CANCEL:
         return Command(verb, drop=options.drop)
-    if verb is not Verb.THROTTLE or options.rate == "none":
+    if verb is not Verb.THROTTLE:
         return Command(verb)
-    if not options.rate.isascii() or not options.rate.isdigit() or len(options.rate) > 15:
-        raise InvalidSpec(f"rate: rows per second or 'none' (got {options.rate!r})", field="rate", value=options.rate)
-    return Command(verb, rate=int(options.rate))
+    return Command(verb, rate=_rate("rate", options.rate), byte_rate=_rate("bytes", options.bytes))
+
+
+def _rate(name: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise InvalidSpec(f"{name}: a number per second or 'none' (got {text!r})", field=name, value=text)
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,8 @@ def _in_force(found: dict[str, Any]) -> list[str]:
     said = [name for name in ("paused", "held", "cancelled") if control[name]]
     if control["rate"] is not None:
         said.append(f"{control['rate']:,} rows/s at most")
+    if control["byte_rate"] is not None:
+        said.append(f"{control['byte_rate']:,} bytes/s at most")
     return [f"  in force  {', '.join(said)}"] if said else []
 
 

@@ -34,9 +34,9 @@ def _commands(state: BuildState, control: Control, now: int) -> list[str]:
         reasons.append(f"the next barrier, to acknowledge commands up to {control.number}")
     if control.paused:
         reasons.append("a resume: the build is paused")
-    if control.rate == 0:
+    if 0 in control.rates:
         reasons.append("another rate: it is 0")
-    elif control.rate == state.control.rate and due > now:
+    elif control.rates == state.control.rates and due > now:
         reasons.append(f"the throttle: the next round may begin in {-(-(due - now) // 1000)} s")
     return reasons
 

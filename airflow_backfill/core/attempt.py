@@ -197,7 +197,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         base=state.base,
         totals=last.totals if last is not None else Totals(),
         work=move.does,
-        due=_next_due(_due(state, lane, seen), seen, move.rows * _sharing(state)),
+        due=_next_due(_due(state, lane, seen), seen, _sharing(state), move),
         epochs=move.epochs,
         pending=seen.pending,
         announced=state.announced.version if state.announced is not None else None,
@@ -283,7 +283,7 @@ def _due(state: BuildState, lane: int, seen: Observed) -> int:
     force.
     """
     last = state.lanes[lane]
-    return last.record.due if last is not None and last.record.control.rate == seen.control.rate else 0
+    return last.record.due if last is not None and last.record.control.rates == seen.control.rates else 0
 
 
 def _sharing(state: BuildState) -> int:
@@ -291,7 +291,8 @@ def _sharing(state: BuildState) -> int:
     return len({n % state.layout.lanes for n, p in enumerate(state.positions) if complete(p) is None}) or 1
 
 
-def _next_due(due: int, seen: Observed, rows: int) -> int:
+def _next_due(due: int, seen: Observed, sharing: int, move: Move) -> int:
     """The earliest start of the unit after this one; idle time earns no credit."""
-    rate = seen.control.rate
-    return max(due, seen.now) + rows * 1000 // rate if rate and rows else due
+    taken = (move.rows, move.does.snapshot_bytes)
+    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
+    return max(due, seen.now) + max(costs) if any(costs) else due

@@ -3,7 +3,7 @@
 Commands are numbered documents beside the target. They take effect at the next barrier, whose record
 acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot,
 and are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of
-0 lets one chunk through in every interval).
+0 lets one chunk through in every interval). A throttle sets both rates, of rows and of bytes: the slower one counts.
 """
 
 from __future__ import annotations
@@ -27,28 +27,31 @@ class Verb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. ``rate`` (rows per second, None = unlimited) belongs to throttle, ``drop`` to cancel."""
+    """One command. The rates (per second, None = unlimited) belong to throttle, ``drop`` to cancel."""
 
     verb: Verb
     rate: int | None = None
+    """Rows."""
     drop: bool = False
+    byte_rate: int | None = None
 
     def __post_init__(self) -> None:
-        if self.rate is not None and (self.verb is not Verb.THROTTLE or self.rate < 0):
-            raise InvalidSpec(f"not a rate for {self.verb.value}: {self.rate}", field="rate", value=self.rate)
+        for name, rate in (("rate", self.rate), ("byte_rate", self.byte_rate)):
+            if rate is not None and (self.verb is not Verb.THROTTLE or rate < 0):
+                raise InvalidSpec(f"not a {name} for {self.verb.value}: {rate}", field=name, value=rate)
         if self.drop and self.verb is not Verb.CANCEL:
             raise InvalidSpec(f"{self.verb.value} cannot drop anything", field="drop")
 
     def to_json(self) -> dict[str, Any]:
-        return {"verb": self.verb.value, "rate": self.rate, "drop": self.drop}
+        return {"verb": self.verb.value, "rate": self.rate, "drop": self.drop, "byte_rate": self.byte_rate}
 
     @staticmethod
     def from_json(value: Any) -> Command:
         match value:
-            case {"verb": str(verb), "rate": (int() | None) as rate, "drop": bool(drop), **more}:
+            case {"verb": str(verb), "rate": rate, "drop": bool(drop), "byte_rate": byte_rate, **more}:
                 try:
-                    if not more and not isinstance(rate, bool):
-                        return Command(Verb(verb), rate, drop)
+                    if not more and all(one is None or type(one) is int for one in (rate, byte_rate)):
+                        return Command(Verb(verb), rate, drop, byte_rate)
                 except (ValueError, InvalidSpec):
                     pass
         raise RecordInvalid(f"not a command: {value!r}", value=repr(value)[:200])
@@ -64,11 +67,22 @@ class Control:
     held: bool = False
     cancelled: bool = False
     drop: bool = False
+    byte_rate: int | None = None
 
     @property
     def stopped(self) -> bool:
         """Whether no new unit of the snapshot may start."""
-        return self.paused or self.rate == 0
+        return self.paused or 0 in self.rates
+
+    @property
+    def rates(self) -> tuple[int | None, int | None]:
+        """Rows and bytes per second; None for no limit."""
+        return self.rate, self.byte_rate
+
+    @property
+    def limited(self) -> bool:
+        """Whether a throttle is in force."""
+        return self.rates != (None, None)
 
     def to_json(self) -> dict[str, Any]:
         empty = Control()
@@ -79,13 +93,13 @@ class Control:
         if not isinstance(value, dict) or not set(value) <= set(_NAMES):
             raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         for name, part in value.items():
-            wanted = int if name in ("number", "rate") else bool
+            wanted = int if name in ("number", "rate", "byte_rate") else bool
             if type(part) is not wanted or part < 0:
                 raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         return Control(**value)
 
 
-_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop")
+_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate")
 
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
@@ -104,7 +118,7 @@ def _effect(command: Command) -> dict[str, Any]:
         case Verb.RESUME:
             return {"paused": False}
         case Verb.THROTTLE:
-            return {"rate": command.rate}
+            return {"rate": command.rate, "byte_rate": command.byte_rate}
         case Verb.HOLD:
             return {"held": True}
         case Verb.RELEASE:

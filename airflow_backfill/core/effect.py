@@ -203,6 +203,15 @@ class Sifted:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingested:
+    """Ask up to which offset of each partition the landing table has, at an epoch, all that it will ever have. Answer:
+    an offset by partition, exclusive; none where nobody knows.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fetch:
     """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched.
 
@@ -210,6 +219,8 @@ class Fetch:
     """
 
     ranges: Mapping[int, Offsets]
+    hold: bool = True
+    """False for a look: the records are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +294,7 @@ Effect = (
     | Cut
     | Ask
     | Sift
+    | Ingested
     | Fetch
     | Write
     | Prove

@@ -150,6 +150,12 @@ class PartitionIncomplete(BackfillError):
     code = "PARTITION_INCOMPLETE"
 
 
+class PartitionsGrew(BackfillError):
+    """A topic has more partitions than it had, and without an order nobody knows which value of a key is its last."""
+
+    code = "PARTITIONS_GREW"
+
+
 class DecoderInvalid(BackfillError):
     """A decoder that the spec names is not installed where Spark runs, cannot be used, or is not deterministic."""
 

@@ -10,16 +10,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_backfill.core.effect import Ask, Effect, Fetch, Fetched, Nothing, Sift, Sifted, TakeOffsets, Topic
+from airflow_backfill.core.effect import (
+    Ask,
+    Effect,
+    Fetch,
+    Fetched,
+    Ingested,
+    Nothing,
+    Sift,
+    Sifted,
+    TakeOffsets,
+    Topic,
+)
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.errors import PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
-from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled_alone
+from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
-from airflow_backfill.core.kafka.state import Backfilling, Finished
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtOffset, rank, unknown
 from airflow_backfill.core.round_size import RoundSize
@@ -47,7 +58,7 @@ def next_offsets(
     late = yield from turn.late()
     if late is None:
         yield from turn.fetch()
-    return turn.move() or late
+    return turn.move() or late or turn.waiting()
 
 
 class _Round:
@@ -66,6 +77,7 @@ class _Round:
         self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
         self.topic: Topic | None = None
         self.sifted = Sifted({})
+        self.ingested: Mapping[int, int] = {}
         self.splits: dict[int, Split] = {}
         self.landed: dict[int, Offsets] = {}
         self.read: dict[int, Offsets] = {}
@@ -79,8 +91,17 @@ class _Round:
             self.topic = yield from _ask(self.state)
         if any(epoch.rows for epoch in self.taken):
             self.sifted = yield Sift(self.epochs, self.known)
+        if self._asks_ingested:
+            self.ingested = yield Ingested(self.since + len(self.taken))
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
             self.topic = yield from _ask(self.state)
+
+    @property
+    def _asks_ingested(self) -> bool:
+        """Whether a partition waits for what may never land, and somebody knows."""
+        topic = self.state.plan.spec.topic
+        waits = any(isinstance(position.split.state, CatchingUp) for position in self.known.values())
+        return waits and topic is not None and topic.checkpoint is not None
 
     @property
     def _new(self) -> set[int]:
@@ -96,7 +117,8 @@ class _Round:
             split, topic = position.split, self.topic
             again = begins and topic is not None and _reading(split) and not self._alone
             self.splits[n] = reopened(split, topic.logs[n]) if again and topic is not None else split
-        for n in self._new:
+        for n in sorted(self._new):
+            _check_ordered(self.state, n)
             batch = self.sifted.batches.get(n)
             if batch is not None or (self.history and self.topic is not None and n in self.topic.logs):
                 self.splits[n] = yield from _appeared(n, self.topic, batch, history=self.history)
@@ -108,6 +130,8 @@ class _Round:
                 self.splits[n], visible = after_upstream(self.splits[n], batch, self.epochs)
                 self.landed |= {n: visible} if visible is not None else {}
         for n, split in self.splits.items():
+            if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
+                self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
                 self.splits[n] = asked(split, self.topic.logs[n])
 
@@ -123,7 +147,7 @@ class _Round:
         before = {n: position.split for n, position in self.known.items()}
         ends = {n: (max(split.end, _next_to_land(split)), self.topic.logs[n].end) for n, split in before.items()}
         grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
-        found: Fetched = (yield Fetch(grown)) if grown else Fetched({}, 0)
+        found: Fetched = (yield Fetch(grown, hold=False)) if grown else Fetched({}, 0)
         if not found.batches:
             return None
         why = f"the landing table is late: nothing since {source.at}, and partition {min(found.batches)} has grown"
@@ -137,6 +161,15 @@ class _Round:
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
             self.read |= {n: visible} if visible is not None else {}
             self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
+
+    def waiting(self) -> Wait | None:
+        """For what has to land, if a partition has nothing else to wait for."""
+        behind = {n: split.state.offset for n, split in self.splits.items() if isinstance(split.state, CatchingUp)}
+        if not behind:
+            return None
+        first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
+        why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
+        return Wait(self.seen.now + POLL, why, say=True)
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""
@@ -206,7 +239,7 @@ def _appeared(
     log = topic.logs[partition]
     if batch is not None and batch.least > log.start and not history:
         before = Offsets(log.start, batch.least)
-        fetched: Fetched = yield Fetch({partition: before})
+        fetched: Fetched = yield Fetch({partition: before}, hold=False)
         log = log if fetched.batches else Log(batch.least, log.end)
     return appeared(partition, log, None, batch.least if batch is not None else None)
 
@@ -225,6 +258,19 @@ def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals)
             ranges[split.partition] = found
             budget -= len(found)
     return ranges
+
+
+def _check_ordered(state: BuildState, partition: int) -> None:
+    """PartitionsGrew if a key may be in a partition of before and in this one, and nothing says what its last value
+    is.
+    """
+    spec = state.plan.spec
+    if spec.key and spec.topic is not None and spec.topic.order is None:
+        raise PartitionsGrew(
+            f"partition {partition} has appeared, and keys go to other partitions from now on: name a column that "
+            "orders the records of a key (topic.order), and plan the build again with on_existing='restart'",
+            partition=partition,
+        )
 
 
 def _check_finished(splits: Mapping[int, Split]) -> None:

@@ -48,6 +48,11 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
             raise RecordInvalid(f"the plan of build {build} is nowhere to be found", build=build)
         if found.table_id != plan.target_id:
             raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
+        if plan.of_topic:
+            raise NotAllowedNow(
+                "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
+                "the build again with on_existing='restart'"
+            )
         if epoch < plan.source.epoch:
             raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
         source: SourceView = yield Watch(epoch)

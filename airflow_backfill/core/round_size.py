@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_backfill.core.control import Control
 from airflow_backfill.core.errors import InvalidSpec
 
 ROUND_BYTES = 2 << 30
 ROUND_ROWS = 20_000_000
 """What a round takes up if nobody says otherwise."""
+SECONDS = 5
+"""Of a throttle's rate in one round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,10 @@ class RoundSize:
     bytes: int = ROUND_BYTES
     rows: int = ROUND_ROWS
 
-    def limited(self, rate: int | None) -> RoundSize:
-        """The size of a round under a throttle of ``rate`` rows per second: what it lets through in five
-        seconds.
-        """
-        return self if not rate else RoundSize(self.bytes, min(self.rows, 5 * rate))
+    def limited(self, control: Control) -> RoundSize:
+        """The size of a round under the throttle that is in force: what it lets through in five seconds."""
+        rows, size = (SECONDS * rate if rate else None for rate in control.rates)
+        return RoundSize(min(self.bytes, size or self.bytes), min(self.rows, rows or self.rows))
 
     def __post_init__(self) -> None:
         for name, value in (("round_bytes", self.bytes), ("round_rows", self.rows)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import combinations
 from typing import Any
 
 from airflow_backfill.core.document import fingerprint
@@ -69,19 +70,28 @@ class BackfillSpec:
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
         if (self.topic is not None) != (self.strategy == "source"):
             raise invalid("topic", None, "belongs to strategy='source', which needs it")
+        if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
+            raise invalid(
+                "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
+            )
         if len(set(self.key)) != len(self.key):
             raise invalid("key", list(self.key), "a column is named twice")
-        if self.source is None:
-            return
-        source, target = normal(self.source), normal(self.target)
-        if source == target:
-            raise invalid("target", self.target, "source and target are the same table")
-        for inner, outer, what in (
-            (target, source, "target lies inside source"),
-            (source, target, "source lies inside target"),
-        ):
-            if inner.startswith(outer + "/"):
-                raise invalid("target", self.target, what)
+        for (one, first), (other, second) in combinations(self._tables.items(), 2):
+            if first == second:
+                raise invalid(other, second, f"{one} and {other} are the same table")
+            for inner, outer, what in (
+                (second, first, f"{other} lies inside {one}"),
+                (first, second, f"{one} lies inside {other}"),
+            ):
+                if inner.startswith(outer + "/"):
+                    raise invalid(other, second, what)
+
+    @property
+    def _tables(self) -> dict[str, str]:
+        """Where each table of the build is, by what it is."""
+        buried = self.topic.decoding.dead_letters if self.topic is not None else None
+        found = {"source": self.source, "target": self.target, "dead_letters": buried}
+        return {name: normal(place) for name, place in found.items() if place is not None}
 
     @property
     def table(self) -> str:

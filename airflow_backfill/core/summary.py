@@ -51,6 +51,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "number": state.control.number,
             "paused": state.control.paused,
             "rate": state.control.rate,
+            "byte_rate": state.control.byte_rate,
             "held": state.control.held,
             "cancelled": state.control.cancelled,
         },

@@ -109,7 +109,7 @@ class SnapshotTask:
         return _past(state, Phase.SNAPSHOT) or state.read
 
     def step(self, state: BuildState, seen: Observed) -> Step:
-        size = self.size.limited(seen.control.rate)
+        size = self.size.limited(seen.control)
         if state.plan.of_topic:
             mine = [n for n in range(len(state.positions)) if state.owns(self.lane, n)]
             return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(self.size, size)
@@ -142,7 +142,7 @@ class ConsumeLogTask(_SingleLane):
         if state.phase is Phase.SNAPSHOT:
             if state.sealed and not any(map(unknown, state.positions)):
                 return _seal(state, seen)
-            return Poll(self.size, self.size.limited(seen.control.rate))
+            return Poll(self.size, self.size.limited(seen.control))
         if within(self.max_lag, state, seen.source, seen.now):
             return Done()
         return _apply_log(state, seen, self.size, self.patience)
@@ -339,7 +339,7 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     applied = state.applied
     assert applied is not None and state.bound is not None
     pending = len(seen.source.pending(applied))
-    check_converging(state.bound, pending, patience, rate_limited=seen.control.rate is not None)
+    check_converging(state.bound, pending, patience, rate_limited=seen.control.limited)
     step = _next_epochs(state, seen, size)
     if isinstance(step, Poll) or (isinstance(step, Move) and step.does.log_epochs):
         return replace(step, changes={"bound": state.bound.measured(pending)})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from airflow.sdk import BaseHook
 
@@ -17,3 +20,21 @@ def kafka_environment(conn_id: str) -> dict[str, str]:
     connection = json.dumps(BaseHook.get_connection(conn_id).extra_dejson)
     client_options(connection)  # refused here, not minutes later where Spark runs
     return {VARIABLE: connection}
+
+
+@contextmanager
+def inherited(environment: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started within the block inherit these variables.
+
+    ``env_vars`` of the Spark provider would do the same, but for YARN and Kubernetes it puts them on the command line.
+    """
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,7 +1,8 @@
 """The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs.
 
 Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress
-is nowhere else than there, and numbers go on above the highest one that the log knows. It lies beside the
+is nowhere else than there, and numbers go on above the highest one that the log knows. Without its tombstones an
+ordered topic's build fails its verification. It lies beside the
 target, not in it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
 """
 
@@ -112,6 +113,11 @@ class ControlFolder:
 def location_beside(target: str) -> str:
     """Where the control folder of a target is."""
     return target.rstrip("/") + SUFFIX
+
+
+def tombstones_beside(target: str, build: str) -> str:
+    """Where the tombstones of a build are, for as long as it is not finished."""
+    return f"{location_beside(target)}/tombstones/{build}"
 
 
 def _plan_name(build: str) -> str:

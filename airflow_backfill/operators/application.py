@@ -17,8 +17,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.errors import ApplicationFailed
-from airflow_backfill.hooks.kafka import kafka_environment
+from airflow_backfill.core.errors import ApplicationFailed, KafkaOption
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.hooks.kafka import inherited, kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
@@ -53,8 +54,8 @@ class ApplicationOperator(SparkSubmitOperator):
         ``Launch`` and returns the operator.
     :param applications: folder of the entry points as Spark's driver sees it, if that is not the worker's: for
         images that hold this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
-    :param kafka_conn_id: connection of type ``kafka``, for a topic's history: handed to the application in its
-        environment when it is started, never in its arguments. (templated)
+    :param kafka_conn_id: connection of type ``kafka``, for a topic's history: inherited by spark-submit in its
+        environment, never in its arguments; so not for deploy mode ``cluster``. (templated)
     """
 
     entry_point: ClassVar[str]
@@ -120,6 +121,7 @@ class ApplicationOperator(SparkSubmitOperator):
 
     def run_application(self, context: Context, floor: int = 0) -> dict[str, Any]:
         """Run the application in an attempt of a generation above ``floor``, or rejoin one; its outcome's result."""
+        self._check_kafka()
         store = context["task_state_store"]
         me = self._running(context)
         if me is None:
@@ -172,11 +174,8 @@ class ApplicationOperator(SparkSubmitOperator):
             self._launched.execute(context)
         else:
             self._hook = None  # it holds the arguments of the application before this one
-            given, self.env_vars = self.env_vars, {**(self.env_vars or {}), **self._environment}
-            try:
+            with inherited(self._environment):
                 super().execute(context)
-            finally:
-                self.env_vars = given
 
     def _launcher(self, context: Context, me: Attempt) -> BaseOperator:
         assert self.submit is not None
@@ -193,6 +192,17 @@ class ApplicationOperator(SparkSubmitOperator):
         )
         operator.render_template_fields(context)
         return operator
+
+    def _check_kafka(self) -> None:
+        """KafkaOption if the driver would be started elsewhere: no secret could reach it but on a command line."""
+        if self.kafka_conn_id is None or self.submit is not None:
+            return
+        if self._get_hook()._connection["deploy_mode"] == "cluster":
+            raise KafkaOption(
+                f"kafka_conn_id: in deploy mode cluster the driver does not inherit an environment; leave it out, and "
+                f"give the driver the variable {VARIABLE} from a secret of the cluster",
+                option="kafka_conn_id",
+            )
 
     @property
     def _environment(self) -> dict[str, str]:

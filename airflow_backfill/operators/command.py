@@ -24,12 +24,13 @@ class CommandOperator(BaseOperator):
     :param target: location of the target table. (templated)
     :param verb: pause, resume, throttle, hold, release or cancel. (templated)
     :param rate: rows per second, for throttle; no limit if not given. (templated)
+    :param byte_rate: bytes per second of what the snapshot reads, likewise. (templated)
     :param drop: for cancel: whether to remove what the plan made. (templated)
     :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
         (templated)
     """
 
-    template_fields: Sequence[str] = ("target", "verb", "rate", "drop", "ledger_conn_id")
+    template_fields: Sequence[str] = ("target", "verb", "rate", "byte_rate", "drop", "ledger_conn_id")
     operator_extra_links = (TargetLink(),)
     ui_color = "#f5e6d3"
 
@@ -39,6 +40,7 @@ class CommandOperator(BaseOperator):
         target: str,
         verb: str,
         rate: int | str | None = None,
+        byte_rate: int | str | None = None,
         drop: bool | str = False,
         ledger_conn_id: str | None = None,
         **kwargs: Any,
@@ -47,6 +49,7 @@ class CommandOperator(BaseOperator):
         self.target = target
         self.verb = verb
         self.rate = rate
+        self.byte_rate = byte_rate
         self.drop = drop
         self.ledger_conn_id = ledger_conn_id
 
@@ -55,11 +58,11 @@ class CommandOperator(BaseOperator):
         """The rendered command; InvalidSpec if it is none."""
         try:
             verb = Verb(self.verb)
-            rate = None if self.rate in (None, "", "None") else int(self.rate)
+            rate, byte_rate = _rate(self.rate), _rate(self.byte_rate)
         except ValueError:
-            known = ", ".join(verb.value for verb in Verb)
-            raise InvalidSpec(f"not a command: {self.verb!r} at rate {self.rate!r} (known: {known})") from None
-        return Command(verb, rate, str(self.drop).lower() == "true")
+            known, rates = ", ".join(verb.value for verb in Verb), f"{self.rate!r} and {self.byte_rate!r}"
+            raise InvalidSpec(f"not a command: {self.verb!r} at rates {rates} (known: {known})") from None
+        return Command(verb, rate, str(self.drop).lower() == "true", byte_rate)
 
     def execute(self, context: Context) -> dict[str, Any]:
         with decided(context):
@@ -68,3 +71,8 @@ class CommandOperator(BaseOperator):
             state = reader.state()
             number = reader.control.order(state.plan.build, command, floor=state.control.number)
         return {"target": self.target, "build": state.plan.build, "number": number, **command.to_json()}
+
+
+def _rate(given: int | str | None) -> int | None:
+    """A rate as it comes out of a template."""
+    return None if given in (None, "", "None") else int(given)

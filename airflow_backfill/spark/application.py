@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError
 from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
@@ -36,7 +37,7 @@ from airflow_backfill.core.task import (
     UpstreamTask,
     VerifyTask,
 )
-from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.control_folder import ControlFolder, tombstones_beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,6 +136,7 @@ def _attempt(application: str, options: argparse.Namespace, control: ControlFold
 def _work(application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt) -> dict[str, Any]:
     from airflow_backfill.spark.lock import hold_lock
     from airflow_backfill.spark.planner import OnExisting, Planner, drop_target
+    from airflow_backfill.spark.removal import remove
     from airflow_backfill.spark.shell import Shell
 
     if application == "plan":
@@ -148,6 +150,8 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
         return summarize(shell.run(recover(me, options.epoch)))
     state = work_through(application, options, shell, me)
     result = summarize(state)
+    if state.phase is Phase.FINISHED and state.plan.of_topic:
+        remove(spark, tombstones_beside(options.target, state.plan.build))
     if application == "cancel" and options.drop:
         drop_target(spark, state.plan)
         result["dropped"] = list(state.plan.made)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.spark.delta_log import commit_nothing
 from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.session import SessionSettings, assert_safe
+from airflow_backfill.spark.tombstones import place_of
 from airflow_backfill.spark.transform import quoted
 
 if TYPE_CHECKING:
@@ -53,12 +54,20 @@ def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> Non
 
 
 def merge(
-    net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str, *, narrowed: bool = True
+    net: NetChanges,
+    target: str,
+    key: Sequence[str],
+    txn: Txn,
+    user_metadata: str,
+    *,
+    narrowed: bool = True,
+    place: Sequence[str] = (),
 ) -> None:
     """Bring the target's rows of the changed keys to their last state, in one commit.
 
     ``narrowed`` tells Delta the range of the changed keys, so that it skips files outside of it. On a small target that
-    costs more than it saves: half a second on 60 MB.
+    costs more than it saves: half a second on 60 MB. What has a lesser ``place``, in these columns, than the row of
+    the target changes nothing.
 
     Runs in a session of its own: Delta takes the transaction of a MERGE from the session, where another statement
     (or the rewrite after a commit) would find it too.
@@ -67,15 +76,13 @@ def merge(
     columns = [name for name in net.frame.columns if name != OP]
     values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in columns}
     is_upsert, is_delete = _of("s", OP) == UPSERT, _of("s", OP) == DELETE
-    (
-        DeltaTable.forPath(session, target)
-        .alias("t")
-        .merge(net.frame.alias("s"), _same_key(net, key, narrowed))
-        .whenMatchedDelete(is_delete)
-        .whenMatchedUpdate(set=values)
-        .whenNotMatchedInsert(is_upsert, values)
-        .execute()
-    )
+    merged = DeltaTable.forPath(session, target).alias("t").merge(net.frame.alias("s"), _same_key(net, key, narrowed))
+    if place:
+        newer = place_of("s", place) >= place_of("t", place)
+        merged = merged.whenMatchedDelete(is_delete & newer).whenMatchedUpdate(is_upsert & newer, values)
+    else:
+        merged = merged.whenMatchedDelete(is_delete).whenMatchedUpdate(set=values)
+    merged.whenNotMatchedInsert(is_upsert, values).execute()
 
 
 def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:

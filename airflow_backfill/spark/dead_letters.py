@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from airflow_backfill.core.errors import Undecodable
+from airflow_backfill.core.errors import InvalidSpec, Undecodable
 from airflow_backfill.spark.decoding import DEAD, RECORD
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMA = StructType(
     [
@@ -38,6 +43,20 @@ class Counts:
     @property
     def read(self) -> int:
         return self.kept + self.dead + self.filtered
+
+
+def check_table(spark: SparkSession, location: str) -> None:
+    """InvalidSpec if a table is at ``location`` that is not one of dead letters."""
+    if not DeltaTable.isDeltaTable(spark, location):
+        return
+    found = spark.read.format("delta").load(location).schema
+    names = {field.name: field.dataType for field in found.fields}
+    if names != {field.name: field.dataType for field in SCHEMA.fields}:
+        raise InvalidSpec(
+            f"topic.undecodable: the table at {location} has the columns {', '.join(names)}, dead letters have "
+            f"{', '.join(SCHEMA.names)}",
+            field="topic.undecodable",
+        )
 
 
 def good(decoded: DataFrame) -> DataFrame:

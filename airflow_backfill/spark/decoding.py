@@ -9,6 +9,7 @@ unless the record is undecodable, and then is its row in the table of dead lette
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,12 @@ class Side:
         why = self.reading.why(raw, F.col(self._looked))
         return F.when(raw.isNotNull(), F.concat(F.lit(f"{self.name} "), why))
 
+    def values(self) -> list[Column]:
+        """Its columns, from a row that was looked at."""
+        decoded = self.reading.decoded(F.col(self._looked))
+        flat = isinstance(self.kind, StructType)
+        return [decoded.getField(field.name) if flat else decoded for field in self.fields]
+
     def columns(self) -> list[Column]:
         """Its columns, from a row that holds what it was decoded to."""
         sound = F.col(_WHY).isNull() & F.col(self.name).isNotNull()
@@ -106,6 +113,8 @@ class Records:
 
     key: Side
     value: Side
+    needed: frozenset[str] = frozenset()
+    """Columns of the key, in lower case, without which a record is as good as undecodable."""
 
     @property
     def schema(self) -> StructType:
@@ -115,7 +124,7 @@ class Records:
     @property
     def certain(self) -> bool:
         """Whether no record can be undecodable."""
-        return self.key.said.kind == self.value.said.kind == BYTES
+        return self.key.said.kind == self.value.said.kind == BYTES and not self.needed
 
     @property
     def version(self) -> str:
@@ -132,7 +141,7 @@ class Records:
         sides = (self.key, self.value)
         given = ["topic", *RECORD.names, "key", "value"]
         looked = raw.select(*given, *(side.look() for side in sides))
-        whys = F.concat_ws("; ", *(side.why() for side in sides))
+        whys = F.concat_ws("; ", *(side.why() for side in sides), *self._missing())
         judged = looked.select(*given, *(side.decoded() for side in sides), F.nullif(whys, F.lit("")).alias(_WHY))
         found = F.col(_WHY).alias("reason"), F.lit(self.version).alias("decoder")
         letter = F.struct("topic", *place, "key", "value", *found)
@@ -144,13 +153,24 @@ class Records:
             F.when(F.col(_WHY).isNotNull(), letter).alias(DEAD),
         )
 
+    def _missing(self) -> list[Column]:
+        """Which needed columns a record has not; nothing of one whose key cannot be decoded, which says so itself."""
+        unknown = self.key.why().isNull()
+        return [
+            F.when(unknown & column.isNull(), F.lit(f"no {field.name}"))
+            for field, column in zip(self.key.fields, self.key.values(), strict=True)
+            if field.name.lower() in self.needed
+        ]
 
-def records(spark: SparkSession, decoding: Decoding) -> Records:
+
+def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) -> Records:
     """What a decoding stands for in this session. Reads nothing.
 
-    Raises InvalidSpec if a schema cannot be used or two columns would have one name, DecoderInvalid for a decoder.
+    Where undecodable records have a table, those without one of the columns of ``key`` belong there as well. Raises
+    InvalidSpec if a schema cannot be used or two columns would have one name, DecoderInvalid for a decoder.
     """
-    found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value))
+    needed = frozenset(name.lower() for name in key) if decoding.dead_letters is not None else frozenset()
+    found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value), needed)
     sources = [("the record", RECORD.fields), ("key", found.key.fields), ("value", found.value.fields)]
     taken: dict[str, str] = {}
     for source, fields in sources:

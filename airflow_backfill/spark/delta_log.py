@@ -32,19 +32,42 @@ def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, us
     ConcurrentTransactionException if another commit brings it at the same time. The writer's way to do this, an
     append of no rows, takes four times as long and leaves an empty file behind.
     """
-    jvm = spark.sparkContext._jvm
-    none, some = jvm.scala.Option.empty(), jvm.scala.Option.apply
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(none, none)
-    if _version_of(spark, transaction, app_id) >= version:
-        return
-    now = jvm.java.lang.System.currentTimeMillis()
-    actions = jvm.java.util.List.of(delta.actions.SetTransaction(app_id, version, some(now)))
-    append = jvm.org.apache.spark.sql.SaveMode.Append
-    operation = getattr(delta, "DeltaOperations$Write")(
-        append, none, none, some(user_metadata), none, none, none, none, none
-    )
-    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
+    Draft(spark, path).commit(app_id, version, user_metadata)
+
+
+class Draft:
+    """An append whose rows become files first, and rows of the table with ``commit``.
+
+    So that what is read once can be counted before it is decided whether it belongs there. Without a commit the files
+    belong to nobody, and VACUUM removes them.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._jvm: Any = spark.sparkContext._jvm
+        self._none = self._jvm.scala.Option.empty()
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+        self._transaction = log.startTransaction(self._none, self._none)
+        self._actions = self._jvm.java.util.ArrayList()
+
+    def add(self, rows: DataFrame) -> None:
+        """Write these rows, whose columns are the table's."""
+        written = self._transaction.writeFiles(rows._jdf)
+        self._actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written))
+
+    def commit(self, app_id: str, version: int, user_metadata: str) -> None:
+        """Once, as ``commit_nothing``."""
+        if _version_of(self._spark, self._transaction, app_id) >= version:
+            return
+        delta, some, none = self._jvm.org.apache.spark.sql.delta, self._jvm.scala.Option.apply, self._none
+        now = self._jvm.java.lang.System.currentTimeMillis()
+        self._actions.add(delta.actions.SetTransaction(app_id, version, some(now)))
+        append = self._jvm.org.apache.spark.sql.SaveMode.Append
+        operation = getattr(delta, "DeltaOperations$Write")(
+            append, none, none, some(user_metadata), none, none, none, none, none
+        )
+        actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(self._actions).toSeq()
+        self._transaction.commit(actions, operation)
 
 
 def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
@@ -102,6 +125,12 @@ class DeltaVersion:
         self._snapshot = self._log.getSnapshotAt(version, self._none, self._none, False)
         self.path = path
         self.version = version
+
+    @property
+    def transactions(self) -> dict[str, int]:
+        """The greatest version of each application id up to here."""
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot.setTransactions())
+        return {one.appId(): one.version() for one in found}
 
     @property
     def files(self) -> DataFrame:

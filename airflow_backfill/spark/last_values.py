@@ -3,7 +3,8 @@
 The last record of a key is the one of the greatest offset, which is an order within one partition only. A key that is
 in several, because partitions were added or a producer chose them, needs a column that orders them: then the last
 record is the one that is greatest by (order, partition, offset), within a partition too, so that parts of a history,
-reduced one by one and then together, come to the same as the whole.
+reduced one by one and then together, come to the same as the whole. For that the target keeps these three columns:
+what is older than a row of the target does not touch it.
 
 A tombstone has no value and still must say which row goes. So in keyed mode the columns of the key come from the
 record's key, and the order from what a tombstone has, too: its key or ``timestamp``.
@@ -53,6 +54,22 @@ def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None
         )
 
 
+def place_columns(transform: Transform, order: str) -> tuple[str, ...]:
+    """The columns of the target that say which value of a key is the last; InvalidSpec if ``select`` loses one."""
+    found = []
+    for name in (order, "partition", "offset"):
+        output = next((o for o in transform.outputs if o.source and o.source.lower() == name.lower()), None)
+        if output is None:
+            raise InvalidSpec(
+                f"topic.order: the target has to keep {order!r}, 'partition' and 'offset', which tell a later record "
+                f"from an earlier one: add {name!r} to select, unchanged",
+                field="topic.order",
+                column=name,
+            )
+        found.append(output.name)
+    return tuple(found)
+
+
 def last_per_key(rows: DataFrame, transform: Transform, key: Sequence[str], order: str | None = None) -> NetChanges:
     """The last value per key of decoded ``rows``, none of them dead, for the target, whose key columns are ``key``.
 
@@ -71,8 +88,9 @@ def _placed(rows: DataFrame, transform: Transform, key: Sequence[str], order: st
     """Every record as a row of the target, with its place in the topic and whether it is the last of its key."""
     # Of a tombstone only the key counts, and of a row outside the filter: an expression may be undefined for it.
     whole = ~F.col(TOMBSTONE) & transform.passes()
+    always = {*key, *(place_columns(transform, order) if order is not None else ())}
     values = [
-        F.expr(o.sql).alias(o.name) if o.name in key else F.when(whole, F.expr(o.sql)).alias(o.name)
+        F.expr(o.sql).alias(o.name) if o.name in always else F.when(whole, F.expr(o.sql)).alias(o.name)
         for o in transform.outputs
     ]
     by = [] if order is None else [F.col(quoted(order)).alias("order")]

@@ -37,6 +37,7 @@ from airflow_backfill.spark.failure import classify
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
 from airflow_backfill.spark.ranges import CLUSTERED, Ranges
+from airflow_backfill.spark.removal import remove
 from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.shell import Shell
 from airflow_backfill.spark.topic_preflight import inspect_topic
@@ -50,6 +51,7 @@ SPLITS = 64
 CREATE_TRIES = 8
 ONE_LANE = {
     "arrangement": "a round of an arrangement takes all ranges along",
+    "ordered": "what is deleted in one lane is not known in another, so an ordered topic is read",
     "chain": "a chain's epochs are announced by the application that reads its snapshot",
 }
 RECENT_EPOCHS = 200
@@ -106,7 +108,8 @@ class Planner:
         return state, self._report(plan, found, guarantee, often, notes, recent, advice)
 
     def _check_lanes(self) -> None:
-        why = ONE_LANE.get(self._spec.strategy)
+        ordered = self._spec.key and self._spec.topic is not None and self._spec.topic.order is not None
+        why = ONE_LANE.get("ordered" if ordered else self._spec.strategy)
         if why is not None and self._lanes != 1:
             raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
 
@@ -291,10 +294,7 @@ def drop_target(spark: SparkSession, plan: Plan) -> None:
     """Remove what the plan made. RecordInvalid if the table in that place is not the one that was planned."""
     if plan.made != (plan.spec.target,):
         raise RecordInvalid(f"the plan made {plan.made}, not the target", made=list(plan.made))
-    jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(plan.spec.target)
-    path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    remove(spark, plan.spec.target)
     log.info("dropped %s", plan.spec.target)
 
 

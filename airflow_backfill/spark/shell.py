@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, HistoryLost, NotAppendOnly
+from airflow_backfill.core.errors import (
+    ApplicationFailed,
+    BackfillError,
+    HistoryLost,
+    NotAppendOnly,
+    VerificationFailed,
+)
 from airflow_backfill.core.key_ranges import KeyRanges
+from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.core.position import Position
-from airflow_backfill.core.record import Record
+from airflow_backfill.core.record import Certificate, Record
+from airflow_backfill.ledger.control_folder import tombstones_beside
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
@@ -26,13 +34,14 @@ from airflow_backfill.spark.delta_log import rebuilding, transactions
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.history import History
-from airflow_backfill.spark.last_values import last_per_key
+from airflow_backfill.spark.last_values import last_per_key, place_columns
 from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.ranges import Behind, Ranges, stands
 from airflow_backfill.spark.repair import rewrites
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.tombstones import Tombstones
 from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
@@ -70,13 +79,12 @@ class Shell:
                 return self._watcher.view(after)
             case fx.Cut():
                 return self._ranges.cut(self._key_ranges, effect)
-            case fx.Ask() | fx.Sift() | fx.Fetch():
+            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch():
                 return self._history.answer(effect)
             case fx.Write():
                 return self._write(effect)
-            case fx.Prove(epoch, version, positions):
-                crash_point("before_verify")
-                return self._proof(positions).certificate(epoch, version, _now())
+            case fx.Prove():
+                return self._prove(effect)
             case fx.Pause(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
@@ -112,8 +120,10 @@ class Shell:
         from pyspark.sql.types import StructType
 
         spec = self.plan.spec
+        if spec.topic is not None:
+            return self._history.transform
         schema = StructType.fromJson(_json(self.plan.source.schema_json))
-        return parse(self.spark, self._history.records.schema if spec.topic else schema, spec.select, spec.where)
+        return parse(self.spark, schema, spec.select, spec.where)
 
     @cached_property
     def _history(self) -> History:
@@ -123,11 +133,22 @@ class Shell:
     def _key(self) -> Sequence[str]:
         return self._transform.target_key(self.plan.spec.key)
 
+    def _prove(self, wanted: fx.Prove) -> Certificate:
+        crash_point("before_verify")
+        if self.plan.of_topic:
+            self._history.check_covered(wanted.epoch, wanted.positions)
+        try:
+            return self._proof(wanted.positions).certificate(wanted.epoch, wanted.target_version, _now())
+        except VerificationFailed:
+            if self.plan.of_topic:
+                self._history.check_comparable(wanted.positions)
+            raise
+
     def _proof(self, positions: tuple[Position, ...]) -> Proof:
         """``positions`` say where a topic's seams are."""
         expected = None
         if self.plan.of_topic:
-            expected = partial(self._history.target, positions=positions, transform=self._transform)
+            expected = partial(self._history.target, positions=positions)
         return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
     @cached_property
@@ -184,7 +205,8 @@ class Shell:
             case fx.ReadRanges():
                 self._read_ranges(write.work, txn, text)
             case fx.TakeOffsets():
-                self._take_offsets(write.work, txn, text)
+                assert isinstance(write.record, Record)
+                self._take_offsets(write.work, write.record, txn, text)
             case fx.RewriteKeys(epoch):
                 assert isinstance(write.record, Record)
                 with rewrites(self._proof(write.record.positions), epoch, write.record.prev) as rows:
@@ -213,14 +235,28 @@ class Shell:
             crash_point("before_apply")
             self._apply(net if rows is None else net.with_new(rows), txn, text)
 
-    def _take_offsets(self, work: fx.TakeOffsets, txn: apply.Txn, text: str) -> None:
-        with self._history.taken(work, self._transform) as rows:
+    def _take_offsets(self, work: fx.TakeOffsets, record: Record, txn: apply.Txn, text: str) -> None:
+        draft = self._history.drafted(work)
+        if draft is not None:
+            crash_point("before_apply")
+            draft.commit(txn.app_id, txn.version, text)
+            return
+        with self._history.taken(work) as rows:
             crash_point("before_apply")
             if not self.plan.spec.key:
                 apply.append(self._transform.apply(rows), self.target, txn, text)
                 return
-            with last_per_key(rows, self._transform, self._key, self._history.order) as net:
-                self._apply(net, txn, text)
+            order, key = self._history.order, self._key
+            with last_per_key(rows, self._transform, key, order) as net:
+                if order is None:
+                    self._apply(net, txn, text)
+                    return
+                place = place_columns(self._transform, order)
+                sifted = net if record.phase is Phase.UPSTREAM else self._tombstones(place).sifted(net)
+                apply.merge(sifted, self.target, key, txn, text, narrowed=self._narrowed, place=place)
+
+    def _tombstones(self, place: Sequence[str]) -> Tombstones:
+        return Tombstones(self.spark, tombstones_beside(self.target, self.plan.build), self._key, place)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
@@ -246,8 +282,11 @@ class Shell:
         elif net.only_inserts:
             apply.append(net.rows(), self.target, txn, text)
         else:
-            narrowed = self.plan.splits.bytes >= NARROW_BYTES
-            apply.merge(net, self.target, self._key, txn, text, narrowed=narrowed)
+            apply.merge(net, self.target, self._key, txn, text, narrowed=self._narrowed)
+
+    @property
+    def _narrowed(self) -> bool:
+        return self.plan.splits.bytes >= NARROW_BYTES
 
     def _attempted(self, commit: Any) -> fx.Written:
         """What the client was told about a commit."""

@@ -22,10 +22,12 @@ from airflow_backfill.ledger.admission import admit_source
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.broker import Broker
+from airflow_backfill.spark.dead_letters import check_table
 from airflow_backfill.spark.decoding import records
 from airflow_backfill.spark.history import connection
+from airflow_backfill.spark.ingestion import Ingestion
 from airflow_backfill.spark.landing_table import LandingTable, check_landing
-from airflow_backfill.spark.last_values import check_keyed
+from airflow_backfill.spark.last_values import check_keyed, place_columns
 from airflow_backfill.spark.preflight import Preflight
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.transform import parse
@@ -48,11 +50,17 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)
+        if wanted.order is not None:
+            place_columns(transform, wanted.order)
+    if wanted.decoding.dead_letters is not None:
+        check_table(spark, wanted.decoding.dead_letters)
     broker, landed = Broker(spark, connection(), wanted.name), {}
     if spec.source is not None:
         epoch, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
         check_landing(StructType.fromJson(json.loads(metadata.schema_json)))
         landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
+        if wanted.checkpoint is not None:
+            Ingestion(spark, wanted.checkpoint, spec.source, wanted.name).check()
     topic = broker.ask()
     if spec.source is None:
         epoch, metadata = 0, TableMetadata(topic.id, NO_TABLE)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.effect import Fetched
 from airflow_backfill.core.errors import KafkaLost, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.spark.broker import Broker, kafka_error
 from airflow_backfill.spark.kafka_options import kafka_options
 from airflow_backfill.spark.landing_table import RAW
@@ -30,22 +32,58 @@ class TopicRecords:
         self._spark, self._connection, self._topic, self._id = spark, connection, topic, topic_id
         self.broker = Broker(spark, connection, topic)
         self._held: DataFrame | None = None
+        self._holes = False
 
-    def fetch(self, ranges: Mapping[int, Offsets]) -> Fetched:
-        """As the effect ``Fetch`` says."""
+    def hold(self, ranges: Mapping[int, Offsets]) -> Fetched:
+        """As the effect ``Fetch`` says: ``held`` has the records."""
         self.release()
         self._held = stage(self.read(ranges))
-        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
-        counted = self._held.groupBy("partition").agg(
+        return self._counted(self._held, ranges)
+
+    def count(self, ranges: Mapping[int, Offsets]) -> Fetched:
+        """As the effect ``Fetch`` says, for a look."""
+        return self._counted(self.read(ranges), ranges)
+
+    def written(self, ranges: Mapping[int, Offsets], write: Callable[[DataFrame], None]) -> Fetched:
+        """The same, of records that ``write`` reads once: they are counted on their way.
+
+        In one number, as long as every offset has held a record, because a number for each partition costs half as much
+        again as reading. Once one has not, by partition.
+        """
+        seen, each = Observation(), ranges if self._holes else ()
+        partition, offset = F.col("partition"), F.col("offset")
+        numbers = [
+            number.alias(f"{name}_{n}")
+            for n in each
+            for name, number in (
+                ("least", F.min(F.when(partition == n, offset))),
+                ("greatest", F.max(F.when(partition == n, offset))),
+                ("records", F.count_if(partition == n)),
+            )
+        ]
+        total = (F.count(F.lit(1)).alias("records"), F.sum(_size()).alias("bytes"))
+        with self.coded():
+            write(self.read(ranges).observe(seen, *total, *numbers))
+        self.check_there(ranges)
+        found = seen.get
+        if found["records"] == sum(map(len, ranges.values())):
+            return Fetched({n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}, found["bytes"])
+        if not self._holes:
+            self._holes = True
+            return self.count(ranges)
+        some = [n for n in ranges if found[f"records_{n}"]]
+        batches = {n: Batch(found[f"least_{n}"], found[f"greatest_{n}"], found[f"records_{n}"]) for n in some}
+        return Fetched(batches, found["bytes"] or 0)
+
+    def _counted(self, records: DataFrame, ranges: Mapping[int, Offsets]) -> Fetched:
+        counted = records.groupBy("partition").agg(
             F.min("offset").alias("least"),
             F.max("offset").alias("greatest"),
             F.count(F.lit(1)).alias("records"),
-            F.sum(size).alias("bytes"),
+            F.sum(_size()).alias("bytes"),
         )
-        try:
+        with self.coded():
             groups = counted.collect()
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._coded(error) from error
         # Whatever retention took while it was read is missed by nobody but us.
         self.check_there(ranges)
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
@@ -73,8 +111,8 @@ class TopicRecords:
             release(self._held)
             self._held = None
 
-    def check_there(self, ranges: Mapping[int, Offsets]) -> None:
-        """KafkaLost if the log begins after one of these ranges does, SourceReplaced if it is another topic's."""
+    def check_there(self, ranges: Mapping[int, Offsets]) -> Mapping[int, Log]:
+        """The topic's logs. KafkaLost if one begins after its range does, SourceReplaced if it is another topic's."""
         found = self.broker.ask()
         if found.id != self._id:
             raise SourceReplaced(f"topic {self._topic} has id {found.id}: it was created again", found=found.id)
@@ -88,8 +126,18 @@ class TopicRecords:
                     wanted=some.start,
                     have=have,
                 )
+        return logs
 
-    def _coded(self, error: PySparkException | Py4JJavaError) -> Exception:
-        """The error by its code, if it is Kafka's."""
-        thrown = getattr(error, "_origin", error)
-        return kafka_error(getattr(thrown, "java_exception", None), self._topic) or error
+    @contextmanager
+    def coded(self) -> Iterator[None]:
+        """Errors of Kafka in the block have their code."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            thrown = getattr(error, "_origin", error)
+            raise kafka_error(getattr(thrown, "java_exception", None), self._topic) or error from error
+
+
+def _size() -> Column:
+    """Bytes of a record's key and value."""
+    return F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))

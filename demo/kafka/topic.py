@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import (
@@ -24,6 +25,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 PATIENCE = 30.0
 """Seconds that a broker has for a request, or for a compaction."""
+
+QUEUE = 50_000
+"""Records on their way at a time: the client refuses more than twice as many."""
 
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
 """The configuration of a topic for ``Topic.compact``."""
@@ -82,12 +86,18 @@ class Topic:
 
     def send(self, records: Iterable[Record]) -> None:
         """Append the records, in their order."""
-        self._send(Producer({"bootstrap.servers": self.servers, "linger.ms": 0}), records)
+        self._send(self._producer, records)
 
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
         """The records in a transaction that is open while the block runs, and then committed or aborted."""
-        settings = {"bootstrap.servers": self.servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 0}
+        # The coordinator may be busy with what came before: the client tries again, and need not tell.
+        settings = {
+            "bootstrap.servers": self.servers,
+            "transactional.id": uuid.uuid4().hex,
+            "linger.ms": 0,
+            "log_level": 3,
+        }
         producer = Producer(settings)
         producer.init_transactions(PATIENCE)
         producer.begin_transaction()
@@ -128,9 +138,15 @@ class Topic:
 
         _until(compacted, f"{self.name} is not compacted")
 
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
+
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
         for record in records:
+            while len(producer) >= QUEUE:
+                producer.poll(1)
             producer.produce(
                 self.name,
                 record.value,

@@ -41,6 +41,8 @@ def test_all_load(bag):
         "clicks_landing",
         "clicks_history",
         "clicks_history_follow",
+        "parcels",
+        "parcels_follow",
     } <= set(bag.dags)
     shop = bag.dags["shop_backfill"]
     assert len(shop.task_group.children) == 20

@@ -49,7 +49,7 @@ def test_a_cancel_is_ordered_first_and_then_committed(
 ) -> None:
     found = said(capsys, 0, "cancel", build.location, "--spark-submit", submit)
     assert (found["number"], found["phase"]) == (1, "cancelled")
-    assert found["control"] == {"number": 1, "paused": False, "rate": None, "held": False, "cancelled": True}
+    assert found["control"]["number"] == 1 and found["control"]["cancelled"]
     assert build.state().phase is Phase.CANCELLED
     assert Path(build.location).is_dir()
 

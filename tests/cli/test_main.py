@@ -66,6 +66,7 @@ def test_status_says_where_a_build_is(build: JsonBuild, capsys: pytest.CaptureFi
         (["release"], Command(Verb.RELEASE)),
         (["throttle", "500"], Command(Verb.THROTTLE, rate=500)),
         (["throttle", "0"], Command(Verb.THROTTLE, rate=0)),
+        (["throttle", "none", "--bytes", "900"], Command(Verb.THROTTLE, byte_rate=900)),
         (["throttle", "none"], Command(Verb.THROTTLE)),
         (["cancel", "--drop", "--no-submit"], Command(Verb.CANCEL, drop=True)),
     ],

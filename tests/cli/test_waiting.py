@@ -37,6 +37,7 @@ SITUATIONS: dict[str, tuple[BuildState, list[str]]] = {
     "cancelled": (state(Phase.CANCELLED), ["a new plan: the build was cancelled"]),
     "paused": (state(Phase.CONSUME_LOG, control=Control(1, paused=True)), ["a resume: the build is paused"]),
     "rate 0": (state(Phase.CONSUME_LOG, control=Control(1, rate=0)), ["another rate: it is 0"]),
+    "no bytes": (state(Phase.CONSUME_LOG, control=Control(1, byte_rate=0)), ["another rate: it is 0"]),
 }
 
 

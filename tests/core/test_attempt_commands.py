@@ -172,12 +172,13 @@ def an_hour(model: Model, attempts: list[Running]) -> None:
             attempt.step()
 
 
+@pytest.mark.parametrize("of", ["rate", "byte_rate"])
 @pytest.mark.parametrize(("rate", "unit", "write_ms"), [(100, 10, 0), (100, 700, 900), (7, 1, 300), (50, 3_000, 0)])
-def test_the_rate_is_kept_in_every_window_and_used_up(rate: int, unit: int, write_ms: int) -> None:
-    model = Model([FileSize(1, unit)] * (rate * 5_000 // unit), splits=8)
+def test_the_rate_is_kept_in_every_window_and_used_up(rate: int, unit: int, write_ms: int, of: str) -> None:
+    model = Model([FileSize(unit, unit)] * (rate * 5_000 // unit), splits=8)
     model.plan()
     model.write_ms = write_ms
-    model.order(Command(Verb.THROTTLE, rate))
+    model.order(Command(Verb.THROTTLE, **{of: rate}))
     an_hour(model, [model.start(SnapshotTask(0, 1, RoundSize(10**9, 10**6)))])
     largest = max(rows for _, rows in model.rounds)
     assert largest <= 5 * rate + unit

@@ -80,13 +80,16 @@ def test_no_command_but_resuming_the_build_lifts_a_cancel() -> None:
 
 @pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.THROTTLE])
 def test_a_rate_belongs_to_throttle(verb: Verb) -> None:
-    with pytest.raises(InvalidSpec, match="rate"):
-        Command(verb, rate=1)
+    for name in ("rate", "byte_rate"):
+        with pytest.raises(InvalidSpec, match=name):
+            Command(verb, **{name: 1})
 
 
 def test_a_rate_is_not_negative() -> None:
     with pytest.raises(InvalidSpec, match="-1"):
         Command(Verb.THROTTLE, rate=-1)
+    with pytest.raises(InvalidSpec, match="-1"):
+        Command(Verb.THROTTLE, byte_rate=-1)
 
 
 @pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.CANCEL])
@@ -95,16 +98,20 @@ def test_dropping_belongs_to_cancel(verb: Verb) -> None:
         Command(verb, drop=True)
 
 
+COMMAND = {"verb": "pause", "rate": None, "drop": False, "byte_rate": None}
+
+
 @pytest.mark.parametrize(
     "value",
-    [None, [], "pause", {}, {"verb": "pause"}, {"verb": "stop", "rate": None, "drop": False},
-     {"verb": "pause", "rate": None, "drop": 0}, {"verb": "throttle", "rate": "5", "drop": False},
-     {"verb": "throttle", "rate": True, "drop": False}, {"verb": "throttle", "rate": 1.5, "drop": False},
-     {"verb": "throttle", "rate": -1, "drop": False}, {"verb": "pause", "rate": 3, "drop": False},
-     {"verb": "pause", "rate": None, "drop": False, "more": 1}],
+    [None, [], "pause", {}, {"verb": "pause"}, *({**COMMAND, **damage} for damage in (
+        {"verb": "stop"}, {"drop": 0}, {"more": 1}, {"rate": 3}, {"byte_rate": 3},
+        {"verb": "throttle", "rate": "5"}, {"verb": "throttle", "rate": True}, {"verb": "throttle", "rate": 1.5},
+        {"verb": "throttle", "rate": -1}, {"verb": "throttle", "byte_rate": True},
+    ))],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_command_is_refused(value: object) -> None:
+    assert Command.from_json(COMMAND) == Command(Verb.PAUSE)
     with pytest.raises(RecordInvalid, match="not a command"):
         Command.from_json(value)
 
@@ -112,7 +119,7 @@ def test_what_is_no_command_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     "value",
     [None, [], 1, {"more": 1}, {"number": True}, {"number": "1"}, {"number": -1}, {"paused": 1}, {"rate": -1},
-     {"rate": True}, {"rate": 1.0}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
+     {"rate": True}, {"rate": 1.0}, {"byte_rate": "1"}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_control_state_is_refused(value: object) -> None:

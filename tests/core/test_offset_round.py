@@ -8,9 +8,21 @@ from typing import Any
 
 import pytest
 
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Control
-from airflow_backfill.core.effect import Ask, Fetch, Fetched, Sift, Sifted, TakeOffsets, Topic
-from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, SourceReplaced
+from airflow_backfill.core.effect import (
+    Ask,
+    Fetch,
+    Fetched,
+    Ingested,
+    Nothing,
+    Sift,
+    Sifted,
+    TakeOffsets,
+    Topic,
+    Transactions,
+)
+from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.partitions import Partitions
@@ -20,6 +32,7 @@ from airflow_backfill.core.offset_round import LATE, next_offsets
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import Plan, SourceFacts
 from airflow_backfill.core.position import AtOffset, unknown
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, SourceView
 from airflow_backfill.core.spec import BackfillSpec
@@ -58,6 +71,7 @@ def turn(
     step: Poll | None = None,
     lane: int = 0,
     begins: bool = False,
+    ingested: Mapping[int, int] | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
     """What a round comes to, and what it asked for. Without ``fetched`` every offset holds a record."""
     generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
@@ -74,6 +88,8 @@ def turn(
                 answer = topic or Topic("id", LOGS)
             case Sift():
                 answer = sifted or Sifted({})
+            case Ingested():
+                answer = ingested or {}
             case Fetch(ranges):
                 whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
                 answer = Fetched(whole if fetched is None else fetched, 10)
@@ -101,6 +117,15 @@ def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
     }
 
 
+def test_without_its_records_a_topics_build_is_not_recovered() -> None:
+    """The target's rows do not say which of them came from Kafka: no proof could hold."""
+    recovering = recover(Attempt("recover/1", 2), E0)
+    next(recovering)
+    recovering.send(Transactions("target", {"build/plan": 1, "build/1/0": 5}))
+    with pytest.raises(NotAllowedNow, match="restart"):
+        recovering.send(plan())
+
+
 def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
     state = later(BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50))
     sifted = Sifted({0: Batch(45, 60, 16)})
@@ -118,6 +143,28 @@ def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
     assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
 
 
+def test_it_is_said_what_has_to_land() -> None:
+    splits = {f"p{n}": opened(n, Log(10 * n, 10 * n + 5), None, None).stopped(10 * n + 4) for n in range(3)}
+    at_the_seam = {name: replace(split, scanned=split.target, target=None) for name, split in splits.items()}
+    wait, asked = turn(later(BuildState.planned(plan()), **at_the_seam), seen())
+    assert asked == [] and isinstance(wait, Wait) and wait.say
+    assert wait.why == "offset 4 of partition 0 was read, and has not landed (and 2 partitions more)"
+
+
+def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
+    """Its stream has looked at the partition beyond the seam, and there was nothing for it."""
+    planned = plan()
+    topic = {"name": "clicks", "checkpoint": "/lake/notes"}
+    spec = BackfillSpec.parse({**planned.spec.to_json(), "topic": topic})
+    stopped = {f"p{n}": replace(split.stopped(4), scanned=4, target=None) for n, split in PLANNED.items()}
+    state = later(BuildState.planned(replace(planned, spec=spec)), **stopped)
+    move, asked = turn(state, seen(), ingested={0: 4, 1: 5, 2: 900})
+    assert asked == [Ingested(E0)]
+    assert isinstance(move, Move) and move.work == Nothing()
+    found = {n: (split.state, split.landed) for n, split in splits(move).items()}
+    assert found == {0: (CatchingUp(4), None), 1: (Finished(), 4), 2: (Finished(), 4)}
+
+
 GROWN = Topic("id", {**LOGS, 0: Log(0, 103)})
 
 
@@ -126,7 +173,7 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     in_time, _ = turn(state, seen(now=after, interval=1_000), topic=GROWN)
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
-    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)})]
+    assert "partition 0" in late.why and asked == [Ask(), Fetch({0: Offsets(100, 103)}, hold=False)]
 
 
 def test_a_topic_without_new_records_has_nothing_to_land() -> None:
@@ -135,7 +182,7 @@ def test_a_topic_without_new_records_has_nothing_to_land() -> None:
     idle, _ = turn(state, looked)
     aborted, asked = turn(state, looked, topic=GROWN, fetched={})
     assert isinstance(idle, Move) and isinstance(aborted, Move)
-    assert asked[1] == Fetch({0: Offsets(100, 103)}) and 0 in asked[2].ranges
+    assert asked[1] == Fetch({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
@@ -169,6 +216,23 @@ def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
     assert splits(move)[4].state == Finished() and move.work.fetched[4] == Offsets(0, 5)
 
 
+@pytest.mark.parametrize("order", [None, "timestamp"])
+def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order: str | None) -> None:
+    planned = plan()
+    topic = {"name": "clicks", "order": order}
+    spec = BackfillSpec.parse({**planned.spec.to_json(), "key": ["id"], "topic": topic})
+    state = BuildState.planned(replace(planned, spec=spec))
+    seen_there = {"topic": Topic("id", {**LOGS, 3: Log(0, 9)})}
+    if order is None:
+        with pytest.raises(PartitionsGrew, match="partition 3"):
+            turn(state, seen(), **seen_there)
+        with pytest.raises(PartitionsGrew, match="partition 3"):
+            turn(state, seen(5), sifted=Sifted({3: Batch(0, 4, 5)}))
+        return
+    move, _ = turn(state, seen(), **seen_there)
+    assert splits(move)[3].read == 9
+
+
 @pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
 def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int, Batch], outcome: str) -> None:
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
@@ -182,7 +246,7 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
             turn(state, seen(3), **arguments)
         return
     move, asked = turn(state, seen(3), **arguments)
-    assert asked[-1] == Fetch({3: Offsets(0, 2)})
+    assert asked[-1] == Fetch({3: Offsets(0, 2)}, hold=False)
     assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
 
 

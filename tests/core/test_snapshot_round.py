@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import AppendFiles, FileSize, Nothing
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.phase import Event
@@ -174,7 +175,7 @@ def test_finding_the_next_round_does_not_take_longer_with_more_splits() -> None:
 def test_a_file_without_a_count_is_not_taken_for_one_without_rows() -> None:
     """Else a throttle would let any number of them through."""
     files = [FileSize(1_000_000, None)] * 5
-    move = next_files(planned(files), 0, files, RoundSize(10**9, 100).limited(10))
+    move = next_files(planned(files), 0, files, RoundSize(10**9, 100).limited(Control(rate=10)))
     assert move is not None
     assert runs(move) == [(0, 1)]
     assert move.rows >= 1_000
@@ -187,6 +188,7 @@ def test_a_round_has_a_size_of_at_least_one(field: str, value: object) -> None:
         RoundSize(**{"bytes": 1, "rows": 1, field: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rate", "rows"), [(None, 1_000), (0, 1_000), (1, 5), (100, 500), (10**6, 1_000)])
-def test_a_throttle_cuts_rounds_to_what_it_lets_through_in_five_seconds(rate: int | None, rows: int) -> None:
-    assert RoundSize(77, 1_000).limited(rate) == RoundSize(77, rows)
+@pytest.mark.parametrize(("rate", "units"), [(None, 1_000), (0, 1_000), (1, 5), (100, 500), (10**6, 1_000)])
+def test_a_throttle_cuts_rounds_to_what_it_lets_through_in_five_seconds(rate: int | None, units: int) -> None:
+    assert RoundSize(77, 1_000).limited(Control(rate=rate)) == RoundSize(77, units)
+    assert RoundSize(1_000, 77).limited(Control(byte_rate=rate)) == RoundSize(units, 77)

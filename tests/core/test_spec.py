@@ -169,6 +169,18 @@ def test_one_table_under_two_names_is_recognised(source: str, target: str) -> No
         assert "same table" in str(refused(source=one, target=other))
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("/lake/in", "source and dead_letters are the same"), ("/lake/out/x", "dead_letters lies inside target"),
+     ("/lake", "source lies inside dead_letters")],
+)  # fmt: skip
+def test_dead_letters_go_to_a_table_of_their_own(place: str, why: str) -> None:
+    topic = {"name": "clicks", "undecodable": f"dead_letters:{place}"}
+    error = refused(source="/lake/in", target="/lake/out", strategy="source", topic=topic, key=None)
+    assert why in str(error)
+    assert BackfillSpec.parse({**GOOD, "strategy": "source", "topic": {**topic, "undecodable": "dead_letters:/dead"}})
+
+
 @pytest.mark.parametrize(("outer", "inner"), [("/a", "/a/b"), ("s3://b/x", "s3a://b/x/y/z"), ("/a", "file:///a/b/")])
 def test_a_table_inside_the_other_is_refused(outer: str, inner: str) -> None:
     assert "target lies inside source" in str(refused(source=outer, target=inner))

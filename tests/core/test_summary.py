@@ -110,9 +110,10 @@ def test_a_cancelled_build_shows_how_far_it_was() -> None:
 
 
 def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
-    said = {"control": Control(4, paused=True, rate=50, held=True), "certificate": CERTIFICATE, "handoff": V}
+    control = {"number": 4, "paused": True, "rate": 50, "byte_rate": 9, "held": True, "cancelled": False}
+    said = {"control": Control(**control), "certificate": CERTIFICATE, "handoff": V}
     summary = summarize(state(Phase.FINISHED, **said))
-    assert summary["control"] == {"number": 4, "paused": True, "rate": 50, "held": True, "cancelled": False}
+    assert summary["control"] == control
     assert summary["certificate"]["digest"] == "digest"
     assert (summary["handoff"], summary["percent"]) == (V, 100.0)
 

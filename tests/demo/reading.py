@@ -1,12 +1,10 @@
-"""The rows of a table at a version, as two engines that share no code read them."""
+"""The rows of a table and their changes as Spark reads them; ``demo.reading`` shares no code with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow
-from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from demo.journal import Row
@@ -15,12 +13,6 @@ from demo.journal import Row
 def by_spark(spark: SparkSession, table: Path, version: int) -> Iterator[Row]:
     frame = spark.read.format("delta").option("versionAsOf", version).load(str(table))
     return (row.asDict() for row in frame.collect())
-
-
-def by_delta_rs(table: Path, version: int) -> Iterator[Row]:
-    query = QueryBuilder().register("rows", DeltaTable(table, version=version)).execute("SELECT * FROM rows")
-    for batch in query:
-        yield from pyarrow.record_batch(batch).to_pylist()
 
 
 def changes_by_spark(spark: SparkSession, table: Path, first: int, last: int) -> Iterator[Row]:

@@ -8,8 +8,8 @@ from demo.engine import ENGINES, literal, matching, open_engine
 from demo.fold import compare
 from demo.journal import Operation
 from demo.load import BASE_VERSION
+from demo.reading import by_delta_rs
 from demo.tpch import ORDERS, rows
-from tests.demo.reading import by_delta_rs
 
 
 def test_a_predicate_names_the_keys_and_no_others():

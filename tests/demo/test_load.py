@@ -8,8 +8,9 @@ from deltalake import DeltaTable
 
 from demo.fold import compare
 from demo.load import BASE_VERSION, load_table
+from demo.reading import by_delta_rs
 from demo.tpch import ORDERS, TABLES, files, rows
-from tests.demo.reading import by_delta_rs, by_spark
+from tests.demo.reading import by_spark
 
 pytestmark = pytest.mark.spark
 

@@ -19,9 +19,10 @@ from demo.delta_rs import DeltaRsEngine
 from demo.fold import compare, fold
 from demo.journal import Entry, read, resolved
 from demo.load import BASE_VERSION
+from demo.reading import by_delta_rs
 from demo.tpch import LINEITEM, ORDERS, TABLES, rows
 from demo.writer import Pace, Summary, open_writer
-from tests.demo.reading import by_delta_rs, by_spark, changes_by_spark
+from tests.demo.reading import by_spark, changes_by_spark
 
 pytestmark = pytest.mark.spark
 

@@ -165,11 +165,11 @@ def test_after_a_lost_folder_commands_go_on_above_the_last_that_was_acknowledged
     "document",
     [
         {"build": "b1"},
-        {"build": "b1", "verb": "explode", "rate": None, "drop": False},
-        {"build": "b1", "verb": "throttle", "rate": -5, "drop": False},
-        {"build": "b1", "verb": "pause", "rate": 5, "drop": False},
-        {"build": "b1", "verb": "throttle", "rate": "5", "drop": False},
-        {"build": "b1", "verb": "pause", "rate": None, "drop": False, "since": "now"},
+        {"build": "b1", "verb": "explode", "rate": None, "drop": False, "byte_rate": None},
+        {"build": "b1", "verb": "throttle", "rate": -5, "drop": False, "byte_rate": None},
+        {"build": "b1", "verb": "pause", "rate": 5, "drop": False, "byte_rate": None},
+        {"build": "b1", "verb": "throttle", "rate": "5", "drop": False, "byte_rate": None},
+        {"build": "b1", "verb": "pause", "rate": None, "drop": False, "byte_rate": None, "since": "now"},
     ],
     ids=repr,
 )

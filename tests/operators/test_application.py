@@ -14,6 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
@@ -26,6 +27,7 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
+Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(os.environ.get({VARIABLE!r}, ""))
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("DIES"):
     sys.exit("java.lang.OutOfMemoryError: Java heap space")
@@ -34,6 +36,8 @@ entry = next(n for n, word in enumerate(sys.argv) if word.endswith(".py"))
 outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
 sys.exit(0 if outcome["code"] == "OK" else 1)
 """
+
+KAFKA = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "kafka:9092", "ssl.keystore.key": "canary"}})
 
 
 @pytest.fixture
@@ -70,6 +74,27 @@ def test_spark_submit_gets_our_entry_point_and_zip(context, source, target, subm
         f"http://spark.test/{number}",
         {"_link_SparkUiLink": f"http://spark.test/{number}"},
     )
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn", "spark://master:7077"])
+def test_secrets_are_inherited_and_in_no_argument(context, source, target, submitted, tmp_path, monkeypatch, master):
+    built(source, target, "plan")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": master}))
+    monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
+    SnapshotOperator(task_id="t", target=str(target), kafka_conn_id="topics").execute(context)
+    assert "canary" in (tmp_path / "inherited").read_text()
+    assert "canary" not in json.dumps(submitted()) and VARIABLE not in os.environ
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://master:7077"])
+def test_a_driver_that_inherits_nothing_is_given_no_secrets(context, source, target, submitted, monkeypatch, master):
+    built(source, target, "plan")
+    connection = {"conn_type": "spark", "host": master, "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
+    with pytest.raises(AirflowFailException, match="kafka_conn_id"):
+        SnapshotOperator(task_id="t", target=str(target), kafka_conn_id="topics").execute(context)
+    assert len(drawn(target)) == 1
 
 
 def test_files_of_the_drivers_image(context, source, target, submitted):

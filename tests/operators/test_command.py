@@ -18,13 +18,14 @@ def test_commands_are_numbered_in_order(context, source, target):
     build = built(source, target, "plan").plan.build
     said = [
         order(context, target, verb="hold"),
-        order(context, target, verb="throttle", rate="1000"),
+        order(context, target, verb="throttle", rate="1000", byte_rate="2000"),
         order(context, target, verb="throttle", rate="None"),
         order(context, target, verb="cancel", drop="True"),
     ]
     assert [document["number"] for document in said] == [1, 2, 3, 4]
     commands = [command for _, command in BuildReader(str(target)).commands(build)]
     assert [command.rate for command in commands] == [None, 1000, None, None]
+    assert [command.byte_rate for command in commands] == [None, 2000, None, None]
     assert [command.drop for command in commands] == [False, False, False, True]
 
 
@@ -35,6 +36,7 @@ def test_commands_are_numbered_in_order(context, source, target):
         {"verb": ""},
         {"verb": "throttle", "rate": "fast"},
         {"verb": "throttle", "rate": -1},
+        {"verb": "throttle", "byte_rate": "1 MB"},
         {"verb": "pause", "rate": 5},
         {"verb": "hold", "drop": True},
     ],

@@ -23,9 +23,9 @@ PACE = 2_000
 """Milliseconds that are said to pass between two versions."""
 
 
-def row(partition: int, offset: int, topic: str = FIRST) -> tuple[int, int]:
-    """A record as a row; another topic of the same name has others."""
-    return partition * SPAN + offset, (partition * 31 + offset * 7 + (topic != FIRST)) % 100
+def row(partition: int, offset: int) -> tuple[int, int]:
+    """A record as a row."""
+    return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
 
 
 @dataclass

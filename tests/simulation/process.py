@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.commit import Commit
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, SourceUnavailable
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, SourceReplaced, SourceUnavailable
 from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.position import AtKey, Position
 from airflow_backfill.core.record import Certificate
 from tests.simulation.faults import CALM
-from tests.simulation.landing import LandingSource, row
+from tests.simulation.landing import FIRST, LandingSource, row
 from tests.simulation.source import transform
 from tests.simulation.target import TABLE_ID, Bag, Transaction
 
@@ -135,9 +135,12 @@ class Process:
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
             case fx.Sift(epochs, known):
                 return source.sift(epochs, known)
-            case fx.Fetch(ranges):
-                self.held = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
-                batches = {n: Batch(found[0], found[-1], len(found)) for n, found in self.held.items() if found}
+            case fx.Fetch(ranges, hold):
+                fetched = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
+                if source.topic_id != FIRST:
+                    raise SourceReplaced("what was read is another topic's")
+                self.held = fetched if hold else self.held
+                batches = {n: Batch(found[0], found[-1], len(found)) for n, found in fetched.items() if found}
                 return fx.Fetched(batches, sum(batch.count for batch in batches.values()))
 
     def _answer_plan(self, effect: fx.ReadPlan | fx.StorePlan | fx.WritePlan) -> Any:
@@ -189,7 +192,7 @@ class Process:
                 return behind + Counter(rows), frozenset(mine), bool(mine)
             case fx.TakeOffsets(fetched, epochs, landed, repeats):
                 assert isinstance(source, LandingSource)
-                rows = [row(n, at, source.topic_id) for n, some in fetched.items() for at in self.held[n] if at in some]
+                rows = [row(n, at) for n, some in fetched.items() for at in self.held[n] if at in some]
                 if epochs is not None:
                     taken = source.taken(landed, self.world.pinned or 0, epochs.last)
                     rows += set(taken) if repeats else taken

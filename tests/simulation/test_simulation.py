@@ -16,8 +16,8 @@ FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 
 PAST_FAILURES = (22, 35, 39, 48, 95, 149, 1104, 1813, 2025, 2037, 2870, 2871)
 """Seeds that once found something, run first for ever."""
-PAST_FAILURES_OF_CHAINS = (241,)
-PAST_FAILURES_OF_TOPICS = (6, 34, 51, 55, 112, 240, 262, 293)
+PAST_FAILURES_OF_CHAINS = (241, 200514)
+PAST_FAILURES_OF_TOPICS = (6, 34, 51, 55, 112, 240, 262, 293, 201620, 201684)
 
 
 @pytest.mark.parametrize("seed", PAST_FAILURES)

@@ -25,7 +25,7 @@ from tests.simulation.process import STAGES, Process, Started
 from tests.simulation.source import Source, transform
 from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
 
-MAX_STEPS = 12000
+MAX_STEPS = 20000
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
 

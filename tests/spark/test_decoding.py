@@ -83,6 +83,16 @@ def test_null_is_null_in_every_format(spark: SparkSession, options: dict[str, st
     assert set(row[4:-2]) == {None}
 
 
+def test_a_record_without_a_key_column_is_dead_where_dead_letters_have_a_table(spark: SparkSession) -> None:
+    keys = (b'{"id": 1}', None, b"{}", b'{"id": null}', b"{")
+    found = raw(spark, *((0, n, key, b'{"name": "a"}') for n, key in enumerate(keys)))
+    for policy, wanted in (("stop", ["{"]), ("dead_letters:/dead", ["no id", "no id", "no id", "{"])):
+        read = records(spark, Decoding.parse({**KEYED, "undecodable": policy}), ["ID"])
+        rows = read.decode(found).orderBy("offset").collect()
+        reasons = [row[DEAD]["reason"] for row in rows if row[DEAD] is not None]
+        assert reasons[:-1] == wanted[:-1] and reasons[-1].startswith("key ") and rows[0][DEAD] is None
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

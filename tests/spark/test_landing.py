@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 
-from airflow_backfill.core.errors import KafkaOption
+from airflow_backfill.core.errors import KafkaOption, LandingInvalid
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.spark import landing
 from airflow_backfill.spark.failure import _causes
+from airflow_backfill.spark.ingestion import Ingestion
 from demo.kafka.topic import Record
 from environment import quick
 
@@ -170,3 +172,22 @@ def test_a_killed_ingestion_that_is_started_again_lands_each_offset_once(landed,
     said, _ = again.communicate(timeout=120)
     assert again.returncode == 0, said
     assert landed.offsets() == [(partition, offset) for partition in (0, 1) for offset in range(sent)]
+
+
+def test_a_partition_to_which_nothing_came_is_known_to_have_landed(landed, topic):
+    """The stream has looked at it, up to where it began: of that nothing will land any more."""
+    topic.create(partitions=2)
+    topic.send([Record(b"old", partition=n % 2) for n in range(6)])
+    landed.run()
+    topic.send([Record(b"new", partition=1)])
+    landed.run()
+    found = Ingestion(landed.spark, str(landed.place / "checkpoint"), landed.table, topic.name)
+    newest = DeltaTable(landed.table).version()
+    assert [found.ends(epoch) for epoch in (0, newest)] == [{}, {0: 3, 1: 4}]
+    topic.send([Record(b"newer", partition=0)])
+    landed.run()
+    assert [found.ends(epoch) for epoch in (newest, newest + 1)] == [{0: 3, 1: 4}, {0: 4, 1: 4}]
+    with pytest.raises(LandingInvalid, match="does not read topic another"):
+        Ingestion(landed.spark, found.checkpoint, landed.table, "another").ends(newest)
+    with pytest.raises(LandingInvalid, match="no notes"):
+        Ingestion(landed.spark, landed.table, landed.table, topic.name).check()

@@ -26,11 +26,15 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
     TopicMissing,
     Undecodable,
+    VerificationFailed,
 )
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.kafka.state import Finished
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.step import Done
 from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.spark.landing import land
+from airflow_backfill.spark.landing import parser as landing_parser
 from airflow_backfill.spark.shell import Shell
 from airflow_backfill.spark.stream import follow
 from demo.kafka.broker import Broker
@@ -94,6 +98,29 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     landing.land_all()
     build.upstream()
     assert build.content() == everything(topic)
+
+
+def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """The ingestion begins with records that came after the plan, so that some were history to nobody."""
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    for partition in range(2):
+        topic.send(numbered(10, partition))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    for partition in range(2):
+        topic.send(numbered(8, partition, first=10))
+    landing.skip({0: 10, 1: 13})
+    landing.land_all()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(VerificationFailed, match="3 records are in Kafka") as failed:
+        build.verify()
+    assert {name: failed.value.data[name] for name in ("partition", "first", "last")} == {
+        "partition": 1, "first": 10, "last": 12,
+    }  # fmt: skip
 
 
 def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
@@ -180,6 +207,37 @@ def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
     assert build.content() == []
 
 
+def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """The ingestion began after all there is of partition 0: nothing of it will ever land."""
+    topic.create(partitions=2)
+    topic.send([*numbered(5), *numbered(5, 1)])
+    table, notes = str(tmp_path / "landed"), str(tmp_path / "notes")
+
+    def ingested() -> None:
+        words = ["--topic", topic.name, "--table", table, "--checkpoint", notes]
+        land(spark, {"bootstrap.servers": topic.servers}, landing_parser().parse_args(words))
+
+    ingested()
+    build = TopicBuild(
+        spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=table, select=PLACES,
+        topic={"checkpoint": notes},
+    )  # fmt: skip
+    build.plan()
+    topic.send(numbered(1, 1, first=5))
+    ingested()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)
+    assert [split.state for split in state.topic.values()] == [Finished(), Finished()]
+    topic.send(numbered(2, 0, first=5))
+    ingested()
+    build.upstream()
+    assert build.content() == everything(topic)
+
+
 def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     topic.create(config=COMPACTED)
     landing = Landing(topic, tmp_path / "landing")
@@ -200,6 +258,25 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
         state = phase()
     assert build.content() == everything(topic)
     assert state.topic[0].read == len(everything(topic)) < topic.bounds()[1]
+
+
+def test_what_was_compacted_since_proves_nothing(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Every record is a row, and some of them are nowhere else any more: that is said, and no difference is claimed."""
+    topic.create(config=COMPACTED)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5) + numbered(5))
+    landing.skip({0: 9})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    landing.land_all()
+    topic.compact()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(KafkaLost, match="of the 10 records that were read are gone"):
+        build.verify()
+    assert len(build.content()) >= 10
 
 
 def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
@@ -376,7 +453,7 @@ def _die_before_the_commit(shell: Shell, task: SnapshotTask, me: Attempt) -> Non
     while True:
         effect = generator.send(answer) if answer is not None else next(generator)
         if isinstance(effect, fx.Write) and isinstance(effect.work, fx.TakeOffsets):
-            with shell._history.taken(effect.work, shell._transform) as rows:
+            with shell._history.taken(effect.work) as rows:
                 rows.count()
             return
         answer = shell.answer(effect)

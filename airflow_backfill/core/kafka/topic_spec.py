@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.decoding import OPTIONS, Decoding
-from airflow_backfill.core.options import check_known, checked, invalid
+from airflow_backfill.core.options import check_known, checked, invalid, location
 
 EARLIEST = "earliest"
 
@@ -25,6 +25,10 @@ class TopicSpec:
     name: str
     first: str = EARLIEST
     """Where history starts: "earliest", the log's start, or a time in ISO 8601 with an offset from UTC."""
+    checkpoint: str | None = None
+    """Where the landing table's ingestion, a structured stream, keeps its notes: they tell a partition of which nothing
+    has to land any more from one that is late.
+    """
     order: str | None = None
     """With a key: the column that says which record is the last one, where a key may be in several partitions."""
     decoding: Decoding = field(default_factory=Decoding)
@@ -33,14 +37,15 @@ class TopicSpec:
     def parse(options: Any) -> TopicSpec:
         """The topic that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
 
-        Besides ``name``, ``first`` and ``order`` they are those of a decoding.
+        Besides ``name``, ``first``, ``checkpoint`` and ``order`` they are those of a decoding.
         """
         if not isinstance(options, Mapping):
             raise InvalidSpec(f"topic: a mapping of options, not {type(options).__name__}", field="topic")
-        check_known(options, ("name", "first", "order", *OPTIONS))
+        check_known(options, ("name", "first", "checkpoint", "order", *OPTIONS))
         topic = TopicSpec(
             name=checked("topic.name", options.get("name")),
             first=checked("topic.first", options.get("first", EARLIEST)),
+            checkpoint=location(options, "checkpoint") if options.get("checkpoint") is not None else None,
             order=checked("topic.order", options["order"]) if options.get("order") is not None else None,
             decoding=Decoding.parse({name: options[name] for name in OPTIONS if name in options}),
         )
@@ -65,4 +70,5 @@ class TopicSpec:
         return round(at.timestamp() * 1000) if at.tzinfo is not None and at.timestamp() >= 0 else None
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "first": self.first, "order": self.order, **self.decoding.to_json()}
+        own = {"name": self.name, "first": self.first, "checkpoint": self.checkpoint, "order": self.order}
+        return {**own, **self.decoding.to_json()}

@@ -1,0 +1,29 @@
+"""What the races came to last, kept as a page: a section for each, replaced when it is run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+_SECTION = re.compile(r"^## (.+)\n\n((?:(?!## ).*\n?)*)", re.MULTILINE)
+
+
+class Results:
+    """The page at ``path``; ``machine`` says where all of it was measured."""
+
+    def __init__(self, path: Path, machine: str) -> None:
+        self._path, self._machine = path, machine
+
+    def keep(self, name: str, lines: Sequence[str]) -> None:
+        sections = {**self._sections, name: "\n".join(lines)}
+        parts = [f"## {title}\n\n{text.strip()}\n" for title, text in sections.items()]
+        self._path.write_text("\n".join([f"# Last measured\n\n{self._machine}\n", *parts]))
+
+    @property
+    def text(self) -> str:
+        return self._path.read_text()
+
+    @property
+    def _sections(self) -> dict[str, str]:
+        return dict(_SECTION.findall(self.text)) if self._path.exists() else {}

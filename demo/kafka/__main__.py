@@ -1,0 +1,126 @@
+"""A topic's history and what lands later as one table, from nothing: a broker, a producer that never stops, Airflow.
+
+A plain Kafka client reads the topic at the end, and must come to the same rows. ``SCALE`` 1 is a history of 400,000
+records, ``RATE`` the producer's records per second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from contextlib import AbstractContextManager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.summary import summarize
+from airflow_backfill.ledger.reader import BuildReader
+from demo.airflow import Airflow
+from demo.fold import compare
+from demo.kafka.broker import Broker
+from demo.kafka.fold import below, fold, parcel
+from demo.kafka.parcels import PARTITIONS, series
+from demo.kafka.topic import Topic
+from demo.process import ROOT, Check, beside, end_in_order, fail, held, throughout
+from demo.progress import account
+from demo.reading import by_delta_rs
+
+NAME = "parcels"
+HISTORY = 400_000
+ABORTED = 1_000
+PATIENCE = 120.0
+"""Seconds until the ingestion must have landed something."""
+
+
+def main() -> int:
+    end_in_order()
+    place = Path(os.environ.get("TABLE_BACKFILL_DEMO", ROOT / ".demo-kafka")).absolute()
+    history, rate = round(HISTORY * float(os.environ.get("SCALE", "1"))), os.environ.get("RATE", "200")
+    begun = time.monotonic()
+    shutil.rmtree(place, ignore_errors=True)
+    for folder in ("landing", "targets"):
+        (place / folder).mkdir(parents=True)
+    with held(Broker(place / "broker").__enter__, Broker.stop) as broker:
+        equal = _build(Topic(broker.servers, NAME), history, rate, place)
+    print(f"\nThe producer: {(place / 'producer.log').read_text().splitlines()[-1]}")
+    print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
+    return 0 if equal else 1
+
+
+def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
+    """Whether the table that Airflow builds while the topic grows is what a plain client makes of the topic."""
+    connection, target = {"bootstrap.servers": topic.servers}, place / "targets" / NAME
+    airflow = Airflow(place, {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": connection})})
+    with airflow.prepared():
+        _live(topic, history, place)
+    producer = throughout(_producer(topic, "--first", str(history), "--rate", rate), place / "producer.log")
+    with producer as producing, _ingestion(place, connection) as landing:
+        _wait_for_landing(place, landing)
+        airflow.run([NAME, f"{NAME}_follow"], [target], [producing, landing])
+        print("\n" + "\n".join(account(target)), flush=True)
+        return _check(topic, target, history)
+
+
+def _live(topic: Topic, count: int, place: Path) -> None:
+    """Give the topic its history."""
+    print(f"The topic {topic.name} gets a history of {count:,} records in {place}", flush=True)
+    topic.create(PARTITIONS)
+    # Offsets that hold no record, for those who read what is committed.
+    with topic.transaction(islice(series(seed=0), ABORTED), commit=False):
+        pass
+    with beside(_producer(topic, "--count", str(count)), place / "history.log"):
+        pass
+
+
+def _producer(topic: Topic, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "demo.kafka.producer", topic.servers, topic.name, *arguments]
+
+
+def _ingestion(place: Path, connection: dict[str, str]) -> AbstractContextManager[Check]:
+    """The example ingestion, which lands what comes from now on."""
+    command = [sys.executable, "-m", "demo.kafka.ingestion", "--topic", NAME, "--max-runtime", "86400"]
+    command += ["--table", str(_landing(place)), "--checkpoint", f"{_landing(place)}.checkpoint"]
+    environment = {**os.environ, VARIABLE: json.dumps(connection)}
+    return throughout(command, place / "ingestion.log", environment=environment)
+
+
+def _landing(place: Path) -> Path:
+    return place / "landing" / NAME
+
+
+def _wait_for_landing(place: Path, check: Check) -> None:
+    """Return once the ingestion has landed its first records."""
+    print("An ingestion lands what is new, every two seconds", flush=True)
+    first, deadline = _landing(place) / "_delta_log" / f"{1:020d}.json", time.monotonic() + PATIENCE
+    while not first.exists():
+        check()
+        if time.monotonic() > deadline:
+            fail(place / "ingestion.log")
+        time.sleep(0.2)
+
+
+def _check(topic: Topic, target: Path, history: int) -> bool:
+    """Whether the table holds what a plain client makes of the topic, its history at least, up to where it stands."""
+    summary = summarize(BuildReader(str(target)).state())
+    records = [record for partition in topic.partitions() for record in topic.records(partition)]
+    taken = below(records, {one["partition"]: _end(one) for one in summary["partitions"]})
+    actual = by_delta_rs(target, summary["target_version"])
+    difference = compare(fold(taken), actual, ["id"], parcel)
+    print(
+        f"  checked: a plain Kafka client reads {len(taken):,} records up to these offsets ({len(records):,} are there "
+        f"by now); the last value of each key, and the table: {difference}"
+    )
+    return difference.equal and len(taken) >= history
+
+
+def _end(partition: dict[str, Any]) -> int:
+    """The first offset of a partition that the table does not stand for."""
+    return max((offset + 1 for offset in (partition["seam"], partition["landed"]) if offset is not None), default=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""The example ingestion with a Spark of this machine: lands what is new in a topic until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+
+from airflow_backfill.spark.landing import main
+from demo.session import session
+
+if __name__ == "__main__":
+    session("ingestion")
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""The rows of a table at a version as delta-rs reads them, which shares no code with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow
+from deltalake import DeltaTable, QueryBuilder
+
+from demo.journal import Row
+
+
+def by_delta_rs(table: Path, version: int) -> Iterator[Row]:
+    query = QueryBuilder().register("rows", DeltaTable(table, version=version)).execute("SELECT * FROM rows")
+    for batch in query:
+        yield from pyarrow.record_batch(batch).to_pylist()
