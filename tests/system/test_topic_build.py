@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.control import Command, Verb
@@ -26,9 +28,10 @@ from demo.kafka.topic import Topic
 from tests.kafka.conftest import LOGIN
 from tests.kafka.leaks import written
 from tests.spark.decoder_files import java_decoder
+from tests.spark.topics import Landing, numbered
 from tests.system import event_log
 from tests.system.applications import Applications
-from tests.system.last_values import HISTORY, LastValues, order
+from tests.system.last_values import HISTORY, LastValues
 from tests.system.topic_workload import DECODING, SELECT, WHERE, TopicWorkload, python_decoders, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -113,31 +116,46 @@ def test_a_build_of_a_topic_survives_a_kill_in_every_phase(broker: Broker, topic
 
 
 def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
-    spark: SparkSession, broker: Broker, topic: Topic, tmp_path: Path
+    broker: Broker, topic: Topic, tmp_path: Path
 ) -> None:
-    build = LastValues.make(topic, tmp_path)
-    target, control = build.target, ControlFolder.beside(build.target)
+    """Records become rows as they are: files are written while they are read, and committed when all of it is there."""
+    topic.create(2)
+    landing, target = Landing(topic, tmp_path / "landing"), str(tmp_path / "target")
+    for partition in range(2):
+        topic.send(numbered(2_000, partition))
+    landing.skip({0: 1_000, 1: 1_000})
+    landing.land_all()
+    spec = {
+        "name": "clicks",
+        "source": landing.table,
+        "target": target,
+        "strategy": "source",
+        "topic": {"name": topic.name},
+        "select": ["partition", "offset", "string(value) AS value"],
+    }
+    plan, control = ("--spec", json.dumps(spec)), ControlFolder.beside(target)
     apps = Applications(target, {**event_log.confs(tmp_path / "events"), "spark.log.level": "INFO"})
     wrong, stranger = connection(broker, WRONG), connection(broker, trusting=False)
     for refused, why in ((wrong, "SaslAuthenticationException"), (stranger, "SslAuthenticationException")):
         apps.environment[VARIABLE] = refused
-        _refused(apps.run("plan", *build.plan), why)
+        _refused(apps.run("plan", *plan), why)
         assert not Path(target).exists()
     apps.environment[VARIABLE] = connection(broker)
-    planned = apps.result("plan", *build.plan)
+    planned = apps.result("plan", *plan)
     apps.environment[VARIABLE] = wrong
     _refused(apps.run("snapshot", *SMALL), "SaslAuthenticationException")
-    assert _read(target) == 0 and spark.read.format("delta").load(target).isEmpty()
+    assert _read(target) == 0 and not DeltaTable(target).file_uris()
 
     apps.environment[VARIABLE] = connection(broker)
+    assert apps.run("snapshot", *SMALL, crash="before_apply:2:group") is None
     with apps.running("snapshot", *SMALL, *ALL) as me:
-        _until(lambda: _read(target) > 0)
+        _goes_on(target)
         broker.kill()
         broker.start()
-        topic.send(map(order, range(HISTORY, HISTORY + 500)))
-        build.landing.land_all()
-        before = _read(target)
-        _until(lambda: _read(target) > before)
+        for partition in range(2):
+            topic.send(numbered(100, partition, first=2_000))
+        landing.land_all()
+        _goes_on(target)
         control.order(planned["build"], Command(Verb.PAUSE))
         _until(lambda: _state(target).control.paused)
         broker.kill()
@@ -147,7 +165,11 @@ def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
     outcome = control.outcome(me)
     assert outcome is not None and outcome["code"] == "OK", f"{outcome}\n{apps.log[-1][-3000:]}"
     assert _state(target).phase is Phase.FINISHED
-    build.check(spark)
+    assert rows(target, [*PLACE, "value"]) == Counter(
+        (message.partition(), message.offset(), message.value().decode())
+        for partition in topic.partitions()
+        for message in topic.records(partition)
+    )
     _told_nothing(apps, tmp_path)
 
 
@@ -224,6 +246,11 @@ def _reached(target: str) -> int:
 def _read(target: str) -> int:
     """Records of Kafka that committed rounds have read."""
     return sum(split.read for split in _state(target).topic.values())
+
+
+def _goes_on(target: str) -> None:
+    before = _read(target)
+    _until(lambda: _read(target) > before)
 
 
 def _waits(target: str) -> str:
