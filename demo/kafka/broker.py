@@ -185,7 +185,8 @@ class Broker:
         settings.touch(mode=0o600)
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        _run(java_command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", settings))
+        # As one word: one id in 64 begins with a dash.
+        _run(java_command("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", settings))
 
     def _settings(self) -> dict[str, Any]:
         listeners = {"PLAIN": self._plain, "CONTROLLER": self._controller}
