@@ -24,6 +24,7 @@ from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.staged import release, stage
 from airflow_backfill.spark.transform import OWN, Transform, any_missing, quoted
 
+_PLACE = ("partition", "offset")
 _AT = OWN + "at"
 _LAST = OWN + "last"
 _TORN = OWN + "torn"
@@ -57,8 +58,8 @@ def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None
 def place_columns(transform: Transform, order: str) -> tuple[str, ...]:
     """The columns of the target that say which value of a key is the last; InvalidSpec if ``select`` loses one."""
     found = []
-    for name in (order, "partition", "offset"):
-        output = next((o for o in transform.outputs if o.source and o.source.lower() == name.lower()), None)
+    for name in (order, *_PLACE):
+        output = _holding(transform, name)
         if output is None:
             raise InvalidSpec(
                 f"topic.order: the target has to keep {order!r}, 'partition' and 'offset', which tell a later record "
@@ -66,8 +67,14 @@ def place_columns(transform: Transform, order: str) -> tuple[str, ...]:
                 field="topic.order",
                 column=name,
             )
-        found.append(output.name)
+        found.append(output)
     return tuple(found)
+
+
+def _holding(transform: Transform, source: str) -> str | None:
+    """The column of the target that repeats a column of the records unchanged."""
+    same = (o.name for o in transform.outputs if o.source is not None and o.source.lower() == source.lower())
+    return next(same, None)
 
 
 def last_per_key(rows: DataFrame, transform: Transform, key: Sequence[str], order: str | None = None) -> NetChanges:
@@ -88,7 +95,8 @@ def _placed(rows: DataFrame, transform: Transform, key: Sequence[str], order: st
     """Every record as a row of the target, with its place in the topic and whether it is the last of its key."""
     # Of a tombstone only the key counts, and of a row outside the filter: an expression may be undefined for it.
     whole = ~F.col(TOMBSTONE) & transform.passes()
-    always = {*key, *(place_columns(transform, order) if order is not None else ())}
+    # And the place, by which a deletion is told from what is older.
+    always = {*key, *(_holding(transform, name) for name in (_PLACE if order is None else (order, *_PLACE)))}
     values = [
         F.expr(o.sql).alias(o.name) if o.name in always else F.when(whole, F.expr(o.sql)).alias(o.name)
         for o in transform.outputs

@@ -161,6 +161,9 @@ class Topic:
             raise KafkaException(*refused[:1])
 
     def _until_partitions(self, count: int) -> None:
+        # It would learn late that there are others.
+        self.__dict__.pop("_producer", None)
+
         def known() -> bool:
             found = self._admin.list_topics(timeout=PATIENCE).topics.get(self.name)
             return len(found.partitions if found else ()) == count

@@ -84,7 +84,6 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
     expected = {1: "new", 2: "stays", 4: "of 1", 6: "back"}
     assert names(build) == expected == folded(topic)
     topic.grow(3)
-    topic = Topic(topic.servers, topic.name)  # a producer learns late of new partitions
     topic.send([record(2, 1, 7, "older"), record(2, 3, 15, "older"), record(2, 2, 40, "newest")])
     finished(build, landing)
     assert names(build) == {**expected, 2: "newest"} == folded(topic)
