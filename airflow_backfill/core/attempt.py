@@ -41,7 +41,7 @@ CONTENTION_LIMIT = 12
 """How often in a row a barrier may fail to land."""
 BACK_OFF = 250
 """Milliseconds before the first repetition of a round; doubled each time."""
-PATIENCE = 6
+PATIENCE = 4
 """How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
 POLL = 5_000
 """Milliseconds between looks at the commands while an attempt is paused."""

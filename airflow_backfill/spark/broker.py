@@ -8,7 +8,7 @@ they are neither logged nor part of an error.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ FIRST_RECORD = {
     "max.partition.fetch.bytes": "1",
 }
 NONE: Mapping[int, int] = {}
+UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
+UNRESOLVED = "No resolvable bootstrap urls"
 _REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
 
 
@@ -128,12 +130,28 @@ def _named(topic: str) -> Iterator[None]:
 
 def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
     """What a Java error of Kafka's means, from its causes; None if none of them is Kafka's."""
-    while thrown is not None:
-        name = thrown.getClass().getName()
-        if name.startswith("org.apache.kafka."):
-            return _coded(thrown, name.rpartition(".")[2], topic)
-        thrown = thrown.getCause()
+    causes = list(_causes(thrown))
+    for place, cause in enumerate(causes):
+        package, _, kind = cause.getClass().getName().rpartition(".")
+        if package.startswith("org.apache.kafka"):
+            if str(cause.getMessage()).startswith(UNMADE):
+                return _unusable(causes[place + 1 :] or [cause], topic)
+            return _coded(cause, kind, topic)
     return None
+
+
+def _causes(thrown: Any) -> Iterator[Any]:
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
+    """A client that could not be made of its options, and why. A name that nobody can resolve may be known later."""
+    kind = causes[-1].getClass().getSimpleName()
+    why = ": ".join(dict.fromkeys(str(cause.getMessage()) for cause in causes))[:300]
+    error = SourceUnavailable if UNRESOLVED in why else KafkaRefused
+    return error(f"topic {topic} cannot be reached in this way: {kind}: {why}", topic=topic, kind=kind)
 
 
 def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:

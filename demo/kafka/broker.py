@@ -38,7 +38,9 @@ _SETTINGS = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAIN",
-    "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
+    "listener.security.protocol.map": (
+        "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL"
+    ),
     "sasl.enabled.mechanisms": "PLAIN",
     "auto.create.topics.enable": "false",
     # The topics of the broker itself, of which there is one replica.
@@ -74,9 +76,10 @@ class BrokerError(Exception):
 class Broker:
     """A broker whose data is in ``directory``; with a block, it runs while the block does.
 
-    Everybody on this machine may use ``servers``. With a ``login`` there are two more listeners: ``sasl_servers`` asks
-    for it (SASL/PLAIN), ``tls_servers`` shows the certificate in the file ``certificate``. Ports stay the same for as
-    long as the object lives, so that clients find a broker that was started again.
+    Everybody on this machine may use ``servers``. With a ``login`` there are three more listeners: ``sasl_servers``
+    asks for it (SASL/PLAIN), ``tls_servers`` shows the certificate in the file ``certificate``, ``sasl_tls_servers``
+    does both. Ports stay the same for as long as the object lives, so that clients find a broker that was started
+    again.
     """
 
     def __init__(self, directory: Path, login: Login | None = None) -> None:
@@ -84,7 +87,7 @@ class Broker:
         self.log = directory / "broker.log"
         self.certificate = directory / "certificate.pem"
         self._login = login
-        self._plain, self._controller, self._sasl, self._tls = free_ports(4)
+        self._plain, self._controller, self._sasl, self._tls, self._both = free_ports(5)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -98,6 +101,10 @@ class Broker:
     @property
     def tls_servers(self) -> str:
         return _address(self._tls)
+
+    @property
+    def sasl_tls_servers(self) -> str:
+        return _address(self._both)
 
     def __enter__(self) -> Broker:
         self.start()
@@ -185,12 +192,13 @@ class Broker:
         listeners = {"PLAIN": self._plain, "CONTROLLER": self._controller}
         more: dict[str, Any] = {}
         if self._login is not None:
-            listeners |= {"SASL": self._sasl, "TLS": self._tls}
+            listeners |= {"SASL": self._sasl, "TLS": self._tls, "BOTH": self._both}
+            login = (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'user_{self._login.user}="{self._login.password}";'
+            )
             more = {
-                "listener.name.sasl.plain.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                    f'user_{self._login.user}="{self._login.password}";'
-                ),
+                **{f"listener.name.{name}.plain.sasl.jaas.config": login for name in ("sasl", "both")},
                 "ssl.keystore.type": "PKCS12",
                 "ssl.keystore.location": self._keystore,
                 "ssl.keystore.password": _STORE_PASSWORD,

@@ -109,18 +109,19 @@ class Topic:
             # The broker answers before it has written the markers; a successor is let in when it has.
             Producer(settings).init_transactions(PATIENCE)
 
-    def records(self, partition: int = 0, *, committed: bool = True) -> list[Message]:
-        """All records of a partition that can be read now, or those that are ``committed``."""
+    def records(self, partition: int = 0, *, first: int = OFFSET_BEGINNING, committed: bool = True) -> list[Message]:
+        """All records of a partition from ``first`` on that can be read now, or those that are ``committed``."""
         settings = {
             "bootstrap.servers": self.servers,
             "group.id": "none",
             "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",  # where there is no ``first`` any more
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 50,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
         with closing(Consumer(settings)) as consumer:
-            consumer.assign([TopicPartition(self.name, partition, OFFSET_BEGINNING)])
+            consumer.assign([TopicPartition(self.name, partition, first)])
             return list(_until_end(consumer))
 
     def compact(self, partition: int = 0) -> None:

@@ -15,6 +15,7 @@ from demo.kafka.topic import Record, Topic
 from environment import quick
 from tests.airflow.runs import ROOT
 from tests.kafka.conftest import LOGIN, broker
+from tests.kafka.leaks import written
 
 __all__ = ["broker"]
 
@@ -63,12 +64,6 @@ def command_lines(word: str) -> set[str]:
         if word in line:
             found.add(line)
     return found
-
-
-def written(*places: Path) -> str:
-    """All that any file in these places holds."""
-    files = [file for place in places for file in place.rglob("*") if file.is_file()]
-    return "\n".join(file.read_bytes().decode(errors="replace") for file in files)
 
 
 @pytest.mark.slow

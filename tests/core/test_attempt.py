@@ -11,6 +11,7 @@ from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
     Fenced,
+    SourceUnavailable,
     TargetContended,
     TargetDiverged,
     VerificationFailed,
@@ -347,6 +348,17 @@ def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None
         attempt.finish()
     with pytest.raises(TargetDiverged):
         model.run(FinishTask())
+
+
+def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:
+    model = Model()
+    model.caught_up()
+    attempt, begun = model.start(VerifyTask()), model.now
+    while not attempt.ended:
+        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, Prove) else None)
+    assert isinstance(attempt.error, SourceUnavailable) and attempt.error.retry
+    assert 60_000 < model.now - begun <= 90_000
+    model.run(VerifyTask())
 
 
 # --- what an attempt looks at ---

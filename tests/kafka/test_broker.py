@@ -106,3 +106,11 @@ def test_who_trusts_the_certificate_gets_in_and_who_does_not_stays_out(broker, t
     trusting = {**settings, "ssl.ca.location": str(broker.certificate)}
     assert topic.name in AdminClient(trusting).list_topics(timeout=10).topics
     assert refusal({**settings, "ssl.ca.location": str(other.certificate)}) == KafkaError._SSL
+
+
+def test_a_listener_asks_for_a_password_behind_tls(broker, topic):
+    topic.create()
+    trusting = {"bootstrap.servers": broker.sasl_tls_servers, "ssl.ca.location": str(broker.certificate)}
+    settings = {**trusting, **sasl(LOGIN.password), "security.protocol": "SASL_SSL"}
+    assert topic.name in AdminClient(settings).list_topics(timeout=10).topics
+    assert refusal({**settings, "sasl.password": "wrong"}) == KafkaError._AUTHENTICATION

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +21,7 @@ from airflow_backfill.spark import decoders
 from airflow_backfill.spark.dead_letters import dead_letters, good
 from airflow_backfill.spark.decoders import ColumnDecoder, Decoder, JavaDecoder, RecordDecoder, register, registered
 from airflow_backfill.spark.decoding import Records, records
+from tests.spark.decoder_files import java_decoder, package
 from tests.spark.records import values
 
 pytestmark = pytest.mark.spark
@@ -126,24 +125,8 @@ def test_a_pandas_udf_decodes_columns_and_what_it_raises_fails_the_run(
         outcomes(read, b"x")
 
 
-JAVA = """
-import org.apache.spark.sql.api.java.UDF1;
-
-public class Length implements UDF1<byte[], Long> {
-    public Long call(byte[] raw) {
-        return raw == null || raw.length == 0 ? null : Long.valueOf(raw.length);
-    }
-}
-"""
-
-
 def test_a_class_on_the_class_path_decodes(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "Length.java").write_text(JAVA)
-    path = spark._jvm.java.lang.System.getProperty("java.class.path")
-    subprocess.run(["javac", "-cp", path, "-d", tmp_path, tmp_path / "Length.java"], check=True)
-    with zipfile.ZipFile(tmp_path / "length.jar", "w") as jar:
-        jar.write(tmp_path / "Length.class", "Length.class")
-    spark.sql(f"ADD JAR '{tmp_path / 'length.jar'}'")
+    spark.sql(f"ADD JAR '{java_decoder(tmp_path)}'")
     read = read_with(spark, JavaDecoder("Length", "BIGINT", version="1"))
     assert outcomes(read, b"abc", b"", None) == ([(3,), (None,)], ["value was given up by its decoder"])
 
@@ -187,16 +170,6 @@ def test_a_name_stands_for_one_decoder(spark: SparkSession) -> None:
         register("orders", RecordDecoder(reader(), READS, "1"))
     with pytest.raises(DecoderInvalid, match=r"no decoder 'order' .* did you mean 'orders'\? \(there are: orders\)"):
         registered("order")
-
-
-def package(folder: Path, name: str, entries: str, module: str) -> Path:
-    """A package as a zip, as ``--py-files`` takes it."""
-    archive = folder / f"{name}.zip"
-    with zipfile.ZipFile(archive, "w") as made:
-        made.writestr(f"{name}.py", module)
-        made.writestr(f"{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-        made.writestr(f"{name}-1.dist-info/entry_points.txt", f"[airflow_backfill.decoders]\n{entries}\n")
-    return archive
 
 
 def test_an_installed_decoder_is_found_by_name_and_only_the_named_one_is_loaded(

@@ -189,5 +189,4 @@ def test_no_record_is_lost_or_doubled(
     whole = {(row.partition, row.offset, row.key and bytes(row.key), row.value and bytes(row.value)) for row in letters}
     assert whole <= set(given_)
     counts = count(decoded, F.col("offset") % 2 == 0)
-    assert counts.read == len(history) and counts.dead == len(letters)
-    assert counts.kept == sum(offset % 2 == 0 for _, offset in alive)
+    assert counts == Decoded(len(letters), sum(offset % 2 for _, offset in alive))

@@ -19,6 +19,7 @@ from airflow_backfill.core.errors import (
     InvalidExpression,
     InvalidSpec,
     KafkaLost,
+    KafkaOption,
     KeyInvalid,
     LandingInvalid,
     OffsetsInvalid,
@@ -420,6 +421,20 @@ def test_what_cannot_be_built_is_refused_before_anything_is_written(
     landing = Landing(topic, tmp_path / "landing")
     with pytest.raises(error):
         TopicBuild(spark, landing, tmp_path / "target", **{"select": PLACES, **change}).plan()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("more", [None, {"group.id": "mine"}, {"sasl.login.class": "Evil"}])
+def test_a_connection_that_may_not_be_used_is_refused_before_anything_is_written(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str] | None
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    monkeypatch.delenv(VARIABLE)
+    if more is not None:
+        monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": topic.servers, **more}))
+    with pytest.raises(KafkaOption):
+        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
     assert not (tmp_path / "target").exists()
 
 

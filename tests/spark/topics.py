@@ -42,8 +42,10 @@ class Landing:
         rows = []
         for partition, stop in upto.items():
             start = self.landed.get(partition, 0)
-            rows += [row(message) for message in self.topic.records(partition) if start <= message.offset() < stop]
-            self.landed[partition] = max(stop, start)
+            if start < stop:
+                found = self.topic.records(partition, first=start)
+                rows += [row(message) for message in found if start <= message.offset() < stop]
+                self.landed[partition] = stop
         self.append(rows)
 
     def land_all(self) -> None:

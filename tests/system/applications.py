@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,10 @@ class Applications:
     target: str
     conf: Mapping[str, str] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    """What each application said."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that the next application finds."""
+    timeout: float = TIMEOUT
 
     def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
         """The outcome of one attempt; None if it left none, as a killed one does."""
@@ -44,8 +50,17 @@ class Applications:
 
     def submit(self, application: str, me: Attempt, *arguments: str, crash: str | None = None) -> None:
         with self.process(application, me, *arguments, crash=crash) as process:
-            output, _ = process.communicate(timeout=TIMEOUT)
+            output, _ = process.communicate(timeout=self.timeout)
         self.log.append(output)
+
+    @contextmanager
+    def running(self, application: str, *arguments: str) -> Iterator[Attempt]:
+        """An attempt at work while the block runs, and waited for at its end."""
+        me = ControlFolder.beside(self.target).draw_attempt({"task": application})
+        with ThreadPoolExecutor() as pool:
+            work = pool.submit(self.submit, application, me, *arguments)
+            yield me
+            work.result()
 
     def confs(self) -> dict[str, str]:
         """Settings of every application."""
@@ -74,6 +89,7 @@ class Applications:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
         environment.pop("SPARK_HOME", None)
+        environment |= self.environment
         if crash is not None:
             environment["TABLE_BACKFILL_CRASH"] = crash
         return subprocess.Popen(

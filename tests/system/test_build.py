@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.record import barrier_record
 from airflow_backfill.ledger.reader import BuildReader
+from tests.system import event_log
 from tests.system.applications import Applications, table_backfill
 from tests.system.workload import KEY, SELECT, WHERE, Workload
 
@@ -32,13 +32,7 @@ def workload(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> W
 
 def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Path) -> None:
     target, events = str(tmp_path / "target"), tmp_path / "events"
-    events.mkdir()
-    conf = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{events}",
-        "spark.eventLog.compress": "false",
-    }
-    apps = Applications(target, conf)
+    apps = Applications(target, event_log.confs(events))
     spec = {
         "name": "orders",
         "source": workload.source,
@@ -105,41 +99,13 @@ def _each_epoch_once(target: str, pinned: int, last: int) -> None:
 def _no_file_read_again(events: Path, target: str, done: int) -> None:
     """Spark's own metrics: the retry of the snapshot read the rows of the files that were left, and no other."""
     plan = BuildReader(target).state().plan
-    logs = sorted(events.iterdir(), key=lambda path: path.stat().st_mtime)
-    snapshots = [path for path in logs if _name(path) == "snapshot"]
-    assert len(snapshots) == 2
-    read = [_records_read(path) for path in snapshots]
+    _, retry = event_log.logs(events, "snapshot")
     files = pa.table(DeltaTable(plan.spec.source, version=plan.source.epoch).get_add_actions(flatten=True))
     counts = dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))
     rows = [counts[path] for path in sorted(counts)]
-    assert read[1] == sum(rows[done:]) < plan.splits.rows
+    assert event_log.rows(retry, _data) == sum(rows[done:]) < plan.splits.rows
 
 
-def _name(path: Path) -> str:
-    for event in _events(path):
-        if event["Event"] == "SparkListenerApplicationStart":
-            return str(event["App Name"])
-    return ""
-
-
-def _records_read(path: Path) -> int:
-    """Rows that scans of data files put out; scans of a log's own files, as their plans name them, are left out."""
-    events, counters = _events(path), set[int]()
-    for event in events:
-        counters |= _counters(event["sparkPlanInfo"]) if "sparkPlanInfo" in event else set()
-    tasks = (event["Task Info"] for event in events if event["Event"] == "SparkListenerTaskEnd")
-    counts = (count for task in tasks for count in task.get("Accumulables", ()) if count["ID"] in counters)
-    return sum(int(count.get("Update") or 0) for count in counts)
-
-
-def _counters(plan: dict[str, Any]) -> set[int]:
-    """The counters of output rows of all scans of data files in a query."""
-    data = plan["nodeName"].startswith("Scan parquet") and "DeltaLogFileIndex" not in plan["metadata"]["Location"]
-    own = {m["accumulatorId"] for m in plan["metrics"] if data and m["name"] == "number of output rows"}
-    return own.union(*(_counters(child) for child in plan["children"]))
-
-
-def _events(path: Path) -> list[dict]:
-    lines = [line for file in sorted(path.rglob("events_*")) for line in file.read_text().splitlines()]
-    # A killed application may have cut its last line.
-    return [json.loads(line) for line in lines if line.endswith("}")]
+def _data(node: event_log.Node) -> bool:
+    """Whether an operator scans data files; scans of a log's own files, as their plans name them, are left out."""
+    return node["nodeName"].startswith("Scan parquet") and "DeltaLogFileIndex" not in node["metadata"]["Location"]

@@ -1,0 +1,281 @@
+"""Builds of a topic's history by the real applications, over TLS, with a broker that dies: the end is what a client of
+its own reads, every offset once, and no secret is anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.reader import BuildReader
+from demo.kafka.broker import Broker
+from demo.kafka.topic import Topic
+from tests.kafka.conftest import LOGIN
+from tests.kafka.leaks import written
+from tests.spark.decoder_files import java_decoder
+from tests.spark.topics import Landing, numbered
+from tests.system import event_log
+from tests.system.applications import Applications
+from tests.system.last_values import HISTORY, LastValues
+from tests.system.topic_workload import DECODING, SELECT, WHERE, TopicWorkload, python_decoders, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LAG = ("--max-lag-epochs", "5")
+SMALL = ("--round-rows", "400")
+THEN = (f"consume_log {' '.join(LAG)}", f"catch_up {' '.join(LAG)}", "verify", "finish")
+ALL = tuple(word for phase in THEN for word in ("--then", phase))
+"""The snapshot, and everything after it, in one application."""
+WRONG = "the wrong password"
+ROW = ["partition", "offset", "length", "id", "page"]
+PLACE = ["partition", "offset"]
+
+
+def connection(broker: Broker, password: str = LOGIN.password, *, trusting: bool = True) -> str:
+    """How to reach a broker that asks for a password behind TLS."""
+    said = {
+        "bootstrap.servers": broker.sasl_tls_servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": LOGIN.user,
+        "sasl.password": password,
+    }
+    return json.dumps({**said, "ssl.ca.pem": broker.certificate.read_text()} if trusting else said)
+
+
+def test_a_build_of_a_topic_survives_a_kill_in_every_phase(broker: Broker, topic: Topic, tmp_path: Path) -> None:
+    workload = TopicWorkload(topic, tmp_path / "landing")
+    target, dead, events = str(tmp_path / "target"), str(tmp_path / "dead"), tmp_path / "events"
+    shipped = {
+        "spark.jars": str(java_decoder(tmp_path)),
+        "spark.submit.pyFiles": str(python_decoders(tmp_path)),
+    }
+    apps = Applications(target, {**event_log.confs(events), **shipped})
+    apps.environment[VARIABLE] = connection(broker)
+    spec = {
+        "name": "clicks",
+        "source": workload.landing.table,
+        "target": target,
+        "strategy": "source",
+        "topic": {"name": topic.name, **DECODING, "undecodable": f"dead_letters:{dead}"},
+        "select": SELECT,
+        "where": WHERE,
+    }
+    plan, small = ("--spec", json.dumps(spec)), ("--round-rows", "1500")
+    with workload.at_work():
+        assert apps.run("plan", *plan, crash="before_commit:1:group") is None
+        apps.result("plan", *plan)
+        assert apps.run("snapshot", *small, crash="before_apply:3:group") is None
+        killed, letters = _state(target), rows(dead, PLACE)
+        snapshot = apps.result("snapshot", *small)
+        _until(lambda: workload.head() > _reached(target) + 8)
+        # Once the history is read no broker is needed, but for the proof.
+        reached = apps.environment.pop(VARIABLE)
+        _failed(apps.run("consume_log", *LAG, crash="before_apply:1:jvm"))
+        apps.result("consume_log", *LAG)
+        assert apps.run("catch_up", *LAG, crash="before_commit:2:python") is None
+        caught_up = apps.result("catch_up", *LAG)
+        apps.environment[VARIABLE] = reached
+        assert apps.run("verify", crash="before_verify:1:group") is None
+        verified = apps.result("verify")
+        del apps.environment[VARIABLE]
+        assert apps.run("finish", crash="after_commit:1:group") is None
+        finished, state = apps.result("finish"), _state(target)
+        assert apps.run("upstream", crash="before_commit:2:group") is None
+    followed = apps.result("upstream")
+
+    assert _beyond(killed, letters), "the kill came before there were dead letters of a round that was not committed"
+    _nothing_read_again(events, killed, snapshot["read"]["done"])
+    assert caught_up["handoff"] == verified["certificate"]["epoch"] == finished["epoch"] < followed["epoch"]
+    handed_over = workload.wanted({n: split.landed for n, split in state.topic.items()})
+    assert rows(target, ROW, finished["target_version"]) == handed_over.rows
+    wanted = workload.wanted()
+    assert rows(target, ROW) == wanted.rows
+    assert rows(dead, PLACE) == wanted.dead
+    assert set(wanted.dead.values()) == set(rows(target, PLACE).values()) == {1}
+    beyond = [place for place in rows(workload.landing.table, PLACE).elements() if place[1] > _seam(state, place[0])]
+    taken = sum(split.written for split in state.topic.values()) + len(beyond)
+    assert taken == wanted.rows.total() + wanted.filtered + wanted.dead.total()
+    _told_nothing(apps, tmp_path)
+
+
+def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
+    broker: Broker, topic: Topic, tmp_path: Path
+) -> None:
+    """Records become rows as they are: files are written while they are read, and committed when all of it is there."""
+    topic.create(2)
+    landing, target = Landing(topic, tmp_path / "landing"), str(tmp_path / "target")
+    for partition in range(2):
+        topic.send(numbered(2_000, partition))
+    landing.skip({0: 1_000, 1: 1_000})
+    landing.land_all()
+    spec = {
+        "name": "clicks",
+        "source": landing.table,
+        "target": target,
+        "strategy": "source",
+        "topic": {"name": topic.name},
+        "select": ["partition", "offset", "string(value) AS value"],
+    }
+    plan, control = ("--spec", json.dumps(spec)), ControlFolder.beside(target)
+    apps = Applications(target, {**event_log.confs(tmp_path / "events"), "spark.log.level": "INFO"})
+    wrong, stranger = connection(broker, WRONG), connection(broker, trusting=False)
+    for refused, why in ((wrong, "SaslAuthenticationException"), (stranger, "SslAuthenticationException")):
+        apps.environment[VARIABLE] = refused
+        _refused(apps.run("plan", *plan), why)
+        assert not Path(target).exists()
+    apps.environment[VARIABLE] = connection(broker)
+    planned = apps.result("plan", *plan)
+    apps.environment[VARIABLE] = wrong
+    _refused(apps.run("snapshot", *SMALL), "SaslAuthenticationException")
+    assert _read(target) == 0 and not DeltaTable(target).file_uris()
+
+    apps.environment[VARIABLE] = connection(broker)
+    assert apps.run("snapshot", *SMALL, crash="before_apply:2:group") is None
+    with apps.running("snapshot", *SMALL, *ALL) as me:
+        _goes_on(target)
+        broker.kill()
+        broker.start()
+        for partition in range(2):
+            topic.send(numbered(100, partition, first=2_000))
+        landing.land_all()
+        _goes_on(target)
+        control.order(planned["build"], Command(Verb.PAUSE))
+        _until(lambda: _state(target).control.paused)
+        broker.kill()
+        control.order(planned["build"], Command(Verb.RESUME))
+        _until(lambda: "trouble" in _waits(target))
+        broker.start()
+    outcome = control.outcome(me)
+    assert outcome is not None and outcome["code"] == "OK", f"{outcome}\n{apps.log[-1][-3000:]}"
+    assert _state(target).phase is Phase.FINISHED
+    assert rows(target, [*PLACE, "value"]) == Counter(
+        (message.partition(), message.offset(), message.value().decode())
+        for partition in topic.partitions()
+        for message in topic.records(partition)
+    )
+    _told_nothing(apps, tmp_path)
+
+
+@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: it waits for minutes")
+def test_a_broker_that_stays_away_ends_the_attempt_and_nothing_is_lost(
+    spark: SparkSession, broker: Broker, topic: Topic, tmp_path: Path
+) -> None:
+    build = LastValues.make(topic, tmp_path)
+    apps = Applications(build.target, timeout=900)
+    apps.environment[VARIABLE] = connection(broker)
+    apps.result("plan", *build.plan)
+    begun = time.monotonic()
+    with apps.running("snapshot", *SMALL) as me:
+        _until(lambda: _read(build.target) > 0)
+        broker.kill()
+    assert time.monotonic() - begun < 600
+    try:
+        _unavailable(ControlFolder.beside(build.target).outcome(me))
+        before = _read(build.target)
+        elsewhere = Applications(str(tmp_path / "elsewhere"), environment=apps.environment)
+        spec = {**json.loads(build.plan[1]), "target": elsewhere.target}
+        begun = time.monotonic()
+        _unavailable(elsewhere.run("plan", "--spec", json.dumps(spec)))
+        assert time.monotonic() - begun < 120 and not Path(elsewhere.target).exists()
+    finally:
+        broker.start()
+    assert 0 < before == _read(build.target) < HISTORY
+    apps.result("snapshot", *SMALL, *ALL)
+    assert _state(build.target).phase is Phase.FINISHED
+    build.check(spark)
+
+
+def _refused(outcome: Any, why: str) -> None:
+    """By a coded error that Airflow does not retry."""
+    assert outcome is not None and (outcome["code"], outcome["retry"]) == ("KAFKA_REFUSED", False), outcome
+    assert outcome["data"]["kind"] == why
+
+
+def _failed(outcome: Any) -> None:
+    """A Python whose Java was killed may have said so by now, or not."""
+    assert outcome is None or (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True), outcome
+
+
+def _unavailable(outcome: Any) -> None:
+    assert outcome is not None and (outcome["code"], outcome["retry"]) == ("SOURCE_UNAVAILABLE", True), outcome
+
+
+def _nothing_read_again(events: Path, killed: BuildState, done: int) -> None:
+    """Spark's own log: the retry of the snapshot read the records that were left, from there on and no earlier."""
+    before = sum(split.read for split in killed.topic.values())
+    assert 0 < before < done
+    _, retry = event_log.logs(events, "snapshot")
+    assert event_log.rows(retry, _kafka) >= done - before
+    for node in filter(_kafka, event_log.nodes(retry)):
+        starts = re.findall(r"-(\d+) -> (\d+)", node["nodeName"].partition("end=")[0])
+        assert starts, node["nodeName"]
+        for partition, start in starts:
+            assert int(start) > killed.topic[int(partition)].scanned, node["nodeName"]
+
+
+def _kafka(node: event_log.Node) -> bool:
+    return node["nodeName"].startswith("Scan KafkaRelation")
+
+
+def _beyond(state: BuildState, letters: Any) -> list[Any]:
+    """Dead letters of records that no committed round has read."""
+    return [place for place in letters if place[1] > state.topic[place[0]].scanned]
+
+
+def _seam(state: BuildState, partition: int) -> int:
+    cut = state.topic[partition].cut
+    assert cut is not None
+    return cut
+
+
+def _state(target: str) -> BuildState:
+    return BuildReader(target).state()
+
+
+def _reached(target: str) -> int:
+    return _state(target).reached
+
+
+def _read(target: str) -> int:
+    """Records of Kafka that committed rounds have read."""
+    return sum(split.read for split in _state(target).topic.values())
+
+
+def _goes_on(target: str) -> None:
+    before = _read(target)
+    _until(lambda: _read(target) > before)
+
+
+def _waits(target: str) -> str:
+    newest = _state(target).newest
+    return (newest and newest.record.waits) or ""
+
+
+def _told_nothing(apps: Applications, *places: Path) -> None:
+    """No password is in any file, and in nothing that an application said."""
+    told = written(*places) + "\n".join(apps.log)
+    assert LOGIN.password not in told and WRONG not in told
+
+
+def _until(happened: Callable[[], bool], seconds: float = 120) -> None:
+    pause, deadline = Event(), time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        pause.wait(0.1)
