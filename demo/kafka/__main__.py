@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
@@ -59,7 +60,7 @@ def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
         _live(topic, history, place)
     producer = throughout(_producer(topic, "--first", str(history), "--rate", rate), place / "producer.log")
     with producer as producing, _ingestion(place, connection) as landing:
-        _wait_for_landing(place, landing)
+        _wait_for_landing(place, [producing, landing])
         airflow.run([NAME, f"{NAME}_follow"], [target], [producing, landing])
         print("\n" + "\n".join(account(target)), flush=True)
         return _check(topic, target, history)
@@ -92,12 +93,13 @@ def _landing(place: Path) -> Path:
     return place / "landing" / NAME
 
 
-def _wait_for_landing(place: Path, check: Check) -> None:
+def _wait_for_landing(place: Path, checks: Sequence[Check]) -> None:
     """Return once the ingestion has landed its first records."""
     print("An ingestion lands what is new, every two seconds", flush=True)
     first, deadline = _landing(place) / "_delta_log" / f"{1:020d}.json", time.monotonic() + PATIENCE
     while not first.exists():
-        check()
+        for check in checks:
+            check()
         if time.monotonic() > deadline:
             fail(place / "ingestion.log")
         time.sleep(0.2)
@@ -114,6 +116,8 @@ def _check(topic: Topic, target: Path, history: int) -> bool:
         f"  checked: a plain Kafka client reads {len(taken):,} records up to these offsets ({len(records):,} are there "
         f"by now); the last value of each key, and the table: {difference}"
     )
+    if len(taken) < history:
+        print(f"  the history alone has {history:,} records: the table lacks some")
     return difference.equal and len(taken) >= history
 
 

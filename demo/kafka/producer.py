@@ -39,6 +39,8 @@ def main() -> None:
     amount.add_argument("--count", type=int, help="send so many, and end")
     amount.add_argument("--rate", type=float, help="send so many per second, and do not end")
     arguments = parser.parse_args()
+    if arguments.rate is not None and not arguments.rate > 0:
+        parser.error(f"the rate is {arguments.rate} records per second; it must be above 0")
     topic, records = Topic(arguments.servers, arguments.topic), series(SEED, arguments.first)
     begun, stop = time.monotonic(), threading.Event()
     if arguments.count is None:
