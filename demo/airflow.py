@@ -15,6 +15,8 @@ from demo.process import ROOT, Check, beside, fail, running
 from demo.progress import Follower
 
 BIN = Path(sys.executable).parent
+PATIENCE = 3.0
+"""Seconds that a run has to end in order. Airflow takes the signal for the task's: it would wait, and try again."""
 
 
 class Airflow:
@@ -72,7 +74,8 @@ class Airflow:
         shutil.copy(self._home / "airflow.db", database)
         own = {**self._environment, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}"}
         command = [str(BIN / "airflow"), "dags", "test", dag]
-        with running(command, self._log(dag), environment=own, directory=self._place) as process:
+        log = self._log(dag)
+        with running(command, log, environment=own, directory=self._place, patience=PATIENCE) as process:
             yield process
 
     def _log(self, dag: str) -> Path:

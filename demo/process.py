@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0
-"""Seconds that a process has to end in order."""
+"""Seconds that a process has to end in order, if nothing is said."""
 Check = Callable[[], None]
 """Leaves the program if something has gone wrong."""
 
@@ -47,9 +47,14 @@ def held(start: Callable[[], _Held], end: Callable[[_Held], object]) -> Iterator
 
 @contextmanager
 def running(
-    command: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None, directory: Path = ROOT
+    command: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    directory: Path = ROOT,
+    patience: float = PATIENCE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process while the block runs; then it is ended."""
+    """The process while the block runs; then it has ``patience`` seconds to end."""
     with log.open("w") as file:
 
         def start() -> subprocess.Popen[bytes]:
@@ -57,7 +62,7 @@ def running(
             # A group of its own, which reaches the Java of a spark-submit, too.
             return subprocess.Popen(command, **how, start_new_session=True)
 
-        with held(start, _end) as process:
+        with held(start, lambda process: _end(process, patience)) as process:
             yield process
 
 
@@ -102,11 +107,11 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], patience: float) -> None:
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, how)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while process.poll() is None or _alive(process.pid):
             if time.monotonic() > deadline:
                 break

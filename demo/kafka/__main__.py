@@ -45,7 +45,7 @@ def main() -> int:
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("landing", "targets"):
         (place / folder).mkdir(parents=True)
-    with held(Broker(place / "broker").__enter__, Broker.stop) as broker:
+    with held(Broker(place / "broker", apart=True).__enter__, Broker.stop) as broker:
         equal = _build(Topic(broker.servers, NAME), history, rate, place)
     print(f"\nThe producer: {(place / 'producer.log').read_text().splitlines()[-1]}")
     print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")

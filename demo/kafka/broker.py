@@ -119,7 +119,8 @@ class Broker:
         if not settings.exists():
             self._prepare(settings)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(java_command("kafka.Kafka", settings), stdout=log, stderr=log)
+            command = java_command("kafka.Kafka", settings)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=self._apart)
         try:
             self._wait()
         except BaseException:
