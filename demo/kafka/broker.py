@@ -79,14 +79,15 @@ class Broker:
     Everybody on this machine may use ``servers``. With a ``login`` there are three more listeners: ``sasl_servers``
     asks for it (SASL/PLAIN), ``tls_servers`` shows the certificate in the file ``certificate``, ``sasl_tls_servers``
     does both. Ports stay the same for as long as the object lives, so that clients find a broker that was started
-    again.
+    again. With ``apart`` no signal of a terminal ends it before those who use it.
     """
 
-    def __init__(self, directory: Path, login: Login | None = None) -> None:
+    def __init__(self, directory: Path, login: Login | None = None, *, apart: bool = False) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
         self.certificate = directory / "certificate.pem"
         self._login = login
+        self._apart = apart
         self._plain, self._controller, self._sasl, self._tls, self._both = free_ports(5)
         self._process: subprocess.Popen[bytes] | None = None
 
