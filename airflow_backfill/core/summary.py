@@ -46,7 +46,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
         "pending": _pending(state),
         "part": _part(state),
-        "partitions": [_partition(split) for split in state.topic.values()] if plan.of_topic else None,
+        "partitions": [partition(split) for split in state.topic.values()] if plan.of_topic else None,
         "waits": newest.record.waits if newest is not None else None,
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
@@ -121,7 +121,7 @@ def _read(state: BuildState) -> dict[str, Any]:
     return {"unit": "files", "done": done, "of": splits.files}
 
 
-def _partition(split: Split) -> dict[str, Any]:
+def partition(split: Split) -> dict[str, Any]:
     """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
     is when the first of the records was written that were ``left`` as the last round began.
     """

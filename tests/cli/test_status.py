@@ -16,7 +16,10 @@ from airflow_backfill.cli.status import as_text, status
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import FileSize, Write
 from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.summary import partition
 from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
 from airflow_backfill.ledger.log_listing import commit_name
 from tests.core.model import NO_LAG, PATIENCE, ROUND
@@ -172,3 +175,13 @@ def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_
     environment = {**os.environ, "PYTHONPATH": str(REPO)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert not {"airflow", "pyspark", "pyarrow", "obstore", "deltalake", "subprocess"} & set(done.stdout.split())
+
+
+def test_a_topics_partitions_are_shown_with_what_is_left_and_how_old_it_is(build: JsonBuild) -> None:
+    build.plan()
+    found, _ = shown(build)
+    split = Split(1, Backfilling(9), target=99, read=10, written=10, scanned=9, end=100, oldest=found["seen"] - 61_000)
+    found |= {"partitions": [partition(split), partition(Split(0).finished())], "undecodable_rows": 2}
+    text = as_text(found)
+    assert "  partition 1: backfilling at 9, 90 records left, the oldest is 1 min 1 s old, landed up to None\n" in text
+    assert "partition 0" not in text and "upstream, 2 undecodable\n" in text

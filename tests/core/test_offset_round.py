@@ -130,6 +130,14 @@ def test_a_record_that_becomes_no_row_is_counted() -> None:
     assert isinstance(move, Move) and (move.does.undecodable_rows, move.does.unwanted_rows) == (3, 4)
 
 
+def test_it_is_written_down_how_old_what_is_unread_is() -> None:
+    move, _ = turn(
+        BuildState.planned(plan()), seen(), topic=Topic("id", LOGS, {0: 77}), step=Poll(EVERYTHING, RoundSize(rows=100))
+    )
+    assert {n: split.oldest for n, split in splits(move).items()} == {0: 77, 1: None, 2: None}
+    assert splits(move)[0].left
+
+
 def test_without_its_records_a_topics_build_is_not_recovered() -> None:
     """The target's rows do not say which of them came from Kafka: no proof could hold."""
     recovering = recover(Attempt("recover/1", 2), E0)
