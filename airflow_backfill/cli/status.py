@@ -63,6 +63,8 @@ def as_text(found: dict[str, Any]) -> str:
     if found["certificate"] is not None:
         proof = found["certificate"]
         lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['digest']}")
+        if proof["gone"]:
+            lines.append(f"            {proof['gone']:,} records are gone from Kafka since: counted, and not compared")
     for one in found["attempts"]:
         lines.append(f"  attempt   {one['generation']} {one['task']}: {one['outcome'] or 'no outcome yet'}")
     return "\n".join(lines)

@@ -150,19 +150,20 @@ def _commit(
             return state, True
         if not (entering and barrier is not None and barrier.record.closed):
             _check_not_fenced(state, lane, me)
-    elif not entering:
-        raise Fenced("the layout of lanes was closed by a newer attempt", attempt=me.name)
     if written.error is not None:
         raise written.error
     return state, False
 
 
 def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
-    """Raise Fenced if a newer attempt has the lane, or closed it."""
+    """Raise Fenced if a newer attempt has the lane, or decided that it is closed. Who is left behind by the decision of
+    an older one enters the layout that comes next, whoever carries the decision out.
+    """
     barrier = state.lanes[lane]
     if barrier is None or barrier.record.attempt == me.name:
         return
-    if barrier.record.closed or barrier.record.generation >= me.generation:
+    newest = barrier.record.decided_by if barrier.record.decided_by is not None else barrier.record.generation
+    if newest >= me.generation:
         raise Fenced(
             f"attempt {barrier.record.attempt} of generation {barrier.record.generation} has taken over",
             attempt=me.name,
@@ -234,7 +235,8 @@ def _decided(
         case Poll():
             move = yield from next_offsets(state, lane, seen, step, begins=begins)
         case Certify(epoch):
-            certificate = yield Prove(epoch, state.proven, state.positions)
+            no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
+            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)
             return Move(Event.CERTIFY, changes={"certificate": certificate})
         case _:
             return step

@@ -283,6 +283,8 @@ class Prove:
     epoch: int
     target_version: int
     positions: tuple[Position, ...]
+    no_rows: int = 0
+    """How many records of a topic became no row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ class Certificate:
     digest: str
     buckets: int
     at: int
+    gone: int = 0
+    """Records of a topic that were read, and that Kafka does not have any more: what became of them was counted, and
+    not compared.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ class Record:
             document["handoff"] = self.handoff
         if self.certificate is not None:
             c = self.certificate
-            document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at]
+            document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at, c.gone]
         if self.next_lanes is not None:
             document["next_lanes"], document["decided_by"] = self.next_lanes, self.decided_by
         if self.waits is not None:
@@ -235,8 +239,10 @@ def _pending(head: Any, epochs: Any, rows: Any, at: Any) -> Pending:
     return Pending(_count(head), _count(epochs), None if rows is None else _count(rows), _count(at))
 
 
-def _certificate(epoch: Any, version: Any, rows: Any, digest: Any, buckets: Any, at: Any) -> Certificate:
-    return Certificate(_count(epoch), _count(version), _count(rows), _string(digest), _count(buckets), _count(at))
+def _certificate(epoch: Any, version: Any, rows: Any, digest: Any, buckets: Any, *more: Any) -> Certificate:
+    at, gone = more
+    counts = _count(epoch), _count(version), _count(rows)
+    return Certificate(*counts, _string(digest), _count(buckets), _count(at), _count(gone))
 
 
 def _count(value: Any, least: int = 0) -> int:

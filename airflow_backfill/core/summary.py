@@ -103,6 +103,7 @@ def _certificate(state: BuildState) -> dict[str, Any]:
         "digest": certificate.digest,
         "buckets": certificate.buckets,
         "at": certificate.at,
+        "gone": certificate.gone,
     }
 
 

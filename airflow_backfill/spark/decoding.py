@@ -128,8 +128,13 @@ class Records:
 
     @property
     def version(self) -> str:
-        """By which rules: rows that were decoded by others may differ, so that a build keeps to one."""
+        """The decoders."""
         return f"{self.key.version}, {self.value.version}"
+
+    @property
+    def rules(self) -> str:
+        """By which records become rows: those that others made may differ, so that a build keeps to one."""
+        return f"{self.version}: {self.schema.simpleString()}"
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Each record as one row with the columns of ``schema``, TOMBSTONE and DEAD.

@@ -18,19 +18,16 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
-from airflow_backfill.core.errors import KafkaLost, KafkaOption, VerificationFailed
+from airflow_backfill.core.errors import DecoderInvalid, KafkaOption
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import TOMBSTONE, Records, records
 from airflow_backfill.spark.delta_log import Draft
 from airflow_backfill.spark.ingestion import Ingestion
-from airflow_backfill.spark.landing_table import RAW, LandingTable
-from airflow_backfill.spark.last_values import last_per_key
+from airflow_backfill.spark.landing_table import LandingTable
 from airflow_backfill.spark.staged import release, stage
 from airflow_backfill.spark.topic_records import TopicRecords
 from airflow_backfill.spark.transform import Transform, parse
@@ -63,8 +60,18 @@ class History:
 
     @cached_property
     def records(self) -> Records:
-        assert self.plan.spec.topic is not None
-        return records(self.spark, self.plan.spec.topic.decoding, self.plan.spec.key)
+        """DecoderInvalid if they would not be decoded as it was planned."""
+        planned, spec = self.plan.splits, self.plan.spec
+        assert spec.topic is not None and isinstance(planned, Partitions)
+        found = records(self.spark, spec.topic.decoding, spec.key)
+        if found.rules != planned.rules:
+            raise DecoderInvalid(
+                f"records become rows by other rules than was planned: {found.rules} instead of {planned.rules}; put "
+                "the decoder of before back, or plan the build again with on_existing='restart'",
+                found=found.rules,
+                planned=planned.rules,
+            )
+        return found
 
     @cached_property
     def transform(self) -> Transform:
@@ -159,101 +166,6 @@ class History:
 
     def _rows(self, raw: DataFrame) -> DataFrame:
         return self.transform.apply(dead_letters.good(self.records.decode(raw)))
-
-    def target(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
-        """What the target has to hold at an epoch. Errors of ``expected``."""
-        rows, key = self.expected(epoch, positions), self.transform.target_key(self.plan.spec.key)
-        return last_per_key(rows, self.transform, key, self.order).rows() if key else self.transform.apply(rows)
-
-    def expected(self, epoch: int, positions: tuple[Position, ...]) -> DataFrame:
-        """All decoded records that the target has to hold at an epoch: Kafka's up to each seam, what landed beyond it.
-
-        Raises KafkaLost if Kafka does not have them any more.
-        """
-        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
-        ranges = {n: some for n, split in splits.items() if (some := self._history(split)) is not None}
-        frames = []
-        if ranges:
-            self.topic.check_there(ranges)
-            frames.append(self.topic.read(ranges))
-        if self.plan.spec.source is not None:
-            frames.append(self.landing.beyond({n: self._seam(split) for n, split in splits.items()}, epoch))
-        raw = reduce(DataFrame.union, frames or [self.spark.createDataFrame([], RAW)])
-        return dead_letters.good(self.records.decode(raw))
-
-    def check_covered(self, epoch: int, positions: tuple[Position, ...]) -> None:
-        """VerificationFailed if a record that Kafka still has, beyond a seam and before what landed last, never landed:
-        an ingestion that began too late leaves such a hole. Errors of ``TopicRecords.check_there``.
-        """
-        if self.plan.spec.source is None:
-            return
-        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
-        seams, wanted = {n: self._seam(split) for n, split in splits.items()}, {}
-        for n, log in self.topic.check_there({}).items():
-            landed = splits[n].landed if n in splits else None
-            start, stop = max(seams.get(n, 0) + 1, log.start), 0 if landed is None else min(landed + 1, log.end)
-            if start < stop:
-                wanted[n] = Offsets(start, stop)
-        if not wanted:
-            return
-        place = ["partition", "offset"]
-        there = self.landing.beyond(seams, epoch).select(place)
-        with self.topic.coded():
-            missing = self.topic.read(wanted).select(place).join(there, place, "left_anti")
-            groups = missing.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("offset")).collect()
-        if groups:
-            partition, first, last, count = min(groups)
-            raise VerificationFailed(
-                f"{sum(group[3] for group in groups)} records are in Kafka and neither in the history nor in the "
-                f"landing table, {count} of them in partition {partition} between the offsets {first} and {last}: "
-                "history and landing table leave a hole between them",
-                epoch=epoch,
-                partition=partition,
-                first=first,
-                last=last,
-                count=count,
-            )
-
-    def check_comparable(self, positions: tuple[Position, ...]) -> None:
-        """KafkaLost if a partition's history has fewer records now than were read: those that are gone since, compacted
-        away, are rows of a target that keeps all of them, and nothing is left that they could be compared with.
-        """
-        splits = {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
-        ranges = {n: some for n, split in splits.items() if (some := self._history(split)) is not None}
-        if self.plan.spec.key or not ranges:
-            return
-        with self.topic.coded():
-            counted = self.topic.read(ranges).groupBy("partition").count().collect()
-        have = {row["partition"]: row["count"] for row in counted}
-        gone = {n: splits[n].written - have.get(n, 0) for n in ranges if have.get(n, 0) < splits[n].written}
-        if gone:
-            partition = min(gone)
-            raise KafkaLost(
-                f"partition {partition}: {gone[partition]} of the {splits[partition].written} records that were read "
-                "are gone, compacted away since: what is left of the topic cannot prove the target",
-                partition=partition,
-                read=splits[partition].written,
-                have=have.get(partition, 0),
-            )
-
-    def _planned(self, partition: int) -> Split | None:
-        splits = self.plan.splits
-        assert isinstance(splits, Partitions)
-        return splits.splits[partition] if partition < len(splits) else None
-
-    def _seam(self, split: Split) -> int:
-        """The offset beyond which a partition's rows come from the landing table, from what it got since the plan."""
-        planned = self._planned(split.partition)
-        landed = planned.landed if planned is not None else None
-        return max(-1 if split.cut is None else split.cut, -1 if landed is None else landed)
-
-    def _history(self, split: Split) -> Offsets | None:
-        """What of a partition came from Kafka; of one that the plan does not know all that is there up to its seam."""
-        if split.cut is None or split.read == 0:
-            return None
-        planned = self._planned(split.partition)
-        first = planned.scanned + 1 if planned is not None else self.topic.broker.ask().logs[split.partition].start
-        return Offsets(first, split.cut + 1)
 
     def _bury(self, rows: DataFrame, count: int) -> None:
         """Undecodable records to their table, those of them that are not there yet."""

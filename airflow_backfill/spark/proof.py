@@ -25,7 +25,16 @@ from airflow_backfill.core.errors import RecordInvalid, VerificationFailed
 from airflow_backfill.core.plan import Plan, SplitPlan
 from airflow_backfill.core.record import Certificate
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.digest import Digest, compare, differences, differing_keys, digests
+from airflow_backfill.spark.digest import (
+    KIND,
+    Differences,
+    Digest,
+    Kind,
+    compare,
+    differences,
+    differing_keys,
+    digests,
+)
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
@@ -61,19 +70,47 @@ class Proof:
         unequal = compare(wanted, found)
         if unequal:
             with self.differing_keys(epoch, version, unequal) as keys:
-                seen = differences(keys, self._key, SAMPLE)
-            counts = {kind.value: count for kind, count in seen.counts.items()}
-            raise VerificationFailed(
-                f"version {version} of the target is not what the source says at epoch {epoch}: {counts}, in "
-                f"{len(unequal)} of {BUCKETS} buckets",
-                epoch=epoch,
-                target_version=version,
-                counts=counts,
-                sample=[{"kind": kind.value, "key": dict(values)} for kind, values in seen.sample],
-            )
-        rows = sum(digest.rows for digest in found.values())
+                raise self._failed(epoch, version, differences(keys, self.key, SAMPLE))
+        rows = _rows(found)
         log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
         return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now)
+
+    def certificate_of_part(
+        self, epoch: int, version: int, now: int, gone: int, *, rows: int | None, deleted: DataFrame | None
+    ) -> Certificate:
+        """The same where the source has lost ``gone`` records: every row that it still says is there, none of the keys
+        in ``deleted`` is, and the target has as many ``rows`` as were written, if that is known.
+        """
+        wanted, found = self._sides(epoch, version)
+        with self.differing_keys(epoch, version, compare(wanted, found)) as keys:
+            wrong = keys.where(F.col(KIND) != Kind.EXTRA.value)
+            if deleted is not None:
+                extra = keys.where(F.col(KIND) == Kind.EXTRA.value)
+                wrong = wrong.unionByName(extra.join(deleted, list(self.key or ()), "left_semi"))
+            seen = differences(wrong, self.key, SAMPLE)
+        if seen.counts:
+            raise self._failed(epoch, version, seen)
+        have = _rows(found)
+        if rows is not None and rows != have:
+            raise VerificationFailed(
+                f"version {version} of the target has {have} rows, and {rows} were written to it",
+                epoch=epoch,
+                target_version=version,
+                rows=have,
+                written=rows,
+            )
+        log.warning("equal at epoch %d, but for %d records that are gone: %d rows", epoch, gone, have)
+        return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, gone)
+
+    def _failed(self, epoch: int, version: int, seen: Differences) -> VerificationFailed:
+        counts = {kind.value: count for kind, count in seen.counts.items()}
+        return VerificationFailed(
+            f"version {version} of the target is not what the source says at epoch {epoch}: {counts}",
+            epoch=epoch,
+            target_version=version,
+            counts=counts,
+            sample=[{"kind": kind.value, "key": dict(values)} for kind, values in seen.sample],
+        )
 
     def unequal(self, epoch: int, version: int) -> list[int]:
         """The buckets in which the two sides differ."""
@@ -85,7 +122,7 @@ class Proof:
         actual = self._at(self.plan.spec.target, version).select(self._columns)
         with (
             lost_history_named(),
-            held(differing_keys(self.expected(epoch), actual, self._key, unequal, BUCKETS)) as keys,
+            held(differing_keys(self.expected(epoch), actual, self.key, unequal, BUCKETS)) as keys,
         ):
             yield keys
 
@@ -96,7 +133,7 @@ class Proof:
         return self.transform.apply(self._at(self.plan.spec.table, epoch))
 
     @property
-    def _key(self) -> Sequence[str] | None:
+    def key(self) -> Sequence[str] | None:
         return self.transform.target_key(self.plan.spec.key) or None
 
     @property
@@ -109,7 +146,7 @@ class Proof:
         if self.history is None:
             return self._digests("source", self.plan.spec.table, epoch), found
         with lost_history_named():
-            return digests(self.history(epoch), BUCKETS, self._key), found
+            return digests(self.history(epoch), BUCKETS, self.key), found
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
         """The digests of one side, part by part."""
@@ -135,11 +172,15 @@ class Proof:
         rows = files.read(part)
         with lost_history_named():
             return digests(
-                self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self._key
+                self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self.key
             )
 
     def _at(self, table: str, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(table)
+
+
+def _rows(buckets: Mapping[int, Digest]) -> int:
+    return sum(digest.rows for digest in buckets.values())
 
 
 def _parsed(stored: Mapping[str, Sequence[int | str]]) -> dict[int, Digest]:

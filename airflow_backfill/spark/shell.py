@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core import effect as fx
@@ -19,7 +19,6 @@ from airflow_backfill.core.errors import (
     BackfillError,
     HistoryLost,
     NotAppendOnly,
-    VerificationFailed,
 )
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.phase import Phase
@@ -42,6 +41,8 @@ from airflow_backfill.spark.repair import rewrites
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.tombstones import Tombstones
+from airflow_backfill.spark.topic_proof import TopicProof
+from airflow_backfill.spark.topic_rows import TopicRows
 from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
@@ -135,20 +136,16 @@ class Shell:
 
     def _prove(self, wanted: fx.Prove) -> Certificate:
         crash_point("before_verify")
+        proof = self._proof(wanted.positions)
         if self.plan.of_topic:
-            self._history.check_covered(wanted.epoch, wanted.positions)
-        try:
-            return self._proof(wanted.positions).certificate(wanted.epoch, wanted.target_version, _now())
-        except VerificationFailed:
-            if self.plan.of_topic:
-                self._history.check_comparable(wanted.positions)
-            raise
+            return TopicProof(proof, TopicRows(self._history, wanted.positions)).certificate(wanted, _now())
+        return proof.certificate(wanted.epoch, wanted.target_version, _now())
 
     def _proof(self, positions: tuple[Position, ...]) -> Proof:
         """``positions`` say where a topic's seams are."""
         expected = None
         if self.plan.of_topic:
-            expected = partial(self._history.target, positions=positions)
+            expected = TopicRows(self._history, positions).target
         return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
     @cached_property

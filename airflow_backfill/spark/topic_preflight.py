@@ -45,7 +45,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
     """
     assert_safe(spark)
-    decoded = records(spark, wanted.decoding)
+    decoded = records(spark, wanted.decoding, spec.key)
     transform = parse(spark, decoded.schema, spec.select, spec.where)
     key = transform.target_key(spec.key)
     if key:
@@ -64,10 +64,11 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     topic = broker.ask()
     if spec.source is None:
         epoch, metadata = 0, TableMetadata(topic.id, NO_TABLE)
-    return Preflight(spec, epoch, metadata, transform, key, partitions=_opened(broker, topic, landed, wanted))
+    partitions = _opened(broker, topic, landed, wanted, decoded.rules)
+    return Preflight(spec, epoch, metadata, transform, key, partitions=partitions)
 
 
-def _opened(broker: Broker, topic: Topic, landed: dict[int, int], wanted: TopicSpec) -> Partitions:
+def _opened(broker: Broker, topic: Topic, landed: dict[int, int], wanted: TopicSpec, rules: str) -> Partitions:
     strange = sorted(landed.keys() - topic.logs.keys())
     if strange:
         raise SourceReplaced(
@@ -79,4 +80,4 @@ def _opened(broker: Broker, topic: Topic, landed: dict[int, int], wanted: TopicS
     if wanted.since is not None:
         first = broker.since(topic.logs, wanted.since)
     splits = [opened(n, log, landed.get(n), first.get(n)) for n, log in sorted(topic.logs.items())]
-    return Partitions(topic.id, tuple(splits))
+    return Partitions(topic.id, tuple(splits), rules)

@@ -265,12 +265,38 @@ def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
     old = [model.start(SnapshotTask(lane, 2, ONE_FILE)) for lane in (0, 1)]
     for one in old:
         one.until(Write, nth=5)
-    model.run(SnapshotTask(0, 1, ONE_FILE))
+    newer = model.start(SnapshotTask(0, 1, ONE_FILE))
+    newer.until(Write, nth=5)
     rounds = len(model.rounds)
     for one in old:
         with pytest.raises(Fenced):
             one.finish()
     assert len(model.rounds) == rounds
+    newer.finish()
+    assert files_read(model) == Counter(range(30))
+
+
+def closed(model: Model, lane: int) -> bool:
+    barrier = model.state().lanes[lane]
+    return barrier is not None and barrier.record.closed
+
+
+def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
+    """It was closed by a sibling, which carried the decision out before it could decide otherwise."""
+    model = planned(files=30, splits=5, lanes=3)
+    older = model.start(SnapshotTask(0, 1, ONE_FILE))
+    older.until(Write)
+    working = [model.start(SnapshotTask(1, 3, ONE_FILE))]
+    working[0].until(Write, nth=4)
+    older.step()
+    working += [model.start(SnapshotTask(lane, 3, ONE_FILE)) for lane in (0, 2)]
+    while not closed(model, 1):
+        working[1].step()
+    while any(not one.ended for one in working):
+        for one in working:
+            if not one.ended:
+                one.step()
+    assert [one.error for one in working] == [None] * 3
     assert files_read(model) == Counter(range(30))
 
 

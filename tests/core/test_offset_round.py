@@ -53,7 +53,7 @@ def plan(logs: Mapping[int, Log] = LOGS, lanes: int = 1) -> Plan:
         {"name": "t", "source": "/l", "target": "/t", "strategy": "source", "topic": {"name": "clicks"}}
     )
     facts = SourceFacts("landing", E0, "{}", ())
-    return Plan("build", spec, "target", "{}", 0, facts, Partitions("id", splits), lanes, {})
+    return Plan("build", spec, "target", "{}", 0, facts, Partitions("id", splits, "rules"), lanes, {})
 
 
 def seen(*rows: int, now: int = 1_000, at: int = 0, interval: int | None = None) -> Observed:

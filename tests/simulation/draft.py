@@ -30,7 +30,7 @@ def draft(world: World) -> Plan:
         splits = KeyRanges(tuple((str(key),) for key in borders), sum(sizes), len(at.rows))
     if isinstance(source, LandingSource):
         partitions = [opened(n, p.log, _landed(source, n), None) for n, p in source.partitions.items()]
-        splits = Partitions(source.topic_id, tuple(partitions))
+        splits = Partitions(source.topic_id, tuple(partitions), "rules")
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
     spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy)
     if isinstance(source, LandingSource):

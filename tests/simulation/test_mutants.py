@@ -20,7 +20,6 @@ RARE = {
     "ranges are read at the epoch of before, and called newer": 25,
     "a recovery repeats a sequence number": 22,
     "a repair writes nothing": 174,
-    "a topic that was made again is read on": 936,
     "announced beyond the hand-off epoch, for ever": 153,
     "partitions go on from the newest epoch of their lane": 47,
     "sealed while the landing table is behind the history": 28,

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.errors import (
     BackfillError,
+    DecoderInvalid,
     InvalidExpression,
     InvalidSpec,
     KafkaLost,
@@ -33,6 +35,8 @@ from airflow_backfill.core.kafka.state import Finished
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.step import Done
 from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.spark import decoders
+from airflow_backfill.spark.decoders import ColumnDecoder
 from airflow_backfill.spark.landing import land
 from airflow_backfill.spark.landing import parser as landing_parser
 from airflow_backfill.spark.shell import Shell
@@ -205,6 +209,21 @@ def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
     with pytest.raises(Undecodable) as raised:
         build.snapshot()
     assert raised.value.data["sample"][0]["offset"] == 1 and "secret" not in str(raised.value)
+    assert build.content() == []
+
+
+def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(3))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["value"], topic={"value": "decoder:length"})
+    monkeypatch.setattr(decoders, "_registered", {"length": ColumnDecoder(F.length, version="1")})
+    build.plan()
+    decoders._registered["length"] = ColumnDecoder(F.length, version="2")
+    with pytest.raises(DecoderInvalid, match=r"length@2.* instead of .*length@1"):
+        build.snapshot()
     assert build.content() == []
 
 

@@ -18,6 +18,8 @@ class Partitions:
     topic_id: str
     """Kafka's own: a topic that is created again under the same name has another one."""
     splits: tuple[Split, ...]
+    rules: str
+    """By which rules records become rows: a build keeps to them."""
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -36,11 +38,16 @@ class Partitions:
     def sound(self) -> bool:
         """Whether every partition is there, in order, and nothing of it was read yet."""
         places = all(split.partition == place and split.read == 0 for place, split in enumerate(self.splits))
-        return bool(self.topic_id) and bool(self.splits) and places
+        return bool(self.topic_id) and bool(self.splits) and bool(self.rules) and places
 
     def to_json(self) -> dict[str, Any]:
-        return {"topic": self.topic_id, "partitions": [split.to_json() for split in self.splits]}
+        return {
+            "topic": self.topic_id,
+            "partitions": [split.to_json() for split in self.splits],
+            "rules": self.rules,
+        }
 
     @staticmethod
     def from_json(value: Any) -> Partitions:
-        return Partitions(value["topic"], tuple(Split.from_json(split) for split in value["partitions"]))
+        splits = tuple(Split.from_json(split) for split in value["partitions"])
+        return Partitions(value["topic"], splits, value["rules"])

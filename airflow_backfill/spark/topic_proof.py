@@ -1,0 +1,59 @@
+"""The proof of a topic's build, also if Kafka has lost some of the history since it was read.
+
+While all of it is there the comparison is the one of every build. Retention goes on while a history is read, and so
+does compaction: of what is gone nothing can be compared any more. The rest is: each row that it asks for is in the
+target. Without a key the target has as many rows as were written, so none is there twice; with one, no key is there
+whose last record is a tombstone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.effect import Prove
+from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.record import Certificate
+from airflow_backfill.spark.failure import lost_history_named
+from airflow_backfill.spark.last_values import last_per_key
+from airflow_backfill.spark.net_change import DELETE, OP
+from airflow_backfill.spark.proof import Proof
+from airflow_backfill.spark.topic_rows import TopicRows
+from airflow_backfill.spark.transform import quoted
+
+
+@dataclass(frozen=True)
+class TopicProof:
+    """Proves the target of ``proof`` to hold ``rows``."""
+
+    proof: Proof
+    rows: TopicRows
+
+    def certificate(self, wanted: Prove, now: int) -> Certificate:
+        """The certificate, which says how many records were gone, or VerificationFailed."""
+        self.rows.check_covered(wanted.epoch)
+        if not self.rows.trimmed:
+            try:
+                return self.proof.certificate(wanted.epoch, wanted.target_version, now)
+            except VerificationFailed:
+                # Of a key the last value is enough, and compaction leaves that.
+                if self.proof.key or not self.rows.gone:
+                    raise
+        return self._of_the_rest(wanted, now)
+
+    def _of_the_rest(self, wanted: Prove, now: int) -> Certificate:
+        key, rest, transform = self.proof.key, self.rows.rest(wanted.epoch), self.proof.transform
+        if not key:
+            written = self.rows.written(wanted.epoch) - wanted.no_rows
+            return self._compared(wanted, now, transform.apply(rest), written, None)
+        with lost_history_named(), last_per_key(rest, transform, key, self.rows.history.order) as net:
+            deleted = net.frame.where(F.col(OP) == DELETE).select(*(F.col(quoted(name)) for name in key))
+            return self._compared(wanted, now, net.rows(), None, deleted)
+
+    def _compared(
+        self, wanted: Prove, now: int, rows: DataFrame, written: int | None, deleted: DataFrame | None
+    ) -> Certificate:
+        proof, at = replace(self.proof, history=lambda _: rows), (wanted.epoch, wanted.target_version)
+        return proof.certificate_of_part(*at, now, self.rows.gone, rows=written, deleted=deleted)
