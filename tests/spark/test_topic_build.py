@@ -33,6 +33,7 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.kafka.state import Finished
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Done
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.spark import decoders
@@ -280,8 +281,10 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
     assert state.topic[0].read == len(everything(topic)) < topic.bounds()[1]
 
 
-def test_what_was_compacted_since_proves_nothing(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    """Every record is a row, and some of them are nowhere else any more: that is said, and no difference is claimed."""
+def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Every record is a row, and some of them are nowhere else any more."""
     topic.create(config=COMPACTED)
     landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(5) + numbered(5))
@@ -294,9 +297,60 @@ def test_what_was_compacted_since_proves_nothing(spark: SparkSession, topic: Top
     build.snapshot()
     for phase in (build.consume_log, build.catch_up):
         phase()
-    with pytest.raises(KafkaLost, match="of the 10 records that were read are gone"):
-        build.verify()
-    assert len(build.content()) >= 10
+    state = build.verify()
+    proven = state.certificate
+    left = [message for message in topic.records() if message.offset() < 10]
+    assert proven is not None and (proven.gone, proven.rows) == (10 - len(left), len(build.content()))
+    assert 0 < proven.gone
+    for wrong in ("offset = 0", "offset = 9"):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {wrong}")
+    with pytest.raises(VerificationFailed, match="were written"):
+        _prove_after(
+            build, state, f"INSERT INTO delta.`{build.target}` SELECT * FROM delta.`{build.target}` WHERE offset = 9"
+        )
+
+
+def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Of the keys that are left the last record is known, be it a tombstone."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    paid = [(0, b"0"), (1, b"1"), (2, b"2"), (3, b"3"), (4, b"4"), (5, b"5"), (4, None), (5, b"70")]
+    topic.send([Record(value, b'{"id": %d}' % key) for key, value in paid])
+    landing.skip({0: 7})
+    landing.land_all()
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string"},
+    )  # fmt: skip
+    build.plan()
+    build.snapshot()
+    topic.truncate(3)
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 5)
+    for wrong in (
+        f"UPDATE delta.`{build.target}` SET value = '5' WHERE id = 5",
+        f"DELETE FROM delta.`{build.target}` WHERE id = 3",
+        f"INSERT INTO delta.`{build.target}` VALUES (4, '4')",
+    ):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, wrong)
+
+
+def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
+    """Prove a version of the target that somebody else has changed, which no task would get to; and change it back."""
+    assert state.certificate is not None
+    build.spark.sql(statement)
+    shell = Shell(build.spark, build.target)
+    shell.answer(fx.ReadPlan(state.plan.build))
+    try:
+        shell.answer(fx.Prove(state.certificate.epoch, shell.answer(fx.Head()), state.positions))
+    finally:
+        build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")
 
 
 def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
