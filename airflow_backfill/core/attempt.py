@@ -156,11 +156,13 @@ def _commit(
 
 
 def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
-    """Raise Fenced if a newer attempt has the lane, or decided that it is closed. Who is left behind by the decision of
-    an older one enters the layout that comes next, whoever carries the decision out.
+    """Raise Fenced if a newer attempt has the lane, or decided that it is closed.
+
+    A decision that an older one made is carried out by whoever comes: all who have newer lanes in mind meet in the
+    layout that comes next, and there the newest wins.
     """
     barrier = state.lanes[lane]
-    if barrier is None or barrier.record.attempt == me.name:
+    if barrier is None or barrier.record.attempt == me.name or (lane > 0 and state.closing):
         return
     newest = barrier.record.decided_by if barrier.record.decided_by is not None else barrier.record.generation
     if newest >= me.generation:

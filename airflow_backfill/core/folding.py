@@ -137,7 +137,8 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
     generation = state.generation(record.lane)
     takes_over = record.event in (Event.CLAIM, Event.CLOSE)
     same = last is not None and last.record.attempt == record.attempt and generation == record.generation
-    if not same and not (takes_over and record.generation > generation):
+    carries_out = record.closed and record.lane > 0 and state.closing
+    if not same and not carries_out and not (takes_over and record.generation > generation):
         raise RecordInvalid(
             f"attempt {record.attempt} of generation {record.generation} wrote version {barrier.version} without "
             f"having claimed the lane from generation {generation}",

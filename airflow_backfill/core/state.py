@@ -152,6 +152,11 @@ class BuildState:
         return all(b is not None and b.record.closed for b in self.lanes)
 
     @property
+    def closing(self) -> bool:
+        """Whether it is decided that the layout ends: its first lane is closed."""
+        return self.lanes[0] is not None and self.lanes[0].record.closed
+
+    @property
     def control(self) -> Control:
         """The commands that committed barriers have acknowledged."""
         return max((b.record.control for b in self.known), key=lambda c: c.number, default=Control())

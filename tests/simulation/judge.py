@@ -118,7 +118,7 @@ class Judge:
         last = self.lanes.get(app)
         must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
         must(self.pinned is not None, "a barrier before the plan")
-        self._fencing(last, document, landed)
+        self._fencing(app, last, document)
         self.lanes[app] = document
         if document["event"] == "recover":
             self._recovered(document)
@@ -173,11 +173,15 @@ class Judge:
         must(event not in ("certify", "finish"), f"{event} before the data has caught up")
         must(event != "epochs" or document["epochs"][1] - 1 <= seen, "data before its announcement")
 
-    def _fencing(self, last: dict[str, Any] | None, document: dict[str, Any], landed: Landed) -> None:
+    def _fencing(self, app: str, last: dict[str, Any] | None, document: dict[str, Any]) -> None:
         event = document["event"]
         if last is not None:
             must(last["event"] != "close", "a barrier in a lane that was closed")
-            if event in ("claim", "close", "recover"):
+            if event == "close" and document["lane"] > 0:
+                decision = self.lanes[app.rpartition("/")[0] + "/0"]
+                same = all(decision.get(name) == document[name] for name in ("next_lanes", "decided_by"))
+                must(same, "a lane was closed for what nobody has decided")
+            elif event in ("claim", "close", "recover"):
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
                 must(takes, "an older attempt took a lane from a newer one")
             else:

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "an older attempt is not fenced",
         "attempt",
-        "    if barrier.record.closed or barrier.record.generation >= me.generation:",
+        "    if newest >= me.generation:",
         "    if barrier.record.closed:",
     ),
     Mutant(

@@ -54,12 +54,16 @@ def appeared(partition: int, log: Log, landed: int | None, first_landed: int | N
 
     ``landed`` is its greatest offset in the versions that were applied already, ``first_landed`` its least one in those
     that come next; None for no row. Proven is what has no row in the former, and in the latter one from the log's start
-    on. All else is backfilled like any other partition. Errors of ``opened``.
+    on. All else is backfilled from its very first record on. Errors of ``opened``, and KafkaLost if the log does not
+    reach back to that: what is gone may still land, where it would count as backfilled.
     """
     _check_ahead(partition, log, first_landed)
     split = opened(partition, log, landed, None)
-    proven = landed is None and first_landed is not None and first_landed <= log.start
-    return replace(split, state=Finished(), target=None) if proven else split
+    if landed is None and first_landed is not None and first_landed <= log.start:
+        return replace(split, state=Finished(), target=None)
+    if log.start > 0:
+        raise _lost(partition, 0, log)
+    return split
 
 
 def asked(split: Split, log: Log) -> Split:

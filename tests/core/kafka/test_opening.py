@@ -93,7 +93,6 @@ def test_a_landing_table_ahead_of_the_broker_is_refused(log: Log) -> None:
         (Log(5, 10), None, 5, F()),
         (Log(5, 10), None, 4, F()),
         (Log(0, 10), 3, 4, B()),
-        (Log(5, 10), 3, 4, B()),
         (Log(0, 10), None, None, B()),
         (Log(0, 0), None, None, F()),
     ],
@@ -104,6 +103,14 @@ def test_a_partition_that_nobody_planned(log: Log, landed: int | None, first_lan
     assert (split.state, split.landed, split.end) == (state, landed, log.end)
     assert split.target == (log.end - 1 if state == B() else None)
     assert Split.from_json(split.to_json()) == split
+
+
+@pytest.mark.parametrize(("landed", "first_landed"), [(None, None), (None, 6), (3, 4)])
+def test_of_a_partition_that_nobody_planned_nothing_may_be_gone(landed: int | None, first_landed: int | None) -> None:
+    """Unless it lands from there on: what is gone may have landed, and come later than the history."""
+    with pytest.raises(KafkaLost) as lost:
+        appeared(2, Log(5, 10), landed, first_landed)
+    assert lost.value.data == {"partition": 2, "wanted": 0, "have": 5}
 
 
 def test_no_data_at_a_restart_is_not_believed() -> None:

@@ -311,6 +311,8 @@ class World:
     def lose(self, lost: KafkaLost) -> str:
         number, wanted, have = (lost.data[word] for word in ("partition", "wanted", "have"))
         split = self.splits().get(number, self.planned.get(number))
+        if split is None and wanted == 0 < have == self.topic[number].start:
+            return "appeared, and lost"
         if not (self.reckless or self.swapped) or split is None or self.topic[number].start != have or wanted >= have:
             raise Violation(f"not lost: {lost}")
         if handed_over(self.partitions, self.splits()) or history_done([number], self.splits()):
