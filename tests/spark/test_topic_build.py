@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import (
     BackfillError,
     DecoderInvalid,
@@ -25,6 +26,7 @@ from airflow_backfill.core.errors import (
     KeyInvalid,
     LandingInvalid,
     OffsetsInvalid,
+    PartitionIncomplete,
     SourceReplaced,
     TopicMissing,
     Undecodable,
@@ -36,6 +38,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Done
 from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark import decoders
 from airflow_backfill.spark.decoders import ColumnDecoder
 from airflow_backfill.spark.landing import land
@@ -422,6 +425,51 @@ def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: P
         state = phase()
     assert build.content() == everything(topic)
     assert {n: split.read for n, split in state.topic.items()} == {0: 4, 1: 0, 2: 3}
+
+
+def test_partitions_that_appear_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """One lands from its first record on, and is followed. Of the other one the landing table has not all."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(4))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.hand_off()
+    topic.grow(2)
+    topic.send(numbered(4, 1))
+    landing.land_all()
+    build.upstream()
+    assert build.content() == everything(topic)
+    topic.grow(3)
+    topic.send(numbered(4, 2))
+    landing.skip({2: 2})
+    landing.land_all()
+    with pytest.raises(PartitionIncomplete, match="partition 2"):
+        build.upstream()
+    assert len(build.content()) == 8
+
+
+def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(4))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    plan, control, shell = build.plan().plan, ControlFolder.beside(build.target), Shell(spark, build.target)
+    control.order(plan.build, Command(Verb.PAUSE))
+    attempt, answer, paused = run(SnapshotTask(0, 1, build.size), build.attempt()), None, 0
+    with pytest.raises(StopIteration):
+        while True:
+            effect = attempt.send(answer)
+            if isinstance(effect, fx.Pause):
+                assert sum(split.read for split in build.reader.state().topic.values()) == 0
+                control.order(plan.build, Command(Verb.RESUME))
+                answer, paused = None, paused + 1
+            else:
+                answer = shell.answer(effect)
+    assert paused == 1 and build.content() == everything(topic)
 
 
 @pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
