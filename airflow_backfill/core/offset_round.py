@@ -186,7 +186,8 @@ class _Round:
         # A partition of another lane is named, so that nobody takes what landed of it for nothing.
         positions = list(widened(self.state, before, max(*self.splits, *self.sifted.batches, -1, -1) + 1))
         for n, split in self.splits.items():
-            positions[n] = AtOffset(max(stand, self.known[n].epoch) if n in self.known else stand, split)
+            known = self.known.get(n)
+            positions[n] = AtOffset(stand, split) if known is None else _further(known, max(stand, known.epoch), split)
         if list(map(rank, positions)) == list(map(rank, before)):
             return None
         if not self.history:
@@ -202,6 +203,14 @@ class _Round:
             epochs=self.epochs if self.taken else None,
             changes=self.step.changes,
         )
+
+
+def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
+    """Where a partition stands, which is where it stood if all that is new is what the broker has said: that alone is
+    no reason for a barrier.
+    """
+    as_before = replace(split, end=known.split.end)
+    return known if rank(AtOffset(epoch, as_before)) == rank(known) else AtOffset(epoch, split)
 
 
 def _next_to_land(split: Split) -> int:

@@ -61,7 +61,7 @@ def rank(position: Position) -> tuple[int, ...]:
         case AtKey(epoch, chunks, _):
             return (epoch, -1, chunks)
         case AtOffset(epoch, split):
-            return (epoch, -1, split.scanned, rank_of_state(split.state))
+            return (epoch, -1, split.scanned, rank_of_state(split.state), split.end)
         case InEpoch(epoch, done, _):
             return (epoch, 0, done)
         case Consumed(epoch):

@@ -33,7 +33,7 @@ from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.offset_round import LATE, next_offsets
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import Plan, SourceFacts
-from airflow_backfill.core.position import AtOffset, unknown
+from airflow_backfill.core.position import AtOffset, later, rank, unknown
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, SourceView
@@ -108,7 +108,7 @@ def splits(move: Move | Wait | None) -> dict[int, Split]:
     return {p.split.partition: p.split for p in move.positions if isinstance(p, AtOffset)}
 
 
-def later(state: BuildState, **changes: Split) -> BuildState:
+def further(state: BuildState, **changes: Split) -> BuildState:
     positions = [AtOffset(E0, changes.get(f"p{n}", p.split)) for n, p in enumerate(state.positions)]
     return replace(state, positions=tuple(positions))
 
@@ -148,7 +148,9 @@ def test_without_its_records_a_topics_build_is_not_recovered() -> None:
 
 
 def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
-    state = later(BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50))
+    state = further(
+        BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50)
+    )
     sifted = Sifted({0: Batch(45, 60, 16)})
     move, asked = turn(state, seen(16), sifted=sifted)
     assert [type(effect) for effect in asked] == [Ask, Sift, Fetch]
@@ -167,7 +169,7 @@ def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
 def test_it_is_said_what_has_to_land() -> None:
     splits = {f"p{n}": opened(n, Log(10 * n, 10 * n + 5), None, None).stopped(10 * n + 4) for n in range(3)}
     at_the_seam = {name: replace(split, scanned=split.target, target=None) for name, split in splits.items()}
-    wait, asked = turn(later(BuildState.planned(plan()), **at_the_seam), seen())
+    wait, asked = turn(further(BuildState.planned(plan()), **at_the_seam), seen())
     assert asked == [] and isinstance(wait, Wait) and wait.say
     assert wait.why == "offset 4 of partition 0 was read, and has not landed (and 2 partitions more)"
 
@@ -178,7 +180,7 @@ def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
     topic = {"name": "clicks", "checkpoint": "/lake/notes"}
     spec = BackfillSpec.parse({**planned.spec.to_json(), "topic": topic})
     stopped = {f"p{n}": replace(split.stopped(4), scanned=4, target=None) for n, split in PLANNED.items()}
-    state = later(BuildState.planned(replace(planned, spec=spec)), **stopped)
+    state = further(BuildState.planned(replace(planned, spec=spec)), **stopped)
     move, asked = turn(state, seen(), ingested={0: 4, 1: 5, 2: 900})
     assert asked == [Ingested(E0)]
     assert isinstance(move, Move) and move.work == Nothing()
@@ -195,6 +197,18 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
     assert "partition 0" in late.why and asked == [Ask({0: 0, 1: 0}), Fetch({0: Offsets(100, 103)}, hold=False)]
+
+
+def test_what_only_the_broker_has_said_is_no_progress() -> None:
+    """Another lane may write the position of before once more, which then must not be a step back."""
+    state = BuildState.planned(plan())
+    ahead = AtOffset(E0 + 3, state.topic[0])
+    state = replace(state, positions=(ahead, *state.positions[1:]))
+    move, asked = turn(state, seen(0, 0, 0), topic=GROWN, step=Poll(EVERYTHING))
+    assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], Ask)
+    assert move.positions[0] == ahead and rank(move.positions[1]) > rank(state.positions[1])
+    grown = replace(ahead, split=replace(ahead.split, end=GROWN.logs[0].end))
+    assert later(ahead, grown) == later(grown, ahead) == grown
 
 
 def test_a_topic_without_new_records_has_nothing_to_land() -> None:
@@ -215,7 +229,7 @@ def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_wai
 
 def test_what_has_stopped_asks_no_broker() -> None:
     done = {f"p{n}": replace(s, state=CatchingUp(9), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, asked = turn(later(BuildState.planned(plan()), **done), seen(1), sifted=Sifted({1: Batch(8, 12, 5)}))
+    move, asked = turn(further(BuildState.planned(plan()), **done), seen(1), sifted=Sifted({1: Batch(8, 12, 5)}))
     assert [type(effect) for effect in asked] == [Sift]
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert move.work.landed == {1: Offsets(10, 13)}
@@ -257,7 +271,7 @@ def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order:
 @pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
 def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int, Batch], outcome: str) -> None:
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state = sealed(later(BuildState.planned(plan()), **finished))
+    state = sealed(further(BuildState.planned(plan()), **finished))
     arguments: dict[str, Any] = {
         "sifted": Sifted({3: Batch(2, 4, 3)}), "topic": Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
         "step": Poll(EVERYTHING),

@@ -27,6 +27,8 @@ class Judge:
     seen: int = 0
     lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The last record of each transaction id."""
+    versions: dict[tuple[int, int], int] = field(default_factory=dict)
+    """And its version, by lane and layout."""
     progress: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an
     epoch.
@@ -53,6 +55,8 @@ class Judge:
     """The newest epoch that anybody was shown."""
     unproven: bool = False
     """Since a recovery: somebody's word for the epoch, until a comparison backs it."""
+    repaired: int = 0
+    """The version of the last repair: a sleeper may still find one wrong that was before it."""
     proofs: set[tuple[int, int]] = field(default_factory=set)
     """Epoch and target version of each comparison that succeeded."""
 
@@ -84,7 +88,7 @@ class Judge:
             self.shown = seen
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
-        if self.foreign_at is None and not self.unproven:
+        if self.foreign_at is None and not self.unproven and version >= self.repaired:
             raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
         return VerificationFailed("the target differs", epoch=epoch)
 
@@ -119,6 +123,7 @@ class Judge:
         must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
         must(self.pinned is not None, "a barrier before the plan")
         self._fencing(app, last, document)
+        self.versions[document["lane"], document["layout"][0]] = landed.commit.version
         self.lanes[app] = document
         if document["event"] == "recover":
             self._recovered(document)
@@ -134,6 +139,8 @@ class Judge:
             self.handoff_at = landed.commit.version
         self._promises(document)
         self.unproven = self.unproven and document["event"] not in ("certify", "repair")
+        if document["event"] == "repair":
+            self.repaired = landed.commit.version
         if self.foreign_at is None:
             self._content(landed, document)
 
@@ -175,6 +182,8 @@ class Judge:
 
     def _fencing(self, app: str, last: dict[str, Any] | None, document: dict[str, Any]) -> None:
         event = document["event"]
+        if event == "close" and document["lane"] == 0:
+            self._decided(document)
         if last is not None:
             must(last["event"] != "close", "a barrier in a lane that was closed")
             if event == "close" and document["lane"] > 0:
@@ -197,6 +206,16 @@ class Judge:
                 must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
             if other["layout"][0] == number:
                 must(other["layout"] == document["layout"], "two layouts have one number")
+
+    def _decided(self, document: dict[str, Any]) -> None:
+        """Whoever decides on other lanes is newer than all that work in these, and than who decided on these."""
+        number, lanes = document["layout"]
+        known = [d for d in self.lanes.values() if self.versions[d["lane"], d["layout"][0]] <= document["prev"]]
+        others = [d["generation"] for d in known if d["layout"][0] == number and d["lane"] > 0]
+        others += [d["decided_by"] for d in known if d["layout"][0] == number - 1 and d["event"] == "close"]
+        newest = max(others, default=0)
+        if document["next_lanes"] != lanes:
+            must(document["generation"] > newest, "an older attempt decided on a newer one's lanes")
 
     def _recovered(self, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
