@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +35,7 @@ for table, options in TABLES.items():
             table,
             source=source,
             target=target,
+            strategy=os.environ.get("STRATEGY", "snapshot"),
             max_lag=timedelta(minutes=5),
             round_rows=ROUND_ROWS,
             share_applications=True,

@@ -1,7 +1,7 @@
 """The main job, from nothing: two TPC-H tables built by Airflow and Spark while a writer keeps changing them.
 
-``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second. With the argument ``prepare`` only the
-source tables are made.
+``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second, ``STRATEGY`` how the tables are built. With
+the argument ``prepare`` only the source tables are made.
 """
 
 from __future__ import annotations

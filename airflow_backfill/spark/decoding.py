@@ -15,34 +15,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from airflow_backfill.core.errors import DecoderInvalid, InvalidSpec
 from airflow_backfill.core.kafka.decoding import BYTES, DECODER, Decoding, Format
+from airflow_backfill.spark.landing_table import RAW
 from airflow_backfill.spark.reading import Reading, reading
 from airflow_backfill.spark.transform import OWN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RECORD = StructType(
-    [
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))),
-    ]
-)
+RECORD = StructType([RAW[name] for name in ("partition", "offset", "timestamp", "headers")])
 """What every record has, whatever its key and value are."""
 TOMBSTONE = OWN + "tombstone"
 """Whether the value is null: true or false, never null."""

@@ -1,26 +1,11 @@
-"""Deliberate protocol bugs: one edit of the production core each.
-
-An edit is text of a core module replaced by other text, so a mutant is exactly the product but for that bug,
-and one whose text is no longer found fails loudly. The core is loaded anew from the edited sources.
-"""
+"""Deliberate protocol bugs: one edit of the production core each."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.util
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
 
-import airflow_backfill.core
-
-CORE = Path(airflow_backfill.core.__file__).parent
-PACKAGE = "airflow_backfill.core"
+from tests.mutation import mutated
 
 
 @dataclass(frozen=True)
@@ -400,41 +385,10 @@ MUTANTS = (
 )
 
 
-class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Serves one core module from edited source."""
-
-    def __init__(self, name: str, source: str) -> None:
-        self.name, self.source = name, source
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self.source, self.name, "exec"), module.__dict__)
-
-
-@contextmanager
-def mutated(mutant: Mutant) -> Iterator[ModuleType]:
-    """The simulation's world module, running on a core with the mutant's bug in it."""
-    source = (CORE / f"{mutant.module}.py").read_text()
-    if source.count(mutant.before) != 1:
-        raise LookupError(f"{mutant.name}: its text occurs {source.count(mutant.before)} times in {mutant.module}")
-    ours = [m for m in sys.modules if m.startswith((PACKAGE, "tests.simulation"))]
-    kept = {name: sys.modules.pop(name) for name in ours}
-    finder = _Edited(f"{PACKAGE}.{mutant.module.replace('/', '.')}", source.replace(mutant.before, mutant.after))
-    sys.meta_path.insert(0, finder)
-    try:
-        yield importlib.import_module("tests.simulation.world")
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [m for m in sys.modules if m.startswith((PACKAGE, "tests.simulation"))]:
-            del sys.modules[name]
-        sys.modules.update(kept)
-
-
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
-    with mutated(mutant) as world:
+    with mutated(mutant.module, mutant.before, mutant.after, "tests.simulation"):
+        world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:
                 world.World(seed, topic=mutant.topic).run()

@@ -4,8 +4,6 @@ equal.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,34 +12,20 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import TargetDiverged
-from airflow_backfill.core.record import barrier_record
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system import event_log
 from tests.system.applications import Applications, table_backfill
-from tests.system.workload import KEY, SELECT, WHERE, Workload
+from tests.system.workload import Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LAG = ("--max-lag-epochs", "60")
 
 
-@pytest.fixture(scope="module")
-def workload(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workload:
-    return Workload(spark, tmp_path_factory.mktemp("workload"))
-
-
 def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Path) -> None:
     target, events = str(tmp_path / "target"), tmp_path / "events"
     apps = Applications(target, event_log.confs(events))
-    spec = {
-        "name": "orders",
-        "source": workload.source,
-        "target": target,
-        "key": KEY,
-        "select": SELECT,
-        "where": WHERE,
-    }
-    plan = ("--spec", json.dumps(spec))
+    plan = ("--spec", workload.spec(target))
     small = ("--round-rows", "2000")
     with workload.writer():
         assert apps.run("plan", *plan, crash="before_commit:1:group") is None
@@ -69,7 +53,7 @@ def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Pa
     assert followed["phase"] == "upstream" and followed["epoch"] > finished["epoch"]
     workload.check(target, finished["epoch"], finished["target_version"])
     workload.check(target, followed["epoch"], followed["target_version"])
-    _each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
+    workload.check_each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
     done_before_kill = killed.totals.snapshot_files
     assert 0 < done_before_kill < snapshot["read"]["of"]
     _no_file_read_again(events, target, done_before_kill)
@@ -84,16 +68,6 @@ def _recovered(spark: SparkSession, apps: Applications, target: str, epoch: int)
     table_backfill("recover", target, "--epoch", str(epoch), conf=apps.confs())
     table_backfill("repair", target, conf=apps.confs())
     assert apps.result("verify", "--then", "finish")["phase"] == "finished"
-
-
-def _each_epoch_once(target: str, pinned: int, last: int) -> None:
-    applied: Counter[int] = Counter()
-    for commit in BuildReader(target).log.newest_first():
-        record = barrier_record(commit)
-        if record is not None and record.epochs is not None and commit.version:
-            applied.update(range(record.epochs.start, record.epochs.stop))
-    assert set(applied) == set(range(pinned + 1, last + 1))
-    assert set(applied.values()) == {1}
 
 
 def _no_file_read_again(events: Path, target: str, done: int) -> None:

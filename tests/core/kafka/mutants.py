@@ -6,21 +6,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.util
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
 
-import airflow_backfill.core.kafka
+from tests.mutation import mutated
 
-PACKAGE = "airflow_backfill.core.kafka"
 TESTS = "tests.core.kafka"
-FOLDER = Path(airflow_backfill.core.kafka.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -189,41 +181,14 @@ CUTS = (
 """Caught by the comparison of the row form with the set form."""
 
 
-class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Serves one module from edited source."""
-
-    def __init__(self, name: str, source: str) -> None:
-        self.name, self.source = name, source
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self.source, self.name, "exec"), module.__dict__)
-
-
-@contextmanager
-def mutated(mutant: Mutant) -> Iterator[None]:
-    """The package with the mutant's bug in it, for whatever is imported meanwhile."""
-    source = (FOLDER / f"{mutant.module}.py").read_text()
-    if source.count(mutant.before) != 1:
-        raise LookupError(f"{mutant.name}: its text occurs {source.count(mutant.before)} times in {mutant.module}")
-    ours = (PACKAGE, f"{TESTS}.world", f"{TESTS}.topic", f"{TESTS}.cuts")
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
-    finder = _Edited(f"{PACKAGE}.{mutant.module}", source.replace(mutant.before, mutant.after))
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.startswith(ours)]:
-            del sys.modules[name]
-        sys.modules.update(kept)
+def _mutated(mutant: Mutant) -> AbstractContextManager[None]:
+    users = (f"{TESTS}.{name}" for name in ("world", "topic", "cuts"))
+    return mutated(f"kafka/{mutant.module}", mutant.before, mutant.after, *users)
 
 
 def caught_by(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
     """The first seed whose world breaks what must hold, and how; None if the bug goes unnoticed."""
-    with mutated(mutant):
+    with _mutated(mutant):
         world = importlib.import_module(f"{TESTS}.world")
         for seed in seeds:
             try:
@@ -235,6 +200,6 @@ def caught_by(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
 
 def told_apart(mutant: Mutant, seeds: Iterable[int]) -> list[int]:
     """The seeds whose histories the two forms tell differently."""
-    with mutated(mutant):
+    with _mutated(mutant):
         found: list[int] = importlib.import_module(f"{TESTS}.cuts").many(seeds)
         return found
