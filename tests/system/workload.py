@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.record import barrier_record
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.ledger.reader import BuildReader
 from demo import fold, journal, load, tpch
 from tests.system.applications import ROOT
 
@@ -105,13 +102,3 @@ class Workload:
         actual = (row.asDict() for row in rows.collect())
         difference = fold.compare(self.folded(epoch), actual, KEY, plain)
         assert difference.equal, str(difference)
-
-    def check_each_epoch_once(self, target: str, pinned: int, last: int) -> None:
-        """The target's records say that each epoch after the pinned one was taken, and none of them twice."""
-        applied: Counter[int] = Counter()
-        for commit in BuildReader(target).log.newest_first():
-            record = barrier_record(commit)
-            if record is not None and record.epochs is not None and commit.version:
-                applied.update(range(record.epochs.start, record.epochs.stop))
-        assert set(applied) == set(range(pinned + 1, last + 1))
-        assert set(applied.values()) == {1}
