@@ -68,7 +68,7 @@ def account(target: Path) -> list[str]:
     phases = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in spent.items())
     rows = summary["rows"]
     return [
-        f"{target.name}: snapshot at epoch {summary['snapshot_epoch']}, handed over at epoch {summary['handoff']}, "
+        f"{target.name}: planned at epoch {summary['snapshot_epoch']}, handed over at epoch {summary['handoff']}, "
         f"stands at epoch {summary['epoch']}",
         f"  rows written: {rows['consuming_snapshot']:,} from the snapshot, {rows['consuming_log_store']:,} from the "
         f"log, {rows['consuming_upstream']:,} since the hand-off",

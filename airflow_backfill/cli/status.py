@@ -48,7 +48,7 @@ def as_text(found: dict[str, Any]) -> str:
     rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
-        f"  source    {found['source']}, snapshot at epoch {found['snapshot_epoch']}",
+        f"  source    {found['source']}, planned at epoch {found['snapshot_epoch']}",
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
         f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}",
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
