@@ -21,6 +21,7 @@ from demo.engine import ENGINES, Engine, open_engine
 from demo.journal import Journal, Operation, find, resolved
 from demo.load import BASE_VERSION
 from demo.refresh import Refresh, hot_orders
+from demo.signals import heed
 from demo.tpch import TABLES
 
 TRIES = 5
@@ -204,9 +205,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     stop, optimize = threading.Event(), threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    signal.signal(signal.SIGUSR1, lambda *_: optimize.set())
+    heed({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGUSR1: optimize})
     writer = open_writer(
         arguments.raw,
         arguments.tables,

@@ -14,6 +14,7 @@ from itertools import islice
 
 from demo.kafka.parcels import series
 from demo.kafka.topic import Record, Topic
+from demo.signals import heed
 
 INTERVAL = 0.25
 """Seconds between two looks at how many records are due."""
@@ -44,8 +45,7 @@ def main() -> None:
     topic, records = Topic(arguments.servers, arguments.topic), series(SEED, arguments.first)
     begun, stop = time.monotonic(), threading.Event()
     if arguments.count is None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        heed({signal.SIGTERM: stop, signal.SIGINT: stop})
         sent = keep_sending(topic, records, arguments.rate, stop)
     else:
         topic.send(islice(records, sent := arguments.count))
