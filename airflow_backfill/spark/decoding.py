@@ -153,7 +153,7 @@ class Records:
 
 
 def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) -> Records:
-    """What a decoding stands for in this session. Reads nothing.
+    """The columns that a decoding stands for, as Spark knows them. Reads nothing.
 
     Where undecodable records have a table, those without one of the columns of ``key`` belong there as well. Raises
     InvalidSpec if a schema cannot be used or two columns would have one name, DecoderInvalid for a decoder.

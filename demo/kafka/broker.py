@@ -58,6 +58,8 @@ _SETTINGS = {
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.dedupe.buffer.size": str(4 << 20),
     "log.cleaner.delete.retention.ms": "0",
+    # Records may bear any time, and nothing but a topic's own setting takes them away.
+    "log.retention.ms": "-1",
 }
 
 

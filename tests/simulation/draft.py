@@ -34,8 +34,9 @@ def draft(world: World) -> Plan:
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
     spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy)
     if isinstance(source, LandingSource):
-        topic = TopicSpec("topic", checkpoint="/notes" if source.noted else None)
-        spec = replace(spec, key=(), strategy="source", topic=topic)
+        order = "o" if world.ordered else None
+        topic = TopicSpec("topic", checkpoint="/notes" if source.noted else None, order=order)
+        spec = replace(spec, key=("k",) if world.keyed else (), strategy="source", topic=topic)
     return Plan(
         build=world.build,
         spec=spec,

@@ -1,22 +1,8 @@
-"""Deliberate protocol bugs: one edit of the production core each."""
+"""The deliberate protocol bugs that the simulation has to catch."""
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass
-
-from tests.mutation import mutated
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    module: str
-    before: str
-    after: str
-    topic: bool = False
-    """Whether a topic's history is what it spoils."""
-
+from tests.simulation.mutant import Mutant
 
 MUTANTS = (
     Mutant(
@@ -376,6 +362,13 @@ MUTANTS = (
         topic=True,
     ),
     Mutant(
+        "keys without an order may move to a partition that appears",
+        "offset_round",
+        "spec.topic.order is None:",
+        "False:",
+        topic=True,
+    ),
+    Mutant(
         "records that become no rows are forgotten",
         "offset_round",
         "does=move.does + no_rows",
@@ -383,15 +376,3 @@ MUTANTS = (
         topic=True,
     ),
 )
-
-
-def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
-    """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
-    with mutated(mutant.module, mutant.before, mutant.after, "tests.simulation"):
-        world = importlib.import_module("tests.simulation.world")
-        for seed in seeds:
-            try:
-                world.World(seed, topic=mutant.topic).run()
-            except world.Violation as violation:
-                return seed, str(violation)
-    return None

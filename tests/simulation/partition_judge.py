@@ -25,6 +25,8 @@ COUNTERS = ("read", "written", "scanned", "end")
 @dataclass
 class PartitionJudge:
     world: World
+    planned: int = 0
+    """How many partitions there were."""
     known: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """Per partition: its epoch and its split, as the furthest record says them."""
     no_rows: tuple[int, ...] = (0, 0)
@@ -34,6 +36,7 @@ class PartitionJudge:
     """Per partition: the log's start when it was first heard of."""
 
     def plan(self, pinned: int, splits: list[dict[str, Any]]) -> None:
+        self.planned = len(splits)
         self.known = {split["partition"]: (pinned, split) for split in splits}
         self.begins = {partition: self._source.partitions[partition].start for partition in self.known}
 
@@ -48,8 +51,14 @@ class PartitionJudge:
                     self._moved(before[1], split)
                 else:
                     self.begins[partition] = self._source.partitions[partition].start
+                    self._appeared(split)
                 self.known[partition] = (epoch, split)
                 self._counted(split)
+
+    @property
+    def grown(self) -> bool:
+        """Whether the topic has partitions that the plan does not know."""
+        return len(self._source.partitions) > self.planned
 
     @property
     def newest(self) -> int:
@@ -92,6 +101,11 @@ class PartitionJudge:
                 records = {key: value for key, value in records.items() if key in source.versions[epoch].rows}
             rows |= records
         return rows
+
+    def _appeared(self, split: dict[str, Any]) -> None:
+        """Keys without an order stay in their partitions; one that is only named holds nothing."""
+        holds = split["state"] != ["backfilling", None] or split["read"] > 0
+        must(self.world.ordered or not (self.world.keyed and holds), "keys without an order have moved")
 
     def _moved(self, before: dict[str, Any], split: dict[str, Any]) -> None:
         name = f"partition {split['partition']}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, caught_by
+from tests.simulation.mutant import Mutant, caught_by
+from tests.simulation.mutants import MUTANTS
 
 SEEDS = range(1500)
 RARE = {

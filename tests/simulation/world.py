@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_backfill.core import announcer, gate, planning, recovery, task
-from airflow_backfill.core import attempt as protocol
+from airflow_backfill.core import announcer, gate
+from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.errors import BackfillError, NotPlanned
+from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.plan import Plan, build_id
 from airflow_backfill.core.reading import load
-from airflow_backfill.core.round_size import RoundSize
 from tests.simulation import misfortune
-from tests.simulation.draft import draft
 from tests.simulation.faults import AFTERWARDS, BENIGN, CALM, ENDS, FATAL, FATAL_TO_TOPICS, OF_TOPICS
 from tests.simulation.invariant import Violation
 from tests.simulation.judge import Judge
 from tests.simulation.landing import LandingSource, some_topic
 from tests.simulation.process import STAGES, Process, Started
+from tests.simulation.protocol import protocol_of
 from tests.simulation.source import Source, transform
 from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
 
@@ -37,6 +35,10 @@ class World:
     """Whether epochs are announced; None: as the seed says."""
     topic: bool = False
     """Whether the source is a landing table, with a topic's history before it."""
+    keyed: bool | None = None
+    """Whether the records of a topic have keys; None: as the seed says."""
+    ordered: bool = False
+    """Whether a column says which record of a key is the last."""
     rng: random.Random = field(init=False)
     now: int = 0
     target: Target = field(default_factory=Target)
@@ -98,6 +100,12 @@ class World:
         self.faults.pop("big epoch", None)
         self.faults.pop("recovery", None)
         self.round_bytes, self.round_rows = 1000, rng.choice([10, 50, 1000])
+        apart = random.Random(f"key {self.seed}")
+        self.keyed = apart.random() < 0.5 if self.keyed is None else self.keyed
+        self.ordered = self.keyed and apart.random() < 0.5
+        if self.ordered:
+            self.lanes = 1
+            self.faults.pop("lanes", None)
         self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
         if self.fatal == "expire" and self.source.missed:
             self.fatal = None
@@ -228,6 +236,9 @@ class World:
         if error.code == "PARTITION_INCOMPLETE" and isinstance(self.source, LandingSource) and self.source.joined_late:
             self.outcome = error.code
             return True
+        if error.code == "PARTITIONS_GREW" and self.keyed and not self.ordered and self.judge.partitions.grown:
+            self.outcome = error.code
+            return True
         raise Violation(f"{process.task} failed without a cause: {error}")
 
     def _rivals(self, process: Process) -> bool:
@@ -340,12 +351,12 @@ class World:
         if twin and sum(not process.ended for process in self.processes) > CROWD:
             return
         self.generation += 1
-        me = protocol.Attempt(self.generation, f"{name}#{self.generation}")
+        me = Attempt(self.generation, f"{name}#{self.generation}")
         stage = name.split("/")[0]
         if twin and stage == "snapshot" and "/" not in name:
             name = f"snapshot/{self.rng.randrange(self.lanes)}"
         self.started.append(Started(me.generation, name, self.lanes))
-        process = Process(self, me.name, name, self._protocol(name, me))
+        process = Process(self, me.name, name, protocol_of(self, name, me))
         process.generation, process.lanes = me.generation, self.lanes
         process.known = not twin
         self.processes.append(process)
@@ -356,39 +367,8 @@ class World:
 
     def _announce(self, process: Process) -> None:
         """Another thread of the application announces epochs."""
-        me = protocol.Attempt(process.generation, f"{process.name}/seen")
+        me = Attempt(process.generation, f"{process.name}/seen")
         beside = Process(self, me.name, "announce", announcer.announce(me, self.build))
         beside.generation, beside.known = process.generation, False
         process.announcer = beside
         self.processes.append(beside)
-
-    def _protocol(self, name: str, me: protocol.Attempt) -> Any:
-        size = RoundSize(self.round_bytes, self.round_rows)
-        lag = gate.MaxLag(epochs=self.max_lag)
-        tasks: dict[str, Callable[[], Any]] = {
-            "consume_log": lambda: task.ConsumeLogTask(size, lag, 50),
-            "catch_up": lambda: task.CatchUpTask(size, lag, 50),
-            "verify": task.VerifyTask,
-            "repair": task.RepairTask,
-            "finish": task.FinishTask,
-            "upstream": lambda: task.UpstreamTask(size, upto=self.source.head),
-            "cancel": task.CancelTask,
-            "resume": lambda: task.ResumeTask(len(self.commands)),
-        }
-        stage, _, lane = name.partition("/")
-        if stage == "plan":
-            return self._plan()
-        if stage == "recover":
-            return recovery.recover(me, self.named)
-        if stage == "snapshot":
-            lane = lane or "0"
-            return protocol.run(task.SnapshotTask(int(lane), self.lanes, size), me, self.build)
-        return protocol.run(tasks[stage](), me, self.build)
-
-    def _plan(self) -> Any:
-        try:
-            state = yield from load(self.build)
-        except NotPlanned:
-            drafted = draft(self)
-            return (yield from planning.settle(drafted, self.now))
-        return state.plan

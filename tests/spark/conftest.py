@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.spark.session import session_confs
+from demo.kafka.broker import Broker
 from environment import quick
 from tests.kafka.conftest import broker, topic
 from tests.spark.history import Source, create, live_through
@@ -63,3 +66,9 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     made = Source(spark, str(tmp_path / "source"), PLAIN)
     create(made)
     return made
+
+
+@pytest.fixture
+def connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How to reach the broker is said where a build looks for it."""
+    monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": broker.servers}))

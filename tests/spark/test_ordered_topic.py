@@ -13,24 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.control_folder import tombstones_beside
-from demo.kafka.broker import Broker
 from demo.kafka.topic import Record, Topic
 from tests.spark.topics import Landing, TopicBuild
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 START = int(time.time() * 1000) - 3_600_000
 """Milliseconds: an hour ago, so that no broker takes its records for outdated."""
 SELECT = ["id", "value AS name", "timestamp", "partition", "offset"]
-
-
-@pytest.fixture(autouse=True)
-def _connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": broker.servers}))
 
 
 def record(partition: int, key: int, at: int, name: str | None) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.step import Done
+from airflow_backfill.core.task import SnapshotTask
 from demo.kafka.topic import Record, Topic
 from tests.spark.build import Build
 
@@ -26,6 +29,8 @@ SCHEMA = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
+PLACES = ["partition", "offset", "string(value) AS value"]
+"""What ``everything`` says of a record."""
 
 
 class Landing:
@@ -88,6 +93,18 @@ class TopicBuild(Build):
         return sorted(tuple(found) for found in self.rows().collect())
 
 
+@dataclass(frozen=True)
+class FirstRounds(SnapshotTask):
+    """A snapshot that ends early."""
+
+    build: TopicBuild
+    rounds: int
+
+    def step(self, state: Any, seen: Any) -> Any:
+        done = sum(record.event.value == "offsets" for record in self.build.records())
+        return Done() if done >= self.rounds else super().step(state, seen)
+
+
 class _Nowhere:
     """In place of a source table: ``Build`` wants one."""
 
@@ -101,3 +118,12 @@ def numbered(count: int, partition: int = 0, first: int = 0) -> list[Record]:
     """Records whose keys and values say which they are."""
     numbers = range(first, first + count)
     return [Record(b"v%d" % n, key=b"k%d" % n, partition=partition, headers=[("n", b"%d" % n)]) for n in numbers]
+
+
+def everything(topic: Topic) -> list[tuple[int, int, str]]:
+    """What an independent client reads of the topic."""
+    return sorted(
+        (message.partition(), message.offset(), message.value().decode())
+        for partition in topic.partitions()
+        for message in topic.records(partition)
+    )

@@ -102,6 +102,13 @@ class Applications:
         )
 
 
+def all_phases(lag_epochs: int) -> tuple[str, ...]:
+    """The words that let the application of the snapshot do every later phase, too."""
+    lag = f"--max-lag-epochs {lag_epochs}"
+    then = (f"consume_log {lag}", f"catch_up {lag}", "verify", "finish")
+    return tuple(word for phase in then for word in ("--then", phase))
+
+
 def table_backfill(*words: str, conf: Mapping[str, str]) -> dict[str, Any]:
     """What the command line answers."""
     command = [str(Path(sys.executable).parent / "table-backfill"), *words, "--json"]

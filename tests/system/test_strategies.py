@@ -9,16 +9,13 @@ import pytest
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.applications import Applications
+from tests.system.applications import Applications, all_phases
 from tests.system.workload import Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SMALL = ("--round-rows", "3000")
-THEN = ("consume_log --max-lag-epochs 60", "catch_up --max-lag-epochs 60", "verify", "finish")
-ALL = tuple(word for phase in THEN for word in ("--then", phase))
-"""The snapshot, and everything after it, in one application."""
-
+ALL = all_phases(lag_epochs=60)
 
 KILLS = {
     # The first commit of each is its claim.

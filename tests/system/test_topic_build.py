@@ -31,17 +31,16 @@ from tests.kafka.leaks import written
 from tests.spark.decoder_files import java_decoder
 from tests.spark.topics import Landing, numbered
 from tests.system import event_log
-from tests.system.applications import Applications
+from tests.system.applications import Applications, all_phases
 from tests.system.last_values import HISTORY, LastValues
 from tests.system.topic_workload import DECODING, SELECT, WHERE, TopicWorkload, python_decoders, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-LAG = ("--max-lag-epochs", "5")
+LAG_EPOCHS = 5
+LAG = ("--max-lag-epochs", str(LAG_EPOCHS))
 SMALL = ("--round-rows", "400")
-THEN = (f"consume_log {' '.join(LAG)}", f"catch_up {' '.join(LAG)}", "verify", "finish")
-ALL = tuple(word for phase in THEN for word in ("--then", phase))
-"""The snapshot, and everything after it, in one application."""
+ALL = all_phases(LAG_EPOCHS)
 WRONG = "the wrong password"
 ROW = ["partition", "offset", "length", "id", "page"]
 PLACE = ["partition", "offset"]

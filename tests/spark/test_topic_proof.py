@@ -1,0 +1,112 @@
+"""A build of a topic is proven by what Kafka still has; what it has no more is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core import effect as fx
+from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.state import BuildState
+from airflow_backfill.spark.shell import Shell
+from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.topics import PLACES, FirstRounds, Landing, TopicBuild, numbered
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
+
+
+def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """The ingestion begins with records that came after the plan, so that some were history to nobody."""
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    for partition in range(2):
+        topic.send(numbered(10, partition))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    for partition in range(2):
+        topic.send(numbered(8, partition, first=10))
+    landing.skip({0: 10, 1: 13})
+    landing.land_all()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(VerificationFailed, match="3 records are in Kafka") as failed:
+        build.verify()
+    assert {name: failed.value.data[name] for name in ("partition", "first", "last")} == {
+        "partition": 1, "first": 10, "last": 12,
+    }  # fmt: skip
+
+
+def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Every record is a row, and some of them are nowhere else any more."""
+    topic.create(config=COMPACTED)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5) + numbered(5))
+    landing.skip({0: 9})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    landing.land_all()
+    topic.compact()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    state = build.verify()
+    proven = state.certificate
+    left = [message for message in topic.records() if message.offset() < 10]
+    assert proven is not None and (proven.gone, proven.rows) == (10 - len(left), len(build.content()))
+    assert 0 < proven.gone
+    for wrong in ("offset = 0", "offset = 9"):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {wrong}")
+    with pytest.raises(VerificationFailed, match="were written"):
+        _prove_after(
+            build, state, f"INSERT INTO delta.`{build.target}` SELECT * FROM delta.`{build.target}` WHERE offset = 9"
+        )
+
+
+def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Of the keys that are left the last record is known, be it a tombstone."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    paid = [(0, b"0"), (1, b"1"), (2, b"2"), (3, b"3"), (4, b"4"), (5, b"5"), (4, None), (5, b"70")]
+    topic.send([Record(value, b'{"id": %d}' % key) for key, value in paid])
+    landing.skip({0: 7})
+    landing.land_all()
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string"},
+    )  # fmt: skip
+    build.plan()
+    build.snapshot()
+    topic.truncate(3)
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 5)
+    for wrong in (
+        f"UPDATE delta.`{build.target}` SET value = '5' WHERE id = 5",
+        f"DELETE FROM delta.`{build.target}` WHERE id = 3",
+        f"INSERT INTO delta.`{build.target}` VALUES (4, '4')",
+    ):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, wrong)
+
+
+def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
+    """Prove a version of the target that somebody else has changed, which no task would get to; and change it back."""
+    assert state.certificate is not None
+    build.spark.sql(statement)
+    shell = Shell(build.spark, build.target)
+    shell.answer(fx.ReadPlan(state.plan.build))
+    try:
+        shell.answer(fx.Prove(state.certificate.epoch, shell.answer(fx.Head()), state.positions))
+    finally:
+        build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")
