@@ -1,5 +1,5 @@
 """Prints the tables of ratios and keeps them in bench/RESULTS.md. ``SNAPSHOT_SCALE`` and ``ROUNDS`` make it smaller;
-arguments are the names of races, which then are run again while what the others came to stays.
+arguments are the names of measures, which then are run again while what the others came to stays.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.spark.session import session_confs
 from bench import contenders as c
+from bench import lag
 from bench.ratio import Contender, Race, Timed
 from bench.results import Results
 from bench.start import seconds_to_start
@@ -40,7 +41,6 @@ RECORDS = 8_000_000
 WARMING = 5
 """Rounds of seconds of work, before it takes as long as the round before."""
 HEAD = ["| what | against | ours, s | theirs, s | ratio | wanted |", "|---|---|---|---|---|---|"]
-START = "start"
 
 
 def session() -> SparkSession:
@@ -166,10 +166,19 @@ def main() -> None:
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
     results = Results(HERE / "RESULTS.md", machine)
 
+    def large() -> list[str]:
+        race = snapshots(spark, tables, scale, 4, rounds)
+        return [*HEAD, race.row("table backfill", "bare copy", "at most 1.15")]
+
+    def small() -> list[str]:
+        race = snapshots(spark, tables, 0.2, 4, rounds)
+        return [*HEAD, race.row("table backfill", "bare copy", "shows what a round costs")]
+
     def catch_up() -> list[str]:
         # Seconds of work vary most, and cost least to repeat.
         race = catching_up(spark, tables, 3 * rounds)
         return [
+            *HEAD,
             race.row("table backfill", "one net MERGE", "at most 1.3"),
             race.row("table backfill", "feed stream", "at most 1"),
             race.row("table backfill", "MERGE per version", "at most 0.1"),
@@ -177,24 +186,29 @@ def main() -> None:
 
     def whole() -> list[str]:
         race = strategies(spark, tables, 4, rounds)
-        return [race.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES]
-
-    def small() -> list[str]:
-        race = snapshots(spark, tables, 0.2, 4, rounds)
-        return [race.row("table backfill", "bare copy", "shows what a round costs")]
-
-    def large() -> list[str]:
-        race = snapshots(spark, tables, scale, 4, rounds)
-        return [race.row("table backfill", "bare copy", "at most 1.15")]
+        return [*HEAD, *(race.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES)]
 
     def history() -> list[str]:
         race = histories(spark, tables, RECORDS, 4, rounds)
-        return [race.row("table backfill", "plain batch read", "at most 1.15")]
+        return [*HEAD, race.row("table backfill", "plain batch read", "at most 1.15")]
 
-    races = {"snapshot": large, "small snapshot": small, "log": catch_up, "strategies": whole, "topic": history}
-    for name in sys.argv[1:] or [*races, START]:
-        lines = [starting(rounds)] if name == START else [*HEAD, *races[name]()]
-        results.keep(name, lines)
+    def announcements() -> list[str]:
+        return [*lag.HEAD, lag.announced(spark, tables, scale, 4).row]
+
+    def start() -> list[str]:
+        return [starting(rounds)]
+
+    measures = {
+        "snapshot": large,
+        "small snapshot": small,
+        "log": catch_up,
+        "strategies": whole,
+        "topic": history,
+        "announcements": announcements,
+        "start": start,
+    }
+    for name in sys.argv[1:] or measures:
+        results.keep(name, measures[name]())
     print(results.text)
 
 

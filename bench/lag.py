@@ -1,0 +1,93 @@
+"""How far a chain's target is behind its source, while a snapshot of large files is read and a writer is fast."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.announcement import Kind, announcement
+from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.ledger.reader import BuildReader
+from bench import contenders as c
+from bench.tables import Tables
+
+SELECT = ["l_orderkey", "l_linenumber", "l_extendedprice * (1 - l_discount) AS revenue", "l_comment"]
+EVERY = 0.2
+"""Seconds between the writer's commits."""
+SIZE = 100
+"""Rows of one."""
+HEAD = (
+    "| what | longest round, s | epochs | lag, s: median | worst | lag in epochs: median | worst | wanted |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+@dataclass(frozen=True)
+class Lag:
+    """What the logs of source and target say, by the times of their commits."""
+
+    title: str
+    longest_round: float
+    seconds: list[float]
+    """Of each epoch: until the target showed it."""
+    epochs: list[int]
+    """At each announcement: what it announced, and what the source had committed by the time it was there."""
+
+    @property
+    def row(self) -> str:
+        cells = (
+            *(self.title, f"{self.longest_round:.1f}", f"{len(self.seconds)}"),
+            *(f"{median(self.seconds):.1f}", f"{max(self.seconds):.1f}"),
+            *(f"{median(self.epochs):.0f}", f"{max(self.epochs)}", "at most 5 s"),
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+def announced(spark: SparkSession, tables: Tables, scale: float, files: int) -> Lag:
+    """A snapshot of lineitem in so many files, one a round, without a feed, while rows are added to it."""
+    source, target = tables.fresh("events"), tables.fresh("events-target")
+    rows = spark.read.format("delta").load(tables.source("lineitem", scale))
+    # The writer's library reads no table that may have deletion vectors.
+    rows.repartition(files).write.format("delta").option("delta.enableDeletionVectors", "false").save(source)
+    c.planned(spark, source, target, (), SELECT, "chain")
+    writer = multiprocessing.get_context("spawn").Process(target=_append, args=(source,), daemon=True)
+    writer.start()
+    c.snapshot(spark, target, RoundSize(bytes=1))
+    writer.terminate()
+    writer.join()
+    return _lag(source, target, f"chain: {rows.count():,} rows in {files} rounds, a commit each {EVERY} s")
+
+
+def _append(source: str) -> None:
+    """Some rows each time, for as long as the process is left alone."""
+    rows = DeltaTable(source).to_pyarrow_dataset().head(SIZE)
+    while True:
+        write_deltalake(source, rows, mode="append")
+        time.sleep(EVERY)
+
+
+def _lag(source: str, target: str, title: str) -> Lag:
+    log = BuildReader(target).log
+    news = {version: announcement(log.read(version)) for version in range(log.head() + 1)}
+    rounds = [_committed(target, version) for version, found in news.items() if found is None]
+    commits = [_committed(source, version) for version in range(DeltaTable(source).version() + 1)]
+    seconds, epochs = list[float](), list[int]()
+    for version, found in news.items():
+        if found is None or found.kind is not Kind.EPOCHS or found.epochs is None:
+            continue
+        at = _committed(target, version)
+        seconds += [at - commits[epoch] for epoch in range(found.epochs.start, found.epochs.stop)]
+        epochs.append(sum(commit <= at for commit in commits[found.epochs.start :]))
+    longest = max(after - before for before, after in pairwise(rounds))
+    return Lag(title, longest, seconds, epochs)
+
+
+def _committed(table: str, version: int) -> float:
+    return (Path(table) / "_delta_log" / f"{version:020}.json").stat().st_mtime
