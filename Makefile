@@ -23,10 +23,9 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
-soak: $(READY)  ## many thousands of simulated builds, twenty tables with Spark, a dead broker: takes an hour
+soak: $(READY)  ## many thousands of simulated builds, twenty tables, a large epoch, a dead broker: takes an hour
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
-	SLOW_EVIDENCE=1 $(BIN)/python -m pytest tests/airflow/test_examples.py -k "twenty or arrangement or chain"
-	SLOW_EVIDENCE=1 $(BIN)/python -m pytest tests/system/test_topic_build.py -k stays_away
+	$(BIN)/python -m pytest -m soak --durations=0
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

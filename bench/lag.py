@@ -20,7 +20,7 @@ from bench.tables import Tables
 
 SELECT = ["l_orderkey", "l_linenumber", "l_extendedprice * (1 - l_discount) AS revenue", "l_comment"]
 EVERY = 0.2
-"""Seconds between the writer's commits."""
+"""Seconds that the writer waits after a commit."""
 SIZE = 100
 """Rows of one."""
 HEAD = (
@@ -62,7 +62,7 @@ def announced(spark: SparkSession, tables: Tables, scale: float, files: int) -> 
     c.snapshot(spark, target, RoundSize(bytes=1))
     writer.terminate()
     writer.join()
-    return _lag(source, target, f"chain: {rows.count():,} rows in {files} rounds, a commit each {EVERY} s")
+    return _lag(source, target, f"chain: {rows.count():,} rows in {files} rounds, {EVERY} s between the commits")
 
 
 def _append(source: str) -> None:

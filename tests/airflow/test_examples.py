@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pyarrow as pa
 import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
@@ -88,8 +86,7 @@ def test_orders_with_spark(airflow, lake, spark_conf):
     assert (event["epoch"], event["epochs"], event["rows"]) == (3, 2, 11)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: tests/spark runs arrangements")
+@pytest.mark.soak
 def test_an_arrangement_with_spark(airflow, lake, spark_conf):
     source = lake / "shop" / "events"
 
@@ -105,8 +102,7 @@ def test_an_arrangement_with_spark(airflow, lake, spark_conf):
     assert state.certificate is not None and state.certificate.rows == 150
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: tests/spark runs chains")
+@pytest.mark.soak
 def test_a_chain_with_spark(airflow, lake, spark_conf):
     source = lake / "shop" / "clicks"
 
@@ -123,8 +119,11 @@ def test_a_chain_with_spark(airflow, lake, spark_conf):
 
 
 @pytest.mark.slow
-def test_twenty_tables(airflow, lake, bag, spark_conf):
-    """Sixty applications take a while: in CI they need no Spark, with ``make soak`` it is the real one."""
+@pytest.mark.parametrize(
+    "real", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["without_spark", "with_spark"]
+)
+def test_twenty_tables(airflow, lake, bag, spark_conf, real):
+    """Sixty applications take a while with Spark."""
     tables = list(bag.dags["shop_backfill"].task_group.children)
     made = lake / "made"
     for first in range(0, 160, 40):
@@ -134,7 +133,6 @@ def test_twenty_tables(airflow, lake, bag, spark_conf):
     (lake / "shop").mkdir()
     for table in tables:
         (lake / "shop" / table).symlink_to(made)
-    real = "SLOW_EVIDENCE" in os.environ
     limit = 3600 if real else 500
     assert airflow.run(DAGS / "shop.py", "shop_backfill", without_spark=not real, timeout=limit) == ["success"]
     finished = [airflow.returned(f"{table}.finish")[0]["epoch"] for table in tables]

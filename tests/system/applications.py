@@ -33,6 +33,8 @@ class Applications:
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that the next application finds."""
     timeout: float = TIMEOUT
+    memory: str = "1g"
+    """The heap of their JVM."""
 
     def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
         """The outcome of one attempt; None if it left none, as a killed one does."""
@@ -80,7 +82,7 @@ class Applications:
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", "local[2]", "--driver-memory", "1g", "--name", application),
+            *("--master", "local[2]", "--driver-memory", self.memory, "--name", application),
             *settings,
             str(ROOT / "spark_apps" / f"{application}.py"),
             *named,

@@ -5,7 +5,6 @@ its own reads, every offset once, and no secret is anywhere.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections import Counter
@@ -172,7 +171,7 @@ def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
     _told_nothing(apps, tmp_path)
 
 
-@pytest.mark.skipif("SLOW_EVIDENCE" not in os.environ, reason="with `make soak`: it waits for minutes")
+@pytest.mark.soak
 def test_a_broker_that_stays_away_ends_the_attempt_and_nothing_is_lost(
     spark: SparkSession, broker: Broker, topic: Topic, tmp_path: Path
 ) -> None:
