@@ -9,7 +9,7 @@ import pyarrow
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from demo.engine import file_bytes, literal, matching
+from demo.dialect import file_bytes, literal, matching
 from demo.journal import Key, Operation, Row
 from demo.tpch import TABLES
 

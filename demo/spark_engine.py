@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from demo.engine import file_bytes, literal, matching
+from demo.dialect import file_bytes, literal, matching
 from demo.journal import Operation, Row
 from demo.session import session
 from demo.tpch import TABLES

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from demo.engine import ENGINES, literal, matching, open_engine
+from demo.dialect import literal, matching
+from demo.engine import ENGINES, open_engine
 from demo.fold import compare
 from demo.journal import Operation
 from demo.load import BASE_VERSION
