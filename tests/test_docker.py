@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from compose_spec import PyCompose
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -56,9 +55,20 @@ def test_the_broker_is_the_one_that_the_tests_run():
     assert f"org.apache.kafka:kafka_2.13:{SERVICES['kafka']['image'].removeprefix('apache/kafka:')}\n" in lock
 
 
-def test_compose_file_follows_the_specification():
-    parsed = PyCompose.from_yaml(yaml.safe_dump(COMPOSE))
-    assert set(parsed.service_names()) == set(SERVICES)
+def compose_config(secrets: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What Docker Compose makes of the file."""
+    command = [BIN / "docker-compose", "--file", DOCKER / "compose.yaml", "config", "--format", "json"]
+    return run(*command, env={**os.environ, **secrets})
+
+
+def test_compose_takes_the_file_with_its_secrets_and_not_without():
+    secrets = {name: f"secret-{name}" for name in REQUIRED.findall((DOCKER / "compose.yaml").read_text())}
+    done = compose_config(secrets)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["services"]) == set(SERVICES)
+    for name in secrets:
+        done = compose_config({other: secret for other, secret in secrets.items() if other != name})
+        assert done.returncode != 0 and name in done.stderr and "run docker/secrets.sh" in done.stderr
 
 
 def test_compose_file_has_no_security_findings():

@@ -33,6 +33,7 @@ class Applications:
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that the next application finds."""
     timeout: float = TIMEOUT
+    cores: int = 2
     memory: str = "1g"
     """The heap of their JVM."""
 
@@ -82,7 +83,7 @@ class Applications:
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
         command = [
             str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", "local[2]", "--driver-memory", self.memory, "--name", application),
+            *("--master", f"local[{self.cores}]", "--driver-memory", self.memory, "--name", application),
             *settings,
             str(ROOT / "spark_apps" / f"{application}.py"),
             *named,

@@ -1,4 +1,6 @@
-"""Builds by the other strategies while the source keeps changing, killed over and over: the end is equal."""
+"""Builds by the other strategies while the source keeps changing, killed over and over, with other cores each time: the
+end is equal.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def test_a_build_goes_on_after_each_kill(workload: Workload, tmp_path: Path, str
     apps, states = Applications(target), list[BuildState]()
     with workload.writer():
         apps.result("plan", "--spec", workload.spec(target, strategy=strategy))
-        for crash in KILLS[strategy]:
+        for cores, crash in enumerate(KILLS[strategy], 1):
+            apps.cores = cores
             outcome = apps.run("snapshot", *SMALL, *ALL, crash=crash)
             assert outcome is None or outcome["code"] != "OK", crash
             states.append(BuildReader(target).state())
