@@ -23,8 +23,9 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
-soak: $(READY)  ## many thousands of simulated builds, twenty tables, a large epoch, a dead broker: takes an hour
+soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker: takes an hour and a half
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
+	$(BIN)/python -m tests.core.kafka.soak $(HISTORIES)
 	$(BIN)/python -m pytest -m soak --durations=0
 
 lint: $(READY)  ## ruff and mypy

@@ -1,34 +1,61 @@
-"""Very many histories, row form against set form, or very many worlds.
+"""Millions of histories, row form against set form, and thousands of worlds, on all cores; SOAK.md beside this file has
+the figures.
 
-``python -m tests.core.kafka.soak N [FIRST]`` tells N histories from seed FIRST on, ``... soak worlds N [FIRST]`` lives
-through N worlds. A seed that fails is printed.
+``python -m tests.core.kafka.soak [HISTORIES] [WORLDS] [FIRST]``. A seed that fails is printed.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from tests.core.kafka.cuts import many
 from tests.core.kafka.world import failing
 
-CHUNK = 1_000
+HISTORIES, WORLDS, FIRST = "2000000", "20000", "0"
+CHUNK = 500
+
+
+def differing(seeds: range) -> list[tuple[int, str]]:
+    return [(seed, "the forms differ") for seed in many(seeds)]
+
+
+def tried(what: str, trouble: Callable[[range], list[tuple[int, str]]], count: int, first: int) -> tuple[str, bool]:
+    """A line about so many seeds, and whether none of them found anything."""
+    begun, end, failed = time.monotonic(), first + count, list[int]()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(trouble, (range(at, min(at + CHUNK, end)) for at in range(first, end, CHUNK))):
+            for seed, why in found:
+                failed.append(seed)
+                print(f"seed {seed}: {why}", flush=True)
+    line = f"| {what} | {count:,} | {first} to {end - 1} | {failed or 'none'} | {time.monotonic() - begun:.0f} |"
+    return line, not failed
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    worlds = words[:1] == ["worlds"]
-    count, first = (int(word) for word in (*words[worlds:], "0")[:2])
-    begun, failed = time.monotonic(), 0
-    for start in range(first, first + count, CHUNK):
-        seeds = range(start, min(start + CHUNK, first + count))
-        found = failing(seeds) if worlds else [(seed, "the forms differ") for seed in many(seeds)]
-        failed += len(found)
-        for seed, trouble in found:
-            print(f"seed {seed}: {trouble}", flush=True)
-    what = "worlds were as they must be" if worlds else "histories agreed"
-    print(f"{count - failed} of {count} {what}, seeds {first} on, {time.monotonic() - begun:.0f} s")
-    return 1 if failed else 0
+    histories, worlds, first = (int(word) for word in [*sys.argv[1:], *(HISTORIES, WORLDS, FIRST)[len(sys.argv) - 1 :]])
+    agreed, same = tried("histories: row by row and in sets, the same", differing, histories, first)
+    lived, fine = tried("partitions with readers that crash: as they must be", failing, worlds, first)
+    text = "\n".join(
+        [
+            "# Last soak of a partition's states",
+            "",
+            f"On {os.cpu_count()} cores.",
+            "",
+            "| what | how many | seeds | that failed | seconds |",
+            "|---|---|---|---|---|",
+            agreed,
+            lived,
+            "",
+        ]
+    )
+    Path(__file__).with_name("SOAK.md").write_text(text)
+    print(text)
+    return 0 if same and fine else 1
 
 
 if __name__ == "__main__":
