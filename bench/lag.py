@@ -36,7 +36,7 @@ class Lag:
     title: str
     longest_round: float
     seconds: list[float]
-    """Of each epoch: until the target showed it."""
+    """Of each epoch that came before the snapshot's end: until the target showed it, or until that end."""
     epochs: list[int]
     """At each announcement: what it announced, and what the source had committed by the time it was there."""
 
@@ -78,13 +78,16 @@ def _lag(source: str, target: str, title: str) -> Lag:
     news = {version: announcement(log.read(version)) for version in range(log.head() + 1)}
     rounds = [_committed(target, version) for version, found in news.items() if found is None]
     commits = [_committed(source, version) for version in range(DeltaTable(source).version() + 1)]
-    seconds, epochs = list[float](), list[int]()
+    seconds, epochs, seen = list[float](), list[int](), 0
     for version, found in news.items():
-        if found is None or found.kind is not Kind.EPOCHS or found.epochs is None:
+        if found is None or found.kind is not Kind.EPOCHS:
             continue
         at = _committed(target, version)
-        seconds += [at - commits[epoch] for epoch in range(found.epochs.start, found.epochs.stop)]
-        epochs.append(sum(commit <= at for commit in commits[found.epochs.start :]))
+        seconds += [at - commit for commit in commits[seen + 1 : found.seen + 1]]
+        epochs.append(sum(commit <= at for commit in commits[seen + 1 :]))
+        seen = found.seen
+    # What was not announced before the snapshot's end has waited for so long at least.
+    seconds += [rounds[-1] - commit for commit in commits[seen + 1 :] if commit < rounds[-1]]
     longest = max(after - before for before, after in pairwise(rounds))
     return Lag(title, longest, seconds, epochs)
 
