@@ -30,6 +30,7 @@ from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.delta_log import rebuilding, transactions
+from airflow_backfill.spark.even_tasks import even_tasks
 from airflow_backfill.spark.failure import classify, history_lost
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.history import History
@@ -193,8 +194,7 @@ class Shell:
             case fx.Nothing():
                 apply.empty(self.spark, self.target, txn, text)
             case fx.AppendFiles(runs):
-                rows = self._snapshot.read(*(range(start, stop) for start, stop in runs))
-                apply.append(self._transform.apply(rows), self.target, txn, text)
+                self._append_files([range(start, stop) for start, stop in runs], txn, text)
             case fx.ApplyEpochs(epochs) if self.plan.appends:
                 apply.append(self._added(epochs), self.target, txn, text)
             case fx.ApplyEpochs():
@@ -208,6 +208,11 @@ class Shell:
                 assert isinstance(write.record, Record)
                 with rewrites(self._proof(write.record.positions), epoch, write.record.prev) as rows:
                     apply.rewrite(rows, self.target, self._key, txn, text)
+
+    def _append_files(self, chosen: Sequence[range], txn: apply.Txn, text: str) -> None:
+        rows = self._transform.apply(self._snapshot.read(*chosen))
+        with even_tasks(self.spark, [self._sizes[n].bytes for some in chosen for n in some]):
+            apply.append(rows, self.target, txn, text)
 
     def _apply_epochs(self, work: fx.ApplyEpochs, txn: apply.Txn, text: str) -> None:
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
