@@ -3,7 +3,8 @@
 Records age out of a log that is cleaned up too early, and somebody may have restored the target or written to it.
 What is left is the plan, the transaction ids, which Delta carries in its checkpoints, and the rows. Somebody names the
 epoch at which the target should stand; one barrier says so, the build is in catch-up with that hand-off epoch, and only
-a verification can finish it. Nothing of the records before is used.
+a verification can finish it. Nothing of the records before is used, but who wrote the last one, where it is left: the
+newest attempt wins here, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import (
     Effect,
@@ -19,6 +21,7 @@ from airflow_backfill.core.effect import (
     Look,
     Looked,
     Nothing,
+    ReadCommit,
     ReadPlan,
     ReadTransactions,
     Transactions,
@@ -26,12 +29,12 @@ from airflow_backfill.core.effect import (
     Write,
     Written,
 )
-from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import LANE, Plan
 from airflow_backfill.core.position import Consumed
 from airflow_backfill.core.reading import load
-from airflow_backfill.core.record import Layout, Record
+from airflow_backfill.core.record import Layout, Record, barrier_record
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
 
@@ -59,6 +62,9 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
         check_source(plan, source, epoch)
         looked: Looked = yield Look(files=False)
         head: int = yield Head()
+        last = yield from _last_record(f"{build}/{layout}/0", head)
+        if last is not None and last.generation > me.generation:
+            raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
         # Commands of before are known and over: a cancel among them must not end what somebody just recovered.
         control = Control(number=max((number for number, _ in looked.commands), default=0))
         written: Written = yield Write(_record(plan, layout, seq + 1, me, head, epoch, control), Nothing())
@@ -71,6 +77,18 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
         if written.error is not None:
             raise written.error
     raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
+
+
+def _last_record(lane: str, head: int) -> Generator[Effect, Any, Record | None]:
+    """The last record of a lane; None if the log has lost it, or it cannot be read."""
+    for version in range(head, -1, -1):
+        try:
+            commit: Commit = yield ReadCommit(version)
+            if lane in commit.txns:
+                return barrier_record(commit)
+        except (HistoryLost, RecordInvalid):
+            return None
+    return None
 
 
 def _newest_lane(versions: Mapping[str, int]) -> tuple[str, int, int]:

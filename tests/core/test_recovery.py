@@ -136,6 +136,16 @@ def test_a_newer_attempt_fences_the_recovery() -> None:
     assert model.state().phase is Phase.CONSUME_LOG
 
 
+def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
+    model = caught_up()
+    older = model.attempt()
+    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    commits = len(model.target.commits)
+    with pytest.raises(Fenced):
+        Running(model, recover(older, V + 3)).finish()
+    assert len(model.target.commits) == commits
+
+
 def test_orders_of_before_are_over() -> None:
     model = caught_up()
     model.order(Command(Verb.PAUSE))
