@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LEAST, MOST = 4 << 20, 128 << 20
+MOST = 128 << 20
 """Bytes of a task, as Spark has them."""
 START = 4 << 20
 """What starting a task is taken to cost."""
@@ -49,7 +49,7 @@ def task_bytes(sizes: Sequence[int], cores: int) -> int:
     """
     total = sum(sizes)
     tasks = cores * max(1, -(-total // (cores * MOST)))
-    share = max(LEAST, -(-total // tasks))
+    share = max(1, -(-total // tasks))
     tries = (share + share * step // STEPS for step in range(STEPS // 2))
     return min(tries, key=lambda limit: _end(_filled(sizes, limit), cores))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.spark import even_tasks as module
-from airflow_backfill.spark.even_tasks import LEAST, MOST, even_tasks, task_bytes
+from airflow_backfill.spark.even_tasks import MOST, even_tasks, task_bytes
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 
 CONFS = [f"spark.sql.files.{name}" for name in ("maxPartitionBytes", "openCostInBytes", "minPartitionNum")]
@@ -22,8 +22,7 @@ def rows_of_tasks(frame: DataFrame) -> list[int]:
 
 
 @pytest.mark.spark
-def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST", 1)
+def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path) -> None:
     table = str(tmp_path / "table")
     spark.range(7_000).repartition(7).write.format("delta").save(table)
     pinned = SnapshotFiles(spark, table, 0)
@@ -45,10 +44,10 @@ def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path, monkey
         ([2 * MB] * 150, 2, [76, 76, 76, 72]),
         ([300 * MB], 2, [75, 75, 75, 75]),
         ([100 * MB, 100 * MB, 10 * MB], 2, [100, 110]),
-        ([MB, 2 * MB], 8, [3]),
+        ([MB, 3 * MB], 2, [2, 2]),
         ([], 2, []),
     ],
-    ids=["small files", "one file", "two and a small one", "less than a task", "nothing"],
+    ids=["small files", "one file", "two and a small one", "one for each core", "nothing"],
 )
 def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int]) -> None:
     assert [task // MB for task in module._filled(sizes, task_bytes(sizes, cores))] == tasks
@@ -57,7 +56,7 @@ def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int])
 @given(st.lists(st.integers(1, 300 * MB), min_size=1, max_size=60), st.integers(1, 16))
 def test_no_core_works_for_much_longer_than_its_share(sizes: list[int], cores: int) -> None:
     size = task_bytes(sizes, cores)
-    assert LEAST <= size <= 1.5 * max(LEAST, MOST)
+    assert 1 <= size <= 1.5 * MOST
     tasks = module._filled(sizes, size)
     assert sum(tasks) == sum(sizes) and max(tasks) <= size
     assert module._end(tasks, cores) <= module._end(module._filled(sizes, MOST), cores) + size
