@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,16 @@ import airflow_backfill.core
 
 CORE = airflow_backfill.core.__name__
 FOLDER = Path(airflow_backfill.core.__file__).parent
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Text of one module of the core (``folder/name``), to be replaced."""
+
+    name: str
+    module: str
+    before: str
+    after: str
 
 
 class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -35,16 +46,16 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 @contextmanager
-def mutated(module: str, before: str, after: str, *users: str) -> Iterator[None]:
-    """The core with the edit in one of its modules (``folder/name``), for whatever is imported meanwhile; what begins
-    with the name of one of the ``users`` is loaded anew, too.
+def mutated(edit: Edit, *users: str) -> Iterator[None]:
+    """The core with the edit, for whatever is imported meanwhile; what begins with the name of one of the ``users`` is
+    loaded anew, too.
     """
-    source = (FOLDER / f"{module}.py").read_text()
-    if source.count(before) != 1:
-        raise LookupError(f"{before!r} occurs {source.count(before)} times in {module}")
+    source = (FOLDER / f"{edit.module}.py").read_text()
+    if source.count(edit.before) != 1:
+        raise LookupError(f"{edit.before!r} occurs {source.count(edit.before)} times in {edit.module}")
     ours = (CORE, *users)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
-    finder = _Edited(f"{CORE}.{module.replace('/', '.')}", source.replace(before, after))
+    finder = _Edited(f"{CORE}.{edit.module.replace('/', '.')}", source.replace(edit.before, edit.after))
     sys.meta_path.insert(0, finder)
     try:
         yield

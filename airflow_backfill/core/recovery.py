@@ -62,21 +62,23 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
         check_source(plan, source, epoch)
         looked: Looked = yield Look(files=False)
         head: int = yield Head()
-        last = yield from _last_record(f"{build}/{layout}/0", head)
-        if last is not None and last.generation > me.generation:
-            raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
+        _check_newest(me, (yield from _last_record(f"{build}/{layout}/0", head)))
         # Commands of before are known and over: a cancel among them must not end what somebody just recovered.
         control = Control(number=max((number for number, _ in looked.commands), default=0))
         written: Written = yield Write(_record(plan, layout, seq + 1, me, head, epoch, control), Nothing())
         state = yield from load(build)
-        newest = state.newest
-        if newest is not None and newest.record.attempt == me.name:
+        newest = None if state.newest is None else state.newest.record
+        if newest is not None and newest.attempt == me.name:
             return state
-        if newest is not None and newest.record.generation > me.generation:
-            raise Fenced(f"attempt {newest.record.attempt} has taken over", attempt=me.name, by=newest.record.attempt)
+        _check_newest(me, newest)
         if written.error is not None:
             raise written.error
     raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
+
+
+def _check_newest(me: Attempt, last: Record | None) -> None:
+    if last is not None and last.generation > me.generation:
+        raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
 
 
 def _last_record(lane: str, head: int) -> Generator[Effect, Any, Record | None]:

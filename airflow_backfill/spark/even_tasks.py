@@ -51,10 +51,10 @@ def task_bytes(sizes: Sequence[int], cores: int) -> int:
     tasks = cores * max(1, -(-total // (cores * MOST)))
     share = max(1, -(-total // tasks))
     tries = (share + share * step // STEPS for step in range(STEPS // 2))
-    return min(tries, key=lambda limit: _end(_filled(sizes, limit), cores))
+    return min(tries, key=lambda limit: end(filled(sizes, limit), cores))
 
 
-def _filled(sizes: Sequence[int], limit: int) -> list[int]:
+def filled(sizes: Sequence[int], limit: int) -> list[int]:
     """Spark's tasks: slices of files, the largest first, each into the task before if it has room."""
     slices = sorted((min(limit, size - at) for size in sizes for at in range(0, size, limit)), reverse=True)
     tasks = list[int]()
@@ -66,7 +66,7 @@ def _filled(sizes: Sequence[int], limit: int) -> list[int]:
     return tasks
 
 
-def _end(tasks: Sequence[int], cores: int) -> int:
+def end(tasks: Sequence[int], cores: int) -> int:
     """When the last core ends, each taking the next task as soon as it is free."""
     busy = [0] * cores
     for task in tasks:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from tests.mutation import mutated
+from tests.mutation import Edit, mutated
 
 
 @dataclass(frozen=True)
-class Mutant:
-    name: str
-    module: str
-    before: str
-    after: str
+class Mutant(Edit):
     topic: bool = False
     """Whether a topic's history is what it spoils."""
 
 
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
-    with mutated(mutant.module, mutant.before, mutant.after, "tests.simulation"):
+    with mutated(mutant, "tests.simulation"):
         world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:

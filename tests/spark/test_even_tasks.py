@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.spark import even_tasks as module
-from airflow_backfill.spark.even_tasks import MOST, even_tasks, task_bytes
+from airflow_backfill.spark.even_tasks import MOST, end, even_tasks, filled, task_bytes
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 
 CONFS = [f"spark.sql.files.{name}" for name in ("maxPartitionBytes", "openCostInBytes", "minPartitionNum")]
@@ -50,13 +49,13 @@ def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path) -> Non
     ids=["small files", "one file", "two and a small one", "one for each core", "nothing"],
 )
 def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int]) -> None:
-    assert [task // MB for task in module._filled(sizes, task_bytes(sizes, cores))] == tasks
+    assert [task // MB for task in filled(sizes, task_bytes(sizes, cores))] == tasks
 
 
 @given(st.lists(st.integers(1, 300 * MB), min_size=1, max_size=60), st.integers(1, 16))
 def test_no_core_works_for_much_longer_than_its_share(sizes: list[int], cores: int) -> None:
     size = task_bytes(sizes, cores)
     assert 1 <= size <= 1.5 * MOST
-    tasks = module._filled(sizes, size)
+    tasks = filled(sizes, size)
     assert sum(tasks) == sum(sizes) and max(tasks) <= size
-    assert module._end(tasks, cores) <= module._end(module._filled(sizes, MOST), cores) + size
+    assert end(tasks, cores) <= end(filled(sizes, MOST), cores) + size

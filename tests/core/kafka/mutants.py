@@ -10,17 +10,13 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tests.mutation import mutated
+from tests.mutation import Edit, mutated
 
 TESTS = "tests.core.kafka"
 
 
 @dataclass(frozen=True)
-class Mutant:
-    name: str
-    module: str
-    before: str
-    after: str
+class Mutant(Edit):
     swapped: bool = False
     """Whether its worlds ask the broker before they pin the landing table."""
 
@@ -28,86 +24,86 @@ class Mutant:
 WORLDS = (
     Mutant(
         "the broker is asked first, and nothing notices",
-        "opening",
+        "kafka/opening",
         "if landed is not None and landed >= log.end:",
         "if False:",
         swapped=True,
     ),
     Mutant(
         "no credit",
-        "scan",
+        "kafka/scan",
         "(split.state.offset, split.credit)",
         "(split.state.offset,)",
     ),
     Mutant(
         "what was dropped is not remembered",
-        "batches",
+        "kafka/batches",
         "credit=rows.greatest",
         "credit=split.credit",
     ),
     Mutant(
         "the target never falls",
-        "batches",
+        "kafka/batches",
         "replace(after, target=rows.greatest, ",
         "replace(after, target=max(split.target or 0, rows.greatest), ",
     ),
     Mutant(
         "all of the splits that exist",
-        "progress",
+        "kafka/progress",
         "for p in {*partitions, *splits}",
         "for p in splits",
     ),
     Mutant(
         "only the partitions of the plan",
-        "progress",
+        "kafka/progress",
         "for p in {*partitions, *splits}",
         "for p in partitions",
     ),
     Mutant(
         "stopped at the end of the range, not at a record",
-        "scan",
+        "kafka/scan",
         "split = split.stopped(max(known)) if known else split.finished()",
         "split = split.stopped(split.scanned)",
     ),
     Mutant(
         "only a record can reach the target",
-        "scan",
+        "kafka/scan",
         "split.target is not None and split.scanned >= split.target",
         "False",
     ),
     Mutant(
         "a range without a record is no progress",
-        "scan",
+        "kafka/scan",
         "settled(replace(split, scanned=covered.last))",
         "settled(split if rows is None else replace(split, scanned=covered.last))",
     ),
     Mutant(
         "the landing table is never seen to have reached the stop",
-        "scan",
+        "kafka/scan",
         "split.landed >= split.state.offset",
         "False",
     ),
     Mutant(
         "finished at the target, wherever the landing table is",
-        "batches",
+        "kafka/batches",
         "return after.stopped(stop.offset), Offsets",
         "return after.stopped(stop.offset).finished(), Offsets",
     ),
     Mutant(
         "stopped at the landing table's offset, not at the backfill's",
-        "batches",
+        "kafka/batches",
         "after = after.stopped(b)",
         "after, b = after.stopped(rows.least), rows.least",
     ),
     Mutant(
         "the offset that was backfilled comes again",
-        "batches",
+        "kafka/batches",
         "beyond = max(rows.least, b + 1)",
         "beyond = max(rows.least, b)",
     ),
     Mutant(
         "lost records are passed over",
-        "opening",
+        "kafka/opening",
         "if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n"
         "        raise _lost(split.partition, split.scanned + 1, log)\n"
         "    return replace(split, end=log.end)",
@@ -117,7 +113,7 @@ WORLDS = (
     ),
     Mutant(
         "nothing to read means finished, also later",
-        "opening",
+        "kafka/opening",
         "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n        raise _lost",
         "    if isinstance(split.state, Backfilling) and log.start == log.end:\n"
         "        return split.finished()\n"
@@ -125,31 +121,31 @@ WORLDS = (
     ),
     Mutant(
         "every new partition is finished",
-        "opening",
+        "kafka/opening",
         "landed is None and first_landed is not None and first_landed <= log.start",
         "True",
     ),
     Mutant(
         "a late ingestion is taken for proof",
-        "opening",
+        "kafka/opening",
         "first_landed is not None and first_landed <= log.start",
         "first_landed is not None",
     ),
     Mutant(
         "a later start of history is no floor",
-        "opening",
+        "kafka/opening",
         "before = None if begin == log.start else begin - 1",
         "before = None",
     ),
     Mutant(
         "reading goes beyond the target",
-        "scan",
+        "kafka/scan",
         "stop = min(stop, split.target + 1)",
         "stop = min(stop, split.target + 2)",
     ),
     Mutant(
         "reading stops before the target",
-        "scan",
+        "kafka/scan",
         "stop = min(stop, split.target + 1)",
         "stop = min(stop, split.target)",
     ),
@@ -157,33 +153,36 @@ WORLDS = (
 """Caught by worlds."""
 
 CUTS = (
-    Mutant("the greatest offset decides", "batches", "if rows.least <= b:", "if rows.greatest <= b:"),
-    Mutant("finished before it is reached", "batches", "if rows.greatest < b:", "if rows.greatest < b - 1:"),
+    Mutant("the greatest offset decides", "kafka/batches", "if rows.least <= b:", "if rows.greatest <= b:"),
+    Mutant("finished before it is reached", "kafka/batches", "if rows.greatest < b:", "if rows.greatest < b - 1:"),
     Mutant(
         "the rest of the chunk is written",
-        "batches",
+        "kafka/batches",
         "Offsets(rows.least, stop.offset + 1)",
         "Offsets(rows.least, rows.greatest + 1)",
     ),
     Mutant(
         "the rest of the chunk is not counted",
-        "batches",
+        "kafka/batches",
         "split.read + rows.count",
         "split.read + (stop or rows).count",
     ),
-    Mutant("credit is the least offset", "batches", "credit=rows.greatest", "credit=rows.least"),
+    Mutant("credit is the least offset", "kafka/batches", "credit=rows.greatest", "credit=rows.least"),
     Mutant(
-        "the target of a row is the greatest so far", "rows", "target=offset,", "target=max(offset, split.target or 0),"
+        "the target of a row is the greatest so far",
+        "kafka/rows",
+        "target=offset,",
+        "target=max(offset, split.target or 0),",
     ),
-    Mutant("a row at the offset is visible", "rows", "offset > b", "offset >= b"),
-    Mutant("a record at the target goes on", "rows", "offset < split.target:", "offset <= split.target:"),
+    Mutant("a row at the offset is visible", "kafka/rows", "offset > b", "offset >= b"),
+    Mutant("a record at the target goes on", "kafka/rows", "offset < split.target:", "offset <= split.target:"),
 )
 """Caught by the comparison of the row form with the set form."""
 
 
 def _mutated(mutant: Mutant) -> AbstractContextManager[None]:
     users = (f"{TESTS}.{name}" for name in ("world", "topic", "cuts"))
-    return mutated(f"kafka/{mutant.module}", mutant.before, mutant.after, *users)
+    return mutated(mutant, *users)
 
 
 def caught_by(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
