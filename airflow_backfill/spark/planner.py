@@ -49,6 +49,10 @@ log = logging.getLogger(__name__)
 
 SPLITS = 64
 CREATE_TRIES = 8
+CHAIN_CHECKPOINTS = 100
+"""Commits from one of Delta's checkpoints to the next where a commit may come every two seconds: ten, as Delta has it,
+would be a job over all files of the target every twenty seconds, and announcing waits for it.
+"""
 ONE_LANE = {
     "arrangement": "a round of an arrangement takes all ranges along",
     "ordered": "what is deleted in one lane is not known in another, so an ordered topic is read",
@@ -140,6 +144,8 @@ class Planner:
             # Without statistics on the key no MERGE could skip a file of the target.
             columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
             properties["delta.dataSkippingStatsColumns"] = columns
+        if self._spec.strategy == "chain":
+            properties["delta.checkpointInterval"] = str(CHAIN_CHECKPOINTS)
         if any(set(field.name) & _ODD for field in schema.fields):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)

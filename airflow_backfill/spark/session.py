@@ -23,6 +23,8 @@ _MAX_PARTITIONS = 2_000
 _ALWAYS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # What is done beside a round gets a core that becomes free, and does not wait until all tasks of that have begun.
+    "spark.scheduler.mode": "FAIR",
     # A commit that a background rewrite adds would carry our record without our rows.
     "spark.databricks.delta.autoCompact.enabled": "false",
     "spark.databricks.delta.optimizeWrite.enabled": "false",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core import announcer
@@ -20,6 +21,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.ledger.reader import drive
+from airflow_backfill.spark import planner
 from airflow_backfill.spark.announcing import announcing
 from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
@@ -116,6 +118,35 @@ def test_epochs_are_announced_while_a_round_lasts(events: Source, tmp_path: Path
     build.verify()
     build.finish()
     build.assert_equal_at(events.head)
+
+
+def test_announcing_needs_a_core_and_not_all_of_them(
+    events: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta's checkpoints are jobs: each gets a core before a round that has tasks left, which ends later."""
+    monkeypatch.setattr(planner, "CHAIN_CHECKPOINTS", 1)
+    build = chained(events, tmp_path)
+    build.plan()
+    over, seen = tmp_path / "over", list[int]()
+    tasks = events.spark.sparkContext.parallelize(range(600), 600)
+
+    def work(done: int) -> None:
+        if done > 1:
+            return
+        thread = InheritableThread(target=lambda: tasks.foreach(lambda _: over.exists() or time.sleep(0.1)))
+        thread.start()
+        for number in (2, 3):
+            events.append(1000 * number, 1000 * number + 5)
+            while build.reader.state().seen != events.head:
+                assert thread.is_alive(), "announcing waited for every task of a round"
+                time.sleep(0.05)
+            seen.append(number)
+        over.touch()
+        thread.join()
+
+    slowly(build, work)
+    assert seen == [2, 3]
+    assert len(list((tmp_path / "target" / "_delta_log").glob("*.checkpoint.parquet"))) > 2
 
 
 def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(events: Source, tmp_path: Path) -> None:
