@@ -25,7 +25,7 @@ def get_provider_info() -> dict[str, Any]:
             *("operators.plan", "operators.snapshot", "operators.consume_log", "operators.catch_up"),
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
         ),
-        "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch"),
+        "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),
         "triggers": _modules("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch"),
         "hooks": _modules("hooks.ledger"),
         "connection-types": [

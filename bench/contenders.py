@@ -23,7 +23,7 @@ WHOLE = RoundSize(1 << 50, 1 << 40)
 
 
 def attempt(target: str) -> Attempt:
-    return ControlFolder.beside(target).draw_attempt({"task": "bench"})
+    return ControlFolder.beside(target).draw_attempt({"task": "bench"}, floor=0)
 
 
 def planned(

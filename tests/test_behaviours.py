@@ -1,4 +1,4 @@
-"""The table of behaviours names every item of the seeds, and only tests that exist."""
+"""The table of behaviours names every item of the seeds, and only tests that exist and that would notice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.broken import Broken, noticed
+from tests.broken_behaviours import BROKEN
 
 ROOT = Path(__file__).parents[1]
 ITEMS = [
@@ -51,3 +54,14 @@ def test_an_item_is_shown_or_it_is_said_why_not(item: str) -> None:
         if not file.is_file() or name not in functions(file):
             missing.append(test)
     assert missing == []
+
+
+def quick(item: str) -> list[str]:
+    """The tests of an item that run the core alone, in the order in which they are named."""
+    tests, _ = lines()[item]
+    return [test for test in tests if test.startswith("tests/core/") and "mutants" not in test]
+
+
+@pytest.mark.parametrize("edit", BROKEN, ids=lambda edit: edit.name)
+def test_the_tests_of_an_item_notice_when_it_is_broken(edit: Broken) -> None:
+    assert [item for item in edit.items if not noticed(edit, quick(item))] == []

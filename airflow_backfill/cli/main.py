@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.cli.command import acknowledged, ordered
+from airflow_backfill.core.arguments import Arguments
 from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.errors import BackfillError, InvalidSpec
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
+from airflow_backfill.core.options import invalid
+from airflow_backfill.core.way_out import way_out
 
+MOST_SECONDS = 10_000_000
 HELP = {
     "status": "where a build is, and what it waits for",
     "pause": "start no new unit of work",
@@ -25,8 +29,8 @@ HELP = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    arguments = argparse.ArgumentParser(prog="table-backfill", description=__doc__)
+def parser() -> Arguments:
+    arguments = Arguments(prog="table-backfill", description=__doc__)
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in HELP.items():
         command = commands.add_parser(name, help=text, description=text)
@@ -63,11 +67,16 @@ def _add_spark(command: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0 if it was done, 1 for a coded error or a command that nobody acknowledged; a wrong command line ends with 2."""
-    options = parser().parse_args(argv)
+    try:
+        options = parser().parse_args(argv)
+    except InvalidSpec as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
     try:
         result, text = _perform(options)
     except BackfillError as error:
-        print(json.dumps(error.to_json()) if options.json else str(error), file=sys.stderr)
+        said = {**error.to_json(), "way_out": way_out(error)}
+        print(json.dumps(said) if options.json else f"{error}\n{said['way_out']}", file=sys.stderr)
         return 1
     print(json.dumps(result) if options.json else text)
     return 0 if result.get("acknowledged", True) else 1
@@ -90,7 +99,14 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
         found = repair(options)
         return found, f"the target was repaired for epoch {found['epoch']}; it has to be verified again, then finished"
-    number = ordered(options.target, _command(options))
+    if getattr(options, "wait", None) is not None and not 0 <= options.wait <= MOST_SECONDS:
+        raise invalid("--wait", options.wait, f"must be between 0 and {MOST_SECONDS} seconds")
+    try:
+        number = ordered(options.target, _command(options))
+    except BackfillError as error:
+        if not droppable(error, options):
+            raise
+        return _submitted(options, {"command": "cancel", "number": None}, f"the build cannot be read: {error}")
     result: dict[str, Any] = {"command": options.command, "number": number}
     text = f"{options.command} is command {number}; the record of the next barrier acknowledges it"
     if options.command == "cancel":
@@ -110,6 +126,12 @@ def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -
     return {**result, **outcome}, f"{text}\nthe build is cancelled; dropped: {dropped}"
 
 
+def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
+    """Whether a target is to be dropped although its build cannot be read."""
+    wanted = options.command == "cancel" and options.drop and not options.no_submit
+    return wanted and not error.retry and not isinstance(error, (NotAllowedNow, NotPlanned))
+
+
 def _command(options: argparse.Namespace) -> Command:
     verb = Verb(options.command)
     if verb is Verb.CANCEL:
@@ -123,7 +145,7 @@ def _rate(name: str, text: str) -> int | None:
     if text == "none":
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise InvalidSpec(f"{name}: a number per second or 'none' (got {text!r})", field=name, value=text)
+        raise invalid(name, text, "must be a whole number per second, or 'none'")
     return int(text)
 
 

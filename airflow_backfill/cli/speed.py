@@ -45,8 +45,9 @@ def seconds_left(state: BuildState, source: SourceView | None, speed: Speed | No
     if source is None or not speed.rows:
         return None
     upto = state.handoff if state.phase is Phase.CATCH_UP else None
-    pending = (e for e in source.pending(state.reached) if upto is None or e.number <= upto)
-    return round(sum(epoch.rows for epoch in pending) / speed.rows)
+    pending = source.pending(state.reached)
+    pending = pending if upto is None else pending[: max(upto - state.reached, 0)]
+    return round(pending.rows / speed.rows)
 
 
 def _barriers(log: DeltaLog, state: BuildState) -> list[Barrier]:

@@ -77,7 +77,7 @@ def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]
     except BackfillError as error:
         return None, error
     try:
-        check_source(state.plan, source, state.reached)
+        check_source(state.plan, source, state.reached, state.stands)
     except HistoryLost:
         return source, None
     except BackfillError as error:

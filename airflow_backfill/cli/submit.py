@@ -10,35 +10,33 @@ from typing import Any
 
 import airflow_backfill
 from airflow_backfill.core.errors import ApplicationFailed
-from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
     """The result of the cancel application. The command that it carries out is ordered already."""
-    return _submit_next("cancel", options, ["--drop"] if options.drop else [])
+    return _submit("cancel", options, ["--drop"] if options.drop else _build(options))
 
 
 def repair(options: argparse.Namespace) -> dict[str, Any]:
     """The result of the repair application."""
-    return _submit_next("repair", options, [])
+    return _submit("repair", options, _build(options))
 
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
-    """The result of the recover application."""
-    return _submit("recover", options, ["--epoch", str(options.epoch)], 0)
+    """The result of the recover application. What the records say does not matter, but whose table it is."""
+    BuildReader(options.target).check_ours()
+    return _submit("recover", options, ["--epoch", str(options.epoch)])
 
 
-def _submit_next(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
-    """``_submit`` of an attempt that is newer than all that the log knows."""
-    state = BuildReader(options.target).state()
-    return _submit(application, options, ["--build", state.plan.build, *arguments], state.highest_generation)
+def _build(options: argparse.Namespace) -> list[str]:
+    return ["--build", BuildReader(options.target).state().plan.build]
 
 
-def _submit(application: str, options: argparse.Namespace, arguments: list[str], floor: int) -> dict[str, Any]:
+def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """Run an application with spark-submit, and go by the outcome that it leaves."""
-    control = ControlFolder.beside(options.target)
-    me = control.draw_attempt({"task": application}, floor)
+    reader = BuildReader(options.target)
+    me = reader.draw_attempt({"task": application})
     command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
     command += [_entry_point(application), "--target", options.target]
@@ -49,7 +47,7 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str],
         done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     except OSError as error:
         raise ApplicationFailed(f"{options.spark_submit} cannot be started: {error}") from None
-    outcome = control.outcome(me)
+    outcome = reader.control.outcome(me)
     if outcome is None or outcome["code"] != "OK":
         said = outcome["message"] if outcome is not None else done.stderr.strip()[-500:]
         raise ApplicationFailed(f"the {application} application failed: {said}", attempt=me.name)

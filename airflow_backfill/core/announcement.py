@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.commit import Commit, CommitId
 from airflow_backfill.core.document import encode
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.source import SourceView
 
 FORMAT = 1
 LANE = "seen"
@@ -51,6 +52,8 @@ class Announcement:
     """The last epoch that is announced, this commit included."""
     epochs: EpochRange | None = None
     """What this commit announces."""
+    digest: str | None = None
+    """Of the source's commit of ``seen``, if that was known."""
 
     @property
     def app_id(self) -> str:
@@ -69,10 +72,14 @@ class Announcement:
             "kind": self.kind.value,
             "seen": self.seen,
             "epochs": None if self.epochs is None else [self.epochs.start, self.epochs.stop],
+            **({} if self.digest is None else {"digest": self.digest}),
         }
 
     def encode(self) -> str:
-        return encode(self.to_json())
+        """The announcement's text; RecordInvalid if nobody could read it again."""
+        text = encode(self.to_json())
+        decode(text)
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class Announced:
     attempt: str = ""
     open: bool = True
     """Whether the data has yet to reach what was announced."""
+    source: CommitId | None = None
+    """The source's commit of ``seen``, if that was known."""
 
     def after(self, version: int, news: Announcement) -> Announced:
         """The lane after one more announcement; RecordInvalid if it does not continue the lane."""
@@ -101,11 +110,35 @@ class Announced:
             raise RecordInvalid(f"version {version} announces {news.seen} after {self.seen}", version=version)
         return Announced.at(version, news)
 
+    def to_json(self) -> list[Any]:
+        return [self.seen, self.version, self.seq, self.generation, self.attempt, self.open]
+
+    @staticmethod
+    def from_json(value: Any) -> Announced:
+        match value:
+            case [int(seen), int(version), int(seq), int(generation), str(attempt), bool(is_open)]:
+                if bool not in map(type, value[:4]) and min(value[:4]) >= 0:
+                    return Announced(seen, version, seq, generation, attempt, is_open)
+        raise RecordInvalid(f"not the state of announcements: {value!r}", value=repr(value)[:200])
+
     @staticmethod
     def at(version: int, last: Announcement) -> Announced:
         """The lane whose newest announcement is ``last``."""
         is_open = last.kind is not Kind.CAUGHT_UP
-        return Announced(last.seen, version, last.seq, last.generation, last.attempt, is_open)
+        source = None if last.digest is None else CommitId(last.seen, last.digest)
+        return Announced(last.seen, version, last.seq, last.generation, last.attempt, is_open, source)
+
+
+def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
+    """The last epoch of the source that may be announced: none after the hand-off epoch, and none that stops the build
+    or comes after it.
+    """
+    last = lane.seen
+    for epoch in source.pending(lane.seen):
+        if epoch.stop is not None or (handoff is not None and epoch.number > handoff):
+            break
+        last = epoch.number
+    return last
 
 
 def app_id(build: str) -> str:
@@ -137,6 +170,7 @@ def decode(text: str) -> Announcement:
             kind=Kind(value["kind"]),
             seen=value["seen"],
             epochs=None if epochs is None else EpochRange(*epochs),
+            digest=value.get("digest"),
         )
         # Whatever was left out, added or of another type would not come back.
         sound = encode(found.to_json()) == encode(value) and found.seq >= 1 and _typed(found)
@@ -149,5 +183,5 @@ def decode(text: str) -> Announcement:
 
 def _typed(found: Announcement) -> bool:
     counts = (found.seq, found.generation, found.prev, found.newest, found.seen)
-    texts = (found.build, found.plan, found.attempt)
+    texts = (found.build, found.plan, found.attempt, *(() if found.digest is None else (found.digest,)))
     return all(type(n) is int and n >= -1 for n in counts) and all(isinstance(text, str) and text for text in texts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from airflow_backfill.core.announcement import Announced, Announcement, Kind
+from airflow_backfill.core.announcement import Announced, Announcement, Kind, announceable
 from airflow_backfill.core.attempt import BACK_OFF, CONTENTION_LIMIT, Attempt
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.effect import Effect, Look, Looked, Nothing, Pause, Watch, Write, Written
@@ -36,7 +36,7 @@ def announce(me: Attempt, build: str | None = None) -> Generator[Effect, Any, Bu
         if lane is None or not lane.open:
             return state
         source: SourceView = yield Watch(lane.seen)
-        check_source(state.plan, source, lane.seen)
+        check_source(state.plan, source, lane.seen, state.stands)
         cancelled = state.phase is Phase.CANCELLED or obey(state.control, looked.commands).cancelled
         news = None if cancelled else _next(state, lane, source, me)
         if news is None:
@@ -56,6 +56,12 @@ def announce(me: Attempt, build: str | None = None) -> Generator[Effect, Any, Bu
     raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
 
 
+def unannounced(state: BuildState, source: SourceView) -> bool:
+    """Whether an epoch of the source is to be announced: then an application has to run."""
+    lane = state.announced
+    return lane is not None and lane.open and announceable(lane, source, state.handoff) > lane.seen
+
+
 def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:
     """What to write next; None if there is nothing to say, or nobody of this generation works on the data yet."""
     owner = state.lanes[0]
@@ -65,18 +71,17 @@ def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -
             raise Fenced("a newer attempt has taken over", attempt=me.name)
         if works < me.generation:
             return None
-        return _announcement(state, lane, me, Kind.CLAIM, lane.seen)
-    last = lane.seen
-    for epoch in source.pending(lane.seen):
-        if epoch.stop is not None or (state.handoff is not None and epoch.number > state.handoff):
-            break
-        last = epoch.number
+        return _announcement(state, lane, source, me, Kind.CLAIM, lane.seen)
+    last = announceable(lane, source, state.handoff)
     if last > lane.seen:
-        return _announcement(state, lane, me, Kind.EPOCHS, last)
-    return _announcement(state, lane, me, Kind.CAUGHT_UP, last) if arrived(state) else None
+        return _announcement(state, lane, source, me, Kind.EPOCHS, last)
+    return _announcement(state, lane, source, me, Kind.CAUGHT_UP, last) if arrived(state) else None
 
 
-def _announcement(state: BuildState, lane: Announced, me: Attempt, kind: Kind, seen: int) -> Announcement:
+def _announcement(
+    state: BuildState, lane: Announced, source: SourceView, me: Attempt, kind: Kind, seen: int
+) -> Announcement:
+    commit = source.commit(seen) or lane.source
     return Announcement(
         build=state.plan.build,
         plan=state.plan.fingerprint,
@@ -88,6 +93,7 @@ def _announcement(state: BuildState, lane: Announced, me: Attempt, kind: Kind, s
         kind=kind,
         seen=seen,
         epochs=EpochRange(lane.seen + 1, seen + 1) if kind is Kind.EPOCHS else None,
+        digest=commit.digest if commit is not None and commit.version == seen else None,
     )
 
 

@@ -11,7 +11,8 @@ The rules, each of which the simulation breaks on purpose to see that it is need
 * Every commit between the last proven version and one's own is looked at before the next step.
 * A layout of lanes is closed, every lane of it, before another begins. The closing record of the first lane
   decides how many lanes come next, so that two attempts with different ideas agree.
-* Commands take effect at the next barrier, whose record acknowledges them.
+* Commands take effect at the next barrier, whose record acknowledges them. Those that stop work interrupt a long one,
+  which nobody may take for a lost race, or for an error.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_backfill.core.control import obey
-from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Pause, Prove, Watch, Write, Written
-from airflow_backfill.core.errors import Cancelled, Fenced, SourceUnavailable, TargetContended
+from airflow_backfill.core.backlog import Backlog
+from airflow_backfill.core.commit import CommitId
+from airflow_backfill.core.control import Control, obey, resumed
+from airflow_backfill.core.effect import Cut, Effect, Look, Looked, Nothing, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
 from airflow_backfill.core.folding import opened
 from airflow_backfill.core.offset_round import next_offsets
+from airflow_backfill.core.pace import Pace
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.phase import after as phase_after
-from airflow_backfill.core.position import complete
+from airflow_backfill.core.position import Position, complete, newest_epoch
 from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
@@ -62,12 +66,13 @@ class Attempt:
 def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
-    misses, troubles, begins = 0, 0, True
+    misses, troubles, begins, pace = 0, 0, True, Pace()
     while misses < CONTENTION_LIMIT:
         if task.done(state):
             return state
         task.check(state)
-        seen = yield from _observe(state, task)
+        seen = yield from _observe(state, task, pace)
+        pace = seen.pace
         if _owns(state, task, me):
             lane, step = task.lane, _held_back(task.step(state, seen), state, task.lane, seen)
         else:
@@ -81,6 +86,8 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
                 raise
             why = f"trouble {troubles} of {PATIENCE}: {error.message}"
             move = Wait(seen.now + (BACK_OFF << 2 * troubles), why, say=True)
+        except Interrupted as error:
+            pace, move = pace.interrupted(), Wait(seen.now, error.message)
         move = _renewed(move, state, lane, seen) if isinstance(move, Wait) else move
         if isinstance(move, Done):
             return state
@@ -89,7 +96,8 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
             state = yield from catch_up(state)
             continue
         state, landed = yield from _commit(state, lane, me, move, seen)
-        misses = 0 if landed else misses + 1
+        pace = _paced(pace, seen.now, move, landed)
+        misses = 0 if landed is not False else misses + 1
         troubles = troubles if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
@@ -138,8 +146,10 @@ def _decider(state: BuildState, me: Attempt) -> int:
 
 def _commit(
     state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed
-) -> Generator[Effect, Any, tuple[BuildState, bool]]:
-    """Write a barrier, read the log back: the state then, and whether the barrier is in it."""
+) -> Generator[Effect, Any, tuple[BuildState, bool | None]]:
+    """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
+    command came first.
+    """
     record = _record(state, lane, me, move, seen)
     written: Written = yield Write(record, move.work)
     state = yield from catch_up(state)
@@ -150,9 +160,18 @@ def _commit(
             return state, True
         if not (entering and barrier is not None and barrier.record.closed):
             _check_not_fenced(state, lane, me)
+    if isinstance(written.error, Interrupted):
+        return state, None
     if written.error is not None:
         raise written.error
     return state, False
+
+
+def _paced(pace: Pace, begun: int, move: Move, landed: bool | None) -> Pace:
+    """What is known of the attempt's rounds after this one."""
+    if landed is None:
+        return pace.interrupted()
+    return pace.landed(begun) if landed and not isinstance(move.work, Nothing) else pace
 
 
 def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
@@ -177,6 +196,7 @@ def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
 def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed) -> Record:
     """The record of the lane's next barrier."""
     last = state.lanes[lane]
+    positions = move.positions if move.positions is not None else state.positions
     fields: dict[str, Any] = {
         "control": seen.control,
         "bound": state.bound,
@@ -196,7 +216,8 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         tails=tuple(b.version if b is not None else -1 for b in state.lanes),
         event=move.event,
         phase=phase_after(state.phase, move.event),
-        positions=move.positions if move.positions is not None else state.positions,
+        positions=positions,
+        source=_stands(state, positions, seen.source),
         base=state.base,
         totals=last.totals if last is not None else Totals(),
         work=move.does,
@@ -204,26 +225,46 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         epochs=move.epochs,
         pending=seen.pending,
         announced=state.announced.version if state.announced is not None else None,
+        news=state.announced if state.announced is not None and state.announced.version >= 0 else None,
+        others={n: b.tail for n, b in enumerate(state.lanes) if b is not None and n != lane},
         **fields,
     )
 
 
-def _observe(state: BuildState, task: Task) -> Generator[Effect, Any, Observed]:
+def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceView) -> CommitId | None:
+    """The newest commit of the source that ``positions`` rest on, as it was seen before anything of it was read."""
+    newest = newest_epoch(positions)
+    epoch = state.plan.source.epoch if newest is None else newest
+    return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
+
+
+def _observe(state: BuildState, task: Task, pace: Pace) -> Generator[Effect, Any, Observed]:
     """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with the source."""
-    looked: Looked = yield Look(files=task.reads_files)
-    control = obey(state.control, looked.commands)
-    if isinstance(task, (CancelTask, ResumeTask)):
-        pass
-    elif control.cancelled or state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; plan it again to resume it")
+    looked: Looked = yield Look(files=False, spared=pace.spared)
+    control, pace = _in_force(state, task, looked), pace.measured(looked.now)
     if not task.reads_source:
-        nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, ())
+        nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, Backlog())
         last = state.newest.record.pending if state.newest is not None else None
-        return Observed(looked.now, nothing, control, looked.files, last)
+        return Observed(looked.now, nothing, control, looked.files, last, pace)
     source: SourceView = yield Watch(state.reached)
-    check_source(state.plan, source, state.reached)
-    pending = Pending(source.head, len(source.epochs), sum(e.rows for e in source.epochs), looked.now)
-    return Observed(looked.now, source, control, looked.files, pending)
+    check_source(state.plan, source, state.reached, state.stands)
+    if task.reads_files:
+        # Not before: of another table in the source's place the pinned version cannot even be opened.
+        looked = yield Look(files=True, spared=pace.spared)
+        control = _in_force(state, task, looked)
+    pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)
+    return Observed(looked.now, source, control, looked.files, pending, pace)
+
+
+def _in_force(state: BuildState, task: Task, looked: Looked) -> Control:
+    """The commands that the next step obeys. Raises Cancelled if they end the build."""
+    control = obey(state.control, looked.commands)
+    if isinstance(task, ResumeTask):
+        control = resumed(state.control, looked.commands, task.number)
+    over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(task, ResumeTask))
+    if over and not isinstance(task, CancelTask):
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    return control
 
 
 def _decided(
@@ -254,14 +295,15 @@ def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effec
 
 def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
     """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping."""
-    if isinstance(step, Poll) and step.records is not None and seen.source.pending(state.reached):
-        held = seen.control.stopped or seen.now < _due(state, lane, seen)
-        return replace(step, records=None) if held else step
-    if isinstance(step, Advance) and seen.control.stopped and state.begun and seen.source.pending(state.reached):
+    due, pending = _due(state, lane, seen), bool(seen.source.pending(state.reached))
+    if isinstance(step, Advance) and state.begun and pending and (seen.control.stopped or seen.now < due):
         # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
         return replace(step, rows=None)
+    if isinstance(step, Poll) and step.records is not None and pending and seen.control.stopped and seen.now >= due:
+        return replace(step, records=None)
+    if isinstance(step, Certify) and seen.control.paused:
+        return Wait(seen.now + POLL, "paused")
     if isinstance(step, (Advance, Poll)) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
-        due = _due(state, lane, seen)
         if seen.control.stopped:
             return Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
         if seen.now < due:
@@ -297,6 +339,6 @@ def _sharing(state: BuildState) -> int:
 
 def _next_due(due: int, seen: Observed, sharing: int, move: Move) -> int:
     """The earliest start of the unit after this one; idle time earns no credit."""
-    taken = (move.rows, move.does.snapshot_bytes)
+    taken = (move.rows, move.bytes)
     costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
     return max(due, seen.now) + max(costs) if any(costs) else due

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_NAMED_AGAIN = ("COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL")
+"""Operations that add files of the table once more, with other statistics or ids, and remove none."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
@@ -18,6 +21,11 @@ class FileTotals:
     rows: int | None = 0
     deleted_rows: int = 0
     """Rows that the deletion vectors of these files hide."""
+
+    @property
+    def live(self) -> int | None:
+        """Rows that are there for whoever reads; None if that is not counted."""
+        return None if self.rows is None else self.rows - self.deleted_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,14 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitId:
+    """Which commit a version is: two histories of one table have the same numbers, and other commits."""
+
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One commit file. Times are milliseconds since 1970 and serve display and retention only."""
 
@@ -61,6 +77,22 @@ class Commit:
     protocol: Protocol | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
     """The numeric operation metrics of commitInfo, e.g. ``numOutputRows``."""
+    digest: str | None = None
+    """Of the commit file; None if it was never in a file."""
+
+    @property
+    def belied(self) -> bool:
+        """Whether it says that it changes no row, and the counts of its files say otherwise.
+
+        Where a file has no count, files that take the place of others are believed: writers that keep no counts
+        rewrite tables, too. Files that come or go alone are not.
+        """
+        if self.data_change or not self.rewrites or self.operation in _NAMED_AGAIN:
+            return False
+        added, removed = self.added.live, self.removed.live
+        if added is None or removed is None:
+            return not (self.added.files and self.removed.files)
+        return added != removed
 
     @property
     def append_only(self) -> bool:

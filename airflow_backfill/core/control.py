@@ -8,7 +8,7 @@ and are two switches: each is lifted by its own command (seed 004; unlike seeds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -109,6 +109,14 @@ def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
             continue
         control = replace(control, number=number, **_effect(command))
     return control
+
+
+def resumed(control: Control, commands: Sequence[tuple[int, Command]], number: int) -> Control:
+    """``obey``, with every cancel up to ``number`` lifted: a later one stays in force."""
+    known = obey(control, [(n, command) for n, command in commands if n <= number])
+    if known.number <= number:
+        known = replace(known, cancelled=False, drop=False)
+    return obey(known, commands)
 
 
 def _effect(command: Command) -> dict[str, Any]:

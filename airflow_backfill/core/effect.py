@@ -13,6 +13,7 @@ from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.fence import Fence
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.key_ranges import Key
@@ -60,6 +61,8 @@ class Look:
 
     files: bool
     """Whether the pinned snapshot's files are needed, too."""
+    spared: bool = False
+    """Whether what is done next is interrupted by a cancel only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ class TakeOffsets:
     landed: Mapping[int, Offsets] = field(default_factory=dict)
     repeats: bool = False
     """Whether the landing table has some of these offsets twice."""
+    compacted: Kept | None = None
+    """Where records may have been compacted away before they were fetched: a tombstone that has landed there counts."""
 
 
 Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | TakeOffsets | RewriteKeys
@@ -218,8 +223,16 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Ranges of which Kafka has lost records: what the landing table has of them at an epoch, each offset once."""
+
+    ranges: Mapping[int, Offsets]
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched.
+    """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched, of both.
 
     Raises KafkaLost if a range begins before the log does by the time it is read.
     """
@@ -227,6 +240,8 @@ class Fetch:
     ranges: Mapping[int, Offsets]
     hold: bool = True
     """False for a look: the records are only counted."""
+    kept: Kept | None = None
+    """What is read elsewhere, of other partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +274,7 @@ class Decoded:
 class Write:
     """Commit ``record`` together with ``work``, in one commit. Answer: Written, which proves nothing."""
 
-    record: Record | Announcement
+    record: Record | Announcement | Fence
     work: Work
 
 

@@ -5,6 +5,7 @@ Always version numbers, never timestamps: a copied table has other timestamps, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -21,6 +22,9 @@ class EpochRange:
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop))
 
     def __contains__(self, epoch: int) -> bool:
         return self.start <= epoch < self.stop

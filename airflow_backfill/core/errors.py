@@ -7,6 +7,7 @@ it to "fail" or "retry" in one place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -71,6 +72,36 @@ class FeedOff(BackfillError):
     code = "SOURCE_FEED_OFF"
 
 
+class ExpressionFailed(BackfillError):
+    """An expression of ``select`` or ``where`` cannot take a value of the source: names error and expression."""
+
+    code = "EXPRESSION_FAILED"
+
+
+class QueryRefused(BackfillError):
+    """Spark refuses what the build asks of it: a column, a type or a function is not what it was at the plan."""
+
+    code = "QUERY_REFUSED"
+
+
+class SparkIncomplete(BackfillError):
+    """Spark lacks a class, as a rule a jar, or the file system of a location's scheme: names it."""
+
+    code = "SPARK_INCOMPLETE"
+
+
+class FileDamaged(BackfillError):
+    """A file that the log names is there and cannot be read: cut short, or overwritten. Names it."""
+
+    code = "FILE_DAMAGED"
+
+
+class TargetRefuses(BackfillError):
+    """The target's own rules keep out what has to be written: CHECK and NOT NULL constraints, ``appendOnly``."""
+
+    code = "TARGET_REFUSES"
+
+
 class KeyInvalid(BackfillError):
     """A key column is missing, of a type without a usable order, or lost by the transform."""
 
@@ -84,7 +115,7 @@ class KeyNull(BackfillError):
 
 
 class DuplicateKey(BackfillError):
-    """Two rows of one key at the same epoch: count and sample."""
+    """Several rows of one key at the same epoch: count and sample, with the epoch that brought the last one."""
 
     code = "KEY_DUPLICATE"
 
@@ -172,6 +203,12 @@ class OrderUnknown(BackfillError):
     """Which record of a key is the last one cannot be told: count and sample of places."""
 
     code = "ORDER_UNKNOWN"
+
+
+class MemoryLost(BackfillError):
+    """What a keyed topic's build remembers of keys, beside its target, is gone."""
+
+    code = "MEMORY_LOST"
 
 
 class SchemaChanged(BackfillError):
@@ -290,6 +327,13 @@ class Cancelled(BackfillError):
     code = "CANCELLED"
 
 
+class Interrupted(BackfillError):
+    """A command stopped a unit of work where it was. The attempt goes on and obeys: no outcome says this."""
+
+    code = "INTERRUPTED"
+    retry = True
+
+
 class SourceUnavailable(BackfillError):
     """The store of the source did not answer."""
 
@@ -302,3 +346,10 @@ class ApplicationFailed(BackfillError):
 
     code = "APPLICATION_FAILED"
     retry = True
+
+
+def error_in(outcome: Mapping[str, Any]) -> BackfillError:
+    """The error that an attempt's outcome tells of. A code of a newer version keeps its word about retries."""
+    kinds = {kind.code: kind for kind in BackfillError.__subclasses__()}
+    fallback = ApplicationFailed if outcome["retry"] else BackfillError
+    return kinds.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])

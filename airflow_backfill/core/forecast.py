@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_backfill.core.duration import lasting
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.recommend import Advice
 from airflow_backfill.core.retention import Retention
@@ -34,6 +35,8 @@ COMMIT_SECONDS = 1.5
 """What a barrier costs beside its rows."""
 MERGE_SECONDS = 4.0
 """What a round of the log costs beside its rows."""
+MARGIN = 2
+"""So many times as long as is expected a topic's history has to stay until people are not warned."""
 START_SECONDS = 10.0
 """What starting a Spark application costs."""
 
@@ -74,8 +77,11 @@ def report(
     guarantee: str,
     notes: list[str],
     advice: Advice | BackfillError,
+    expiry: TopicExpiry | None = None,
 ) -> dict[str, Any]:
-    """Everything that a new plan says about itself, as plain JSON. For the other arguments see ``forecast``."""
+    """Everything that a new plan says about itself, as plain JSON. For the other arguments see ``forecast``; what
+    ``expiry`` says is of a topic's history, and of its landing table ``retention``.
+    """
     said, why = None, WHY[plan.spec.strategy]
     if isinstance(advice, Advice):
         said = {"strategy": advice.strategy, "why": advice.why}
@@ -94,8 +100,21 @@ def report(
         "splits": len(plan.splits),
         "commit_guarantee": guarantee,
         "notes": notes,
-        **forecast(work, recent, now, retention),
+        "topic_retention": None if expiry is None else expiry.to_json(now),
+        **(found := forecast(work, recent, now, retention)),
+        "warnings": [*found["warnings"], *_expiring(expiry, work, now)],
     }
+
+
+def _expiring(expiry: TopicExpiry | None, work: Work, now: int) -> list[str]:
+    left = None if expiry is None else expiry.left(now)
+    if left is None or work.seconds * MARGIN < left / 1000:
+        return []
+    return [
+        f"Kafka may delete the first records of the history in {lasting(left / 1000)}, and reading it is expected to "
+        f"take {lasting(work.seconds)}: raise the topic's retention.ms, begin later (topic.first), or let the build go "
+        "on without what is lost (topic.expired='skip')"
+    ]
 
 
 def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention) -> dict[str, Any]:
@@ -150,20 +169,35 @@ def described(report: dict[str, Any]) -> list[str]:
     expected, change, kept = report["expected_seconds"], report["change"], report["retention_seconds"]
     rows = "an unknown number of" if report["rows"] is None else f"{report['rows']:,}"
     parts, unit = report["parts"]
-    log = "never, as it looks" if expected["log"] is None else lasting(expected["log"])
+    seconds = expected["log"]
+    log = "and more than can ever be applied" if seconds is None else f"caught up with after {lasting(seconds)}"
     return [
         f"source at epoch {report['snapshot_epoch']}: {rows} rows, {report['bytes']:,} bytes in {parts} "
         f"{unit}, {report['splits']} splits, about {report['rounds']} rounds and {lasting(expected['snapshot'])}",
         f"log: {change['epochs_per_hour']} epochs per hour, {change['rows_per_second']} rows per second against "
         f"{report['apply_rows_per_second']:,} that can be applied; about {report['pending_after_snapshot']} epochs "
-        f"pending after the snapshot, caught up after {log}",
+        f"pending after the snapshot, {log}",
         f"what is needed stays readable for {lasting(min(kept.values()))} after it was replaced",
+        *_kept_by_kafka(report.get("topic_retention")),
         f"strategy {report['strategy']}: {report['why']}",
         *_recommended(report),
         f"commits: {report['commit_guarantee']}",
         *(f"note: {note}" for note in report["notes"]),
         *(f"WARNING: {warning}" for warning in report["warnings"]),
     ]
+
+
+def _kept_by_kafka(kept: dict[str, int | None] | None) -> list[str]:
+    if kept is None:
+        return []
+    time = "for good, or nobody may see it" if kept["seconds"] is None else lasting(kept["seconds"])
+    size = "" if kept["bytes"] is None else f", at most {kept['bytes']:,} bytes of a partition"
+    left = (
+        ""
+        if kept["seconds_left"] is None
+        else f"; the first records of the history {lasting(kept['seconds_left'])} more"
+    )
+    return [f"Kafka keeps the topic's records: {time}{size}{left}"]
 
 
 def _recommended(report: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from airflow_backfill.core.control import Command, obey
 from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import InEpoch
-from airflow_backfill.core.source import SourceView, check_source
+from airflow_backfill.core.source import Epoch, SourceView, check_source
 from airflow_backfill.core.state import BuildState
 
 
@@ -30,6 +30,13 @@ class MaxLag:
                 f"max_lag: either a number of epochs or a duration, at least 0 (got {self.epochs!r}, {self.age!r})",
                 field="max_lag",
             )
+
+    def holds(self, pending: Sequence[Epoch], now: int) -> bool:
+        """Whether no more than that is pending."""
+        if self.epochs is not None:
+            return len(pending) <= self.epochs
+        assert self.age is not None
+        return not pending or now - pending[0].at <= self.age
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +77,7 @@ def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> 
     """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
     if state.applied is None or isinstance(state.positions[0], InEpoch):
         return False
-    pending = source.pending(state.applied)
-    if max_lag.epochs is not None:
-        return len(pending) <= max_lag.epochs
-    assert max_lag.age is not None
-    return not pending or now - pending[0].at <= max_lag.age
+    return max_lag.holds(source.pending(state.applied), now)
 
 
 def decide(
@@ -87,7 +90,7 @@ def decide(
     """Whether the hand-off may begin. The caller has read ``state`` and found nothing foreign."""
     control = obey(state.control, commands)
     if control.cancelled or state.phase is Phase.CANCELLED:
-        return Broken(Cancelled("the build was cancelled"))
+        return Broken(Cancelled("the build was cancelled; plan it again to resume it"))
     applied = state.applied
     if state.phase in (Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM):
         assert applied is not None
@@ -95,7 +98,7 @@ def decide(
     if applied is None:
         return Waiting(("the snapshot is not sealed",), lag=False)
     try:
-        check_source(state.plan, source, applied)
+        check_source(state.plan, source, applied, state.stands)
     except BackfillError as error:
         return Broken(error)
     reasons = []

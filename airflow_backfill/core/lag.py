@@ -3,7 +3,8 @@
 The bound starts at what is pending when the snapshot is sealed and only ever shrinks, by at least one a round
 (seeds 000 and 003, ``next_checkpoint_barrier``). The seeds end because they stop polling upstream; writers
 here cannot be stopped, so a round that leaves more pending than the bound allows is counted, and too many of
-them in a row are an error with numbers. The bound stands in the record: a retry does not enlarge it.
+them in a row are an error with numbers. The bound stands in the record: a retry does not enlarge it, and counts its own
+rounds.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class Bound:
         return replace(self, least=pending) if self.least is None else self.take(pending)
 
     def renewed(self) -> Bound:
-        """The bound for a new attempt: what was committed while nobody worked is no fault of its rounds."""
-        return Bound(self.start, self.value, self.stalled)
+        """The bound for a new attempt: only its own rounds count. What was committed while nobody worked is no fault of
+        theirs, and an attempt that was started because the writers have slowed down is not over before its first one.
+        """
+        return Bound(self.start, self.value)
 
     def to_json(self) -> list[int | None]:
         return [self.start, self.value, self.stalled, self.least]
@@ -61,9 +64,10 @@ def check_converging(bound: Bound, pending: int, patience: int, rate_limited: bo
     if bound.stalled < patience:
         return
     cause = "the throttle holds the log back" if rate_limited else "the source is committed to faster than applied"
+    cure = "lift the throttle" if rate_limited else "slow its writers down or give Spark more cores"
     raise NotConverging(
         f"{bound.stalled} rounds in a row did not contract: {pending} epochs pending, allowed {bound.value}, "
-        f"{bound.start} when the snapshot was sealed; {cause}",
+        f"{bound.start} when the snapshot was sealed; {cause}: {cure}, then clear the task",
         pending=pending,
         bound=bound.value,
         start=bound.start,

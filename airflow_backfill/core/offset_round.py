@@ -19,17 +19,19 @@ from airflow_backfill.core.effect import (
     Fetch,
     Fetched,
     Ingested,
+    Kept,
     Nothing,
     Sift,
     Sifted,
     TakeOffsets,
     Topic,
+    Watch,
 )
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import PartitionIncomplete, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import Log, appeared, asked, reopened
+from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, expired, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
@@ -37,7 +39,7 @@ from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtOffset, rank, unknown
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.source import Epoch, fitting
+from airflow_backfill.core.source import Epoch, SourceView, fitting
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move, Observed, Poll, Wait
 from airflow_backfill.core.totals import Totals
@@ -48,6 +50,8 @@ POLL = 5_000
 """Milliseconds between looks at a landing table that is late."""
 PROBE = 1_000
 """Offsets in which a record has to be for a partition to have grown."""
+TRIES = 3
+"""How often in a round retention may be faster than what is read."""
 
 
 def next_offsets(
@@ -90,6 +94,10 @@ class _Round:
         self.landed: dict[int, Offsets] = {}
         self.read: dict[int, Offsets] = {}
         self.fetched = Fetched({}, 0)
+        self.compacted: Kept | None = None
+        self.expiry: dict[int, Expiry] = {}
+        self.newest = _readable(seen.source, self.since)
+        """The epoch of the landing table at which it is read in place of Kafka, whether the round takes it or not."""
         self._mine = mine
         self._alone = state.plan.spec.source is None
 
@@ -100,10 +108,43 @@ class _Round:
             self.topic = yield from _ask(self.state, unread)
         if any(epoch.rows for epoch in self.taken):
             self.sifted = yield Sift(self.epochs, self.known)
+        yield from self._look_for_expired({n: position.split for n, position in self.known.items()})
         if self._asks_ingested:
-            self.ingested = yield Ingested(self.since + len(self.taken))
+            self.ingested = yield Ingested(self._stand)
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
             self.topic = yield from _ask(self.state, {})
+
+    def _look_for_expired(self, splits: Mapping[int, Split]) -> Generator[Effect, Any, None]:
+        """At what the landing table has of what Kafka has lost."""
+        planned, topic = self._planned, self.state.plan.spec.topic
+        assert topic is not None
+        gaps = {} if self.topic is None else {n: expired(split, self.topic.logs[n]) for n, split in splits.items()}
+        found = {n: gap for n, gap in gaps.items() if gap is not None}
+        if planned.compacted and self.topic is not None:
+            found = {n: Offsets(0, self.topic.logs[n].end) for n in found}
+        kept = Fetched({}, 0)
+        if found and not self._alone:
+            # What has landed until the broker answered.
+            self.newest = _readable((yield Watch(self.since)), self.since)
+            kept = yield Fetch({}, hold=False, kept=Kept(found, self.newest))
+        for n in found:
+            batch, landed = self.sifted.batches.get(n), splits[n].landed
+            landed = landed if batch is None else batch.greatest
+            self.expiry[n] = Expiry(kept.batches.get(n), landed, planned.compacted, topic.skips)
+
+    @property
+    def _planned(self) -> Partitions:
+        planned = self.state.plan.splits
+        assert isinstance(planned, Partitions)
+        return planned
+
+    @property
+    def _stand(self) -> int:
+        """The epoch of the landing table at which the round looks at it."""
+        return self.since + len(self.taken)
+
+    def _expiry(self, n: int) -> Expiry:
+        return self.expiry.get(n, Expiry())
 
     @property
     def _asks_ingested(self) -> bool:
@@ -125,7 +166,7 @@ class _Round:
         for n, position in self.known.items():
             split, topic = position.split, self.topic
             again = begins and topic is not None and _reading(split) and not self._alone
-            self.splits[n] = reopened(split, topic.logs[n]) if again and topic is not None else split
+            self.splits[n] = reopened(split, topic.logs[n], self._expiry(n)) if again and topic is not None else split
         for n in sorted(self._new):
             _check_ordered(self.state, n)
             batch = self.sifted.batches.get(n)
@@ -142,7 +183,8 @@ class _Round:
             if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
                 self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
-                self.splits[n] = replace(asked(split, self.topic.logs[n]), oldest=self.topic.oldest.get(n))
+                split = asked(split, self.topic.logs[n], self._expiry(n))
+                self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
 
     def late(self) -> Generator[Effect, Any, Wait | None]:
         """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
@@ -154,22 +196,57 @@ class _Round:
         if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
             return None
         before = {n: position.split for n, position in self.known.items()}
-        ends = {n: (max(split.end, _next_to_land(split)), self.topic.logs[n].end) for n, split in before.items()}
+        logs = self.topic.logs
+        ends = {n: (max(split.end, _next_to_land(split), logs[n].start), logs[n].end) for n, split in before.items()}
         grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
         found: Fetched = (yield Fetch(grown, hold=False)) if grown else Fetched({}, 0)
         if not found.batches:
             return None
-        why = f"the landing table is late: nothing since {source.at}, and partition {min(found.batches)} has grown"
+        why = (
+            f"the landing table is late: nothing has landed for {(now - source.at) // 1000} s, and partition "
+            f"{min(found.batches)} of the topic has grown; see that the ingestion runs"
+        )
         return Wait(now + POLL, why, say=True)
 
     def fetch(self) -> Generator[Effect, Any, None]:
-        ranges = _ranges(self.splits, self.step.records, self.state.totals)
-        if ranges:
-            self.fetched = yield Fetch(ranges)
+        ranges: dict[int, Offsets] = {}
+        for tries in range(TRIES):
+            ranges = _ranges(self.splits, self.step.records, self.state.totals)
+            kept = {n: some for n, some in ranges.items() if some.start < self.splits[n].floor}
+            there = {n: some for n, some in ranges.items() if n not in kept}
+            try:
+                if ranges:
+                    self.fetched = yield Fetch(there, kept=Kept(kept, self.newest) if kept else None)
+                break
+            except KafkaLost:
+                if tries + 1 == TRIES:
+                    raise
+            yield from self._ask_again()
+        self.compacted = self._compacted(there)
         for n, covered in ranges.items():
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
             self.read |= {n: visible} if visible is not None else {}
             self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
+
+    def _compacted(self, there: Mapping[int, Offsets]) -> Kept | None:
+        """Where a tombstone may be missing in what Kafka returned: a row that it deletes is in the target already."""
+        plan, holes = self.state.plan, {}
+        if self._alone or not plan.spec.key or not self._planned.compacted:
+            return None
+        for n, covered in there.items():
+            batch, landed = self.fetched.batches.get(n), self.splits[n].landed
+            whole = batch is not None and batch.count == len(covered)
+            if not whole and landed is not None and landed >= covered.start:
+                holes[n] = Offsets(covered.start, min(covered.stop, landed + 1))
+        return Kept(holes, self.newest) if holes else None
+
+    def _ask_again(self) -> Generator[Effect, Any, None]:
+        """Retention was faster: what it took is in the landing table, or is lost."""
+        self.topic = yield from _ask(self.state, {})
+        yield from self._look_for_expired(self.splits)
+        for n, split in self.splits.items():
+            if _reading(split):
+                self.splits[n] = asked(split, self.topic.logs[n], self._expiry(n))
 
     def waiting(self) -> Wait | None:
         """For what has to land, if a partition has nothing else to wait for."""
@@ -182,7 +259,7 @@ class _Round:
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""
-        before, stand = self.state.positions, self.since + len(self.taken)
+        before, stand = self.state.positions, self._stand
         # A partition of another lane is named, so that nobody takes what landed of it for nothing.
         positions = list(widened(self.state, before, max(*self.splits, *self.sifted.batches, -1, -1) + 1))
         for n, split in self.splits.items():
@@ -193,13 +270,15 @@ class _Round:
         if not self.history:
             _check_finished(self.splits)
         epochs = self.epochs if self.landed else None
-        work = TakeOffsets(self.read, epochs, self.landed, self.sifted.repeated > 0)
+        work = TakeOffsets(self.read, epochs, self.landed, self.sifted.repeated > 0, self.compacted)
         return Move(
             Event.OFFSETS if self.history else Event.EPOCHS,
-            work=work if self.read or self.landed else Nothing(),
+            work=work if self.read or self.landed or self.compacted else Nothing(),
             positions=tuple(positions),
             does=_totals(self.state, self.epochs, self.sifted, self.fetched),
-            rows=sum(batch.count for batch in self.fetched.batches.values()),
+            rows=sum(batch.count for batch in self.fetched.batches.values())
+            + sum(self.sifted.batches[n].count for n in self.landed),
+            bytes=self.fetched.bytes + sum(epoch.bytes for epoch in self.taken if self.landed),
             epochs=self.epochs if self.taken else None,
             changes=self.step.changes,
         )
@@ -213,13 +292,20 @@ def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
     return known if rank(AtOffset(epoch, as_before)) == rank(known) else AtOffset(epoch, split)
 
 
+def _readable(view: SourceView, since: int) -> int:
+    """The newest epoch before whatever stops the build."""
+    stops = (epoch.number - 1 for epoch in view.pending(since) if epoch.stop is not None)
+    return next(stops, view.head)
+
+
 def _next_to_land(split: Split) -> int:
     return 0 if split.landed is None else split.landed + 1
 
 
 def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
     """What of the landing table the round takes; raises what stops the build at the first of it."""
-    pending = [epoch for epoch in seen.source.pending(since) if step.upto is None or epoch.number <= step.upto]
+    pending = seen.source.pending(since)
+    pending = pending if step.upto is None else pending[: max(step.upto - since, 0)]
     if pending and pending[0].stop is not None:
         raise pending[0].stop
     return fitting(pending, step.log)
@@ -234,7 +320,7 @@ def _ask(state: BuildState, unread: Mapping[int, int]) -> Generator[Effect, Any,
     if topic.id != planned.topic_id or gone:
         raise SourceReplaced(
             f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "
-            f"{len(state.positions)}: it was created again",
+            f"{len(state.positions)}: it was created again; plan again with on_existing='restart'",
             planned=planned.topic_id,
             found=topic.id,
         )
@@ -296,8 +382,9 @@ def _check_finished(splits: Mapping[int, Split]) -> None:
     for split in splits.values():
         if not isinstance(split.state, Finished):
             raise PartitionIncomplete(
-                f"partition {split.partition} has appeared, and the landing table has not all of it: its history needs "
-                "a build of its own",
+                f"partition {split.partition} has appeared, and not all of it has landed: let the ingestion land "
+                "it from "
+                "its first offset and clear the task, or plan again with on_existing='restart'",
                 partition=split.partition,
             )
 

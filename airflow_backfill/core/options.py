@@ -5,6 +5,7 @@ Every refusal is InvalidSpec with the field, the value (masked: it may hold a ke
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -17,7 +18,9 @@ from airflow_backfill.core.errors import InvalidSpec
 MAX_BYTES = 65536
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_URI = re.compile(r"[a-z][a-z0-9+.-]*://|file:/", re.IGNORECASE)
+_LONGEST = 255
+"""Bytes that a file system takes for one name."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 
@@ -45,6 +48,25 @@ def invalid(field: str, value: Any, fix: str) -> InvalidSpec:
     return InvalidSpec(f"{field}: {fix}" + (f" (got {shown})" if value is not None else ""), field=field, value=shown)
 
 
+def parsed(text: str) -> Any:
+    """What a JSON text says; InvalidSpec if it is none, names a field twice, or is nested too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except ValueError as error:
+        raise InvalidSpec(f"the spec is not JSON: {error}; quote it whole for the shell", field="spec") from None
+    except RecursionError:
+        raise InvalidSpec("the spec is nested too deeply; its values are texts and lists of texts") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid(twice[:100], None, "is given twice; keep one of them")
+    return found
+
+
 def check_size(options: Mapping[str, Any]) -> None:
     try:
         size = len(encode(dict(options)).encode())
@@ -61,7 +83,7 @@ def text(options: Mapping[str, Any], field: str) -> str:
 def texts(options: Mapping[str, Any], field: str) -> tuple[str, ...]:
     value = options.get(field)
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise invalid(field, value, "a list of at least one text is required")
+        raise invalid(field, value, "must be a non-empty list of strings")
     return tuple(checked(field, item) for item in value)
 
 
@@ -78,13 +100,13 @@ def checked(field: str, value: Any) -> str:
     if value is None:
         raise invalid(field, None, "a value is required")
     if not isinstance(value, str):
-        raise invalid(field, value, "must be a text")
+        raise invalid(field, value, "must be a string")
     if not value.strip() or value.strip() in ("None", "null", "undefined"):
         raise invalid(field, value, "must not be empty")
     if _TEMPLATE.search(value):
-        raise invalid(field, value, "holds an unrendered template")
+        raise invalid(field, value, "holds an unrendered template; name a templated field, or render it before")
     if any(ord(c) < 32 and c not in "\t\n" for c in value) or not _encodes(value):
-        raise invalid(field, value, "holds control characters or is not valid Unicode")
+        raise invalid(field, value, "must not contain control characters or invalid Unicode")
     return value
 
 
@@ -96,27 +118,31 @@ def _encodes(value: str) -> bool:
     return True
 
 
-def location(options: Mapping[str, Any], field: str) -> str:
+def location(options: Mapping[str, Any], field: str, *, beside: str = "") -> str:
+    """The location in ``field``. ``beside`` is what the names of folders beside it end with."""
     value = checked(field, options.get(field))
     if any(c in value for c in "\t\n`;'\"\\"):
-        raise invalid(field, value, "a location holds no quotes, semicolons, backslashes or line breaks")
+        raise invalid(field, value, "must not contain quotes, semicolons, backslashes or line breaks")
     try:
-        parts = urlsplit(value) if _SCHEME.match(value) else None
+        parts = urlsplit(value) if _URI.match(value) else None
     except ValueError:
-        raise invalid(field, value, "is neither a path nor a URI") from None
+        raise invalid(field, value, "must be an absolute path (/data/t) or a URI (s3a://bucket/t)") from None
     if parts is not None and _credentials(parts.scheme.lower(), parts.netloc, parts.path):
-        raise invalid(field, value, "credentials do not belong into a location; use a connection")
+        raise invalid(field, value, "must not contain credentials; put them into a connection")
     if parts is not None and (parts.query or parts.fragment):
-        raise invalid(field, value, "a location has neither query nor fragment")
+        raise invalid(field, value, "must have neither query nor fragment; remove what follows '?' or '#'")
     path = parts.path if parts is not None else value
     if parts is None and not value.startswith("/"):
-        raise invalid(field, value, "must be an absolute path or a URI")
+        raise invalid(field, value, "must be an absolute path (/data/t) or a URI (s3a://bucket/t)")
     if ".." in unquote(path).split("/"):
         raise invalid(field, value, "must not contain '..'")
     if parts is not None and not parts.netloc and parts.scheme.lower() != "file":
-        raise invalid(field, value, "the URI names no bucket or host")
+        raise invalid(field, value, "must name a bucket or host, as in s3a://bucket/t")
     if path.strip("/") == "":
-        raise invalid(field, value, "is the root, not a table")
+        raise invalid(field, value, "is the root; name a table below it")
+    room = _LONGEST - len(beside)
+    if max(len(name.encode()) for name in path.rstrip("/").split("/")) > room:
+        raise invalid(field, value, f"a name in it is longer than {room} bytes, which file systems do not take")
     return value.rstrip("/")
 
 
@@ -129,9 +155,12 @@ def _credentials(scheme: str, authority: str, path: str) -> bool:
 
 def normal(location: str) -> str:
     """One spelling for one place, so that a table is recognised under two names."""
-    if not _SCHEME.match(location):
-        location = "file://" + location
-    parts = urlsplit(location)
-    scheme = {"s3a": "s3", "s3n": "s3"}.get(parts.scheme.lower(), parts.scheme.lower())
-    segments = [s for s in unquote(parts.path).split("/") if s not in ("", ".")]
-    return f"{scheme}://{parts.netloc.lower()}/{'/'.join(segments)}"
+    if not _URI.match(location):
+        # A plain path is literal: '#' and '?' are characters of it.
+        scheme, place, path = "file", "", location
+    else:
+        parts = urlsplit(location)
+        scheme, place, path = parts.scheme.lower(), parts.netloc.lower(), parts.path
+    segments = [s for s in unquote(path).split("/") if s not in ("", ".")]
+    scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
+    return f"{scheme}://{place}/{'/'.join(segments)}"

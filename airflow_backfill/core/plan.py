@@ -8,6 +8,7 @@ pinned epoch from here and never resolve "latest" again (seed 000).
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +21,7 @@ from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.spec import BackfillSpec
 
 FORMAT = 1
+MAX_BYTES = 1 << 26
 LANE = "plan"
 
 
@@ -33,6 +35,8 @@ class SourceFacts:
     partition_columns: tuple[str, ...]
     feed: bool = True
     """Whether it has a change data feed."""
+    digest: str | None = None
+    """Of the pinned epoch's commit: another history of the same table has another one there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ class Plan:
         return isinstance(self.splits, Partitions)
 
     def to_json(self) -> dict[str, Any]:
+        digest = {} if self.source.digest is None else {"digest": self.source.digest}
         return {
             "airflow_backfill_plan": FORMAT,
             "build": self.build,
@@ -139,6 +144,7 @@ class Plan:
                 "schema": self.source.schema_json,
                 "partitions": list(self.source.partition_columns),
                 "feed": self.source.feed,
+                **digest,
             },
             "splits": _splits_to_json(self.splits),
             "lanes": self.lanes,
@@ -149,7 +155,7 @@ class Plan:
     @staticmethod
     def from_json(value: Any) -> Plan:
         if not isinstance(value, dict) or "airflow_backfill_plan" not in value:
-            raise RecordInvalid("not a plan", value=repr(value)[:200])
+            raise RecordInvalid(f"not a plan of a table backfill: {repr(value)[:200]}", value=repr(value)[:200])
         found = value["airflow_backfill_plan"]
         if type(found) is not int or found != FORMAT:
             shown = repr(found)[:50]
@@ -163,7 +169,12 @@ class Plan:
                 target_schema_json=target["schema"],
                 target_version=target["version"],
                 source=SourceFacts(
-                    source["id"], source["epoch"], source["schema"], tuple(source["partitions"]), source["feed"]
+                    source["id"],
+                    source["epoch"],
+                    source["schema"],
+                    tuple(source["partitions"]),
+                    source["feed"],
+                    source.get("digest"),
                 ),
                 splits=_splits_from_json(value["splits"]),
                 lanes=value["lanes"],
@@ -189,6 +200,7 @@ class Plan:
             and all(type(count) is int and count >= 0 for count in counts)
             and self.lanes >= 1
             and isinstance(source.feed, bool)
+            and (source.digest is None or isinstance(source.digest, str))
             and splits.sound
         )
 
@@ -197,7 +209,12 @@ class Plan:
         return fingerprint(self.to_json())
 
     def encode(self) -> str:
-        return encode(self.to_json())
+        """The plan's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
+        text = encode(self.to_json())
+        if len(text) > MAX_BYTES:
+            raise RecordInvalid(f"a plan of {len(text):,} characters is too large: {MAX_BYTES:,} are allowed")
+        Plan.from_json(json.loads(text))
+        return text
 
 
 def _splits_to_json(splits: Splits) -> dict[str, Any]:

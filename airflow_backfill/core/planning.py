@@ -43,7 +43,7 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Generato
         if written.error is not None:
             raise written.error
         yield Pause(now + (250 << tries), "another commit came first")
-    raise TargetContended(f"the plan record was not to be had in {TRIES} tries")
+    raise TargetContended(f"the plan record could not be committed in {TRIES} attempts; it is tried again")
 
 
 def plan_in(commit: Commit, build: str) -> Plan | None:
@@ -69,4 +69,7 @@ def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
     changed = difference(planned, asked)
     if changed:
         shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())
-        raise SpecChanged(f"the build was planned with another spec: {shown}", difference=changed)
+        raise SpecChanged(
+            f"the build was planned with another spec: {shown}; put it back, or plan again with on_existing='restart'",
+            difference=changed,
+        )

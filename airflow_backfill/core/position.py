@@ -10,6 +10,7 @@ buckets of the epochs up to e are in the target, which is not yet a claim of e.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,11 @@ def complete(position: Position) -> int | None:
             return epoch
         case _:
             return None
+
+
+def newest_epoch(positions: Iterable[Position]) -> int | None:
+    """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+    return max((p.epoch for p in positions if not isinstance(p, AtFile)), default=None)
 
 
 def unknown(position: Position) -> bool:

@@ -2,7 +2,7 @@
 
 Every round is at the newest epoch whose changes fit it, and takes all ranges there; nothing is pinned. Ranges are read
 one after another, as many rows as fit the round. However much changes meanwhile, a round reads at least one chunk,
-unless people hold that back: then the changes go on alone.
+unless people hold that back, by a pause or a throttle: then the changes go on alone, and count for no rate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -
     if after == state.positions:
         return None
     changes = EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None
-    quiet = all(e.quiet for e in seen.source.pending(state.reached) if e.number <= epoch)
+    quiet = all(e.quiet for e in seen.source.pending(state.reached)[: epoch - state.reached])
     nothing = not chunks.ends and (changes is None or quiet)
     return Move(
         Event.CHUNKS,
@@ -56,6 +56,7 @@ def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -
             log_epochs=len(changes) if changes is not None else 0,
         ),
         rows=chunks.rows,
+        bytes=chunks.bytes,
         epochs=changes,
     )
 

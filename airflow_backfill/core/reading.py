@@ -9,19 +9,21 @@ for any that changes rows and is not ours: a barrier that lands on top of a REST
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.announcement import Announced, Announcement, announcement
 from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import Effect, Head, ReadCommit, ReadPlan
-from airflow_backfill.core.errors import NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.folding import announce, apply, from_last
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.plan import app_id as plan_app_id
-from airflow_backfill.core.record import Record, barrier_record
+from airflow_backfill.core.record import Record, barrier_record, generation_in
 from airflow_backfill.core.source import schema_change
 from airflow_backfill.core.state import Barrier, BuildState
+from airflow_backfill.core.totals import Totals
 
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
@@ -77,6 +79,56 @@ def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
     return state
 
 
+def highest_generation() -> Generator[Effect, Any, int]:
+    """The highest generation of the newest records, those included that cannot be read: a new attempt has to be above
+    it.
+    """
+    left = yield from remains()
+    return max(left.generation, *(barrier.record.generation for barrier in left.lanes), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What can be read of a build, whatever is wrong with the rest."""
+
+    generation: int = 0
+    """The highest that a newer record names, of which nothing else can be believed."""
+    lanes: tuple[Barrier, ...] = ()
+    """The last barriers that can be read, of one layout."""
+
+    @property
+    def control(self) -> Control:
+        return max((b.record.control for b in self.lanes), key=lambda c: c.number, default=Control())
+
+    @property
+    def totals(self) -> Totals:
+        base = self.lanes[0].record.base if self.lanes else Totals()
+        return sum((barrier.totals for barrier in self.lanes), base)
+
+
+def remains() -> Generator[Effect, Any, Remains]:
+    """The newest barrier that can be read, and those of the other lanes as far as they can."""
+    head: int = yield Head()
+    highest = 0
+    for version in range(head, -1, -1):
+        try:
+            commit: Commit = yield ReadCommit(version)
+            highest = max(highest, generation_in(commit))
+            record = barrier_record(commit)
+        except HistoryLost:
+            break
+        except RecordInvalid:
+            continue
+        if record is not None:
+            newest = Barrier.of(commit, record)
+            try:
+                lanes = yield from _lanes(newest, [], version - 1)
+            except (HistoryLost, RecordInvalid):
+                lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
+            return Remains(highest, tuple(barrier for barrier in lanes if barrier is not None))
+    return Remains(highest)
+
+
 def check_commit(plan: Plan, commit: Commit) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
     if commit.operation.upper().startswith(_REPLACING):
@@ -91,11 +143,16 @@ def check_commit(plan: Plan, commit: Commit) -> None:
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:
         raise _diverged(commit, f"a {commit.operation or 'commit'} by somebody else changed rows")
+    if commit.belied:
+        what = f"a {commit.operation or 'commit'} says that it changes no rows (dataChange=false), and added or removed"
+        raise _diverged(commit, f"{what} some: {commit.added.live} were added, {commit.removed.live} removed")
 
 
 def _diverged(commit: Commit, what: str) -> TargetDiverged:
     return TargetDiverged(
-        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more",
+        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more. "
+        "Put them right and say at which epoch they stand (table-backfill recover), or plan the build again with "
+        "on_existing='restart'",
         version=commit.version,
         operation=commit.operation,
     )
@@ -114,7 +171,11 @@ def _plan(build: str, wanted: str | None) -> Generator[Effect, Any, Plan]:
         raise NotPlanned(f"the target is of build {build}, not of {wanted}", found=build, wanted=wanted)
     plan: Plan | None = yield ReadPlan(build)
     if plan is None:
-        raise RecordInvalid(f"the plan of build {build} is nowhere to be found", build=build)
+        raise RecordInvalid(
+            f"the plan of build {build} is nowhere to be found, neither in the log nor beside the target: only "
+            "on_existing='restart' begins anew",
+            build=build,
+        )
     return plan
 
 
@@ -159,7 +220,12 @@ def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[E
             return Announced.at(commit.version, found)
     if known < 0:
         return Announced(plan.source.epoch)
-    commit = yield ReadCommit(known)
+    try:
+        commit = yield ReadCommit(known)
+    except HistoryLost:
+        if newest.record.news is None:
+            raise
+        return newest.record.news
     found = announcement(commit)
     if found is None:
         raise RecordInvalid(f"version {known} is not the announcement that a later record names")
@@ -167,7 +233,13 @@ def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[E
 
 
 def _tail(record: Record, lane: int, version: int) -> Generator[Effect, Any, Barrier]:
-    commit: Commit = yield ReadCommit(version)
+    """From its commit, or from what ``record`` keeps of it: a lane that has ended renews nothing."""
+    try:
+        commit: Commit = yield ReadCommit(version)
+    except HistoryLost:
+        if (carried := Barrier.carried(record, lane)) is None:
+            raise
+        return carried
     found = barrier_record(commit)
     if found is None or found.layout != record.layout or found.lane != lane:
         raise RecordInvalid(f"version {version} is not the barrier of lane {lane} that a later record names")

@@ -24,7 +24,7 @@ class Sighted:
     only_adds: bool
     """Whether the commits that are still known only ever added rows."""
     seconds: float | None
-    """Expected until the log is caught up with, if the snapshot is pinned; None: never, as it looks."""
+    """Expected until the log is caught up with, if the snapshot is pinned; None: never, at these rates."""
     kept: float
     """Seconds for which the source keeps what newer versions replaced."""
     often: Callable[[], float]

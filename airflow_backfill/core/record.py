@@ -9,10 +9,12 @@ guess.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.announcement import Announced
+from airflow_backfill.core.commit import Commit, CommitId
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.document import encode
 from airflow_backfill.core.epoch import EpochRange
@@ -25,7 +27,9 @@ from airflow_backfill.core.position import to_json as position_to_json
 from airflow_backfill.core.totals import Totals
 
 FORMAT = 1
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 26
+"""Of a record, wherever it is stored."""
+MAX_SPLITS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,45 @@ class Certificate:
     """Records of a topic that were read, and that Kafka does not have any more: what became of them was counted, and
     not compared.
     """
+    lost: int = 0
+    """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a record keeps of the last barrier of another lane, for when that one has aged out of the target's log."""
+
+    at: int
+    seq: int
+    generation: int
+    attempt: str
+    event: Event
+    control: Control
+    totals: Totals
+    """With those of that barrier itself."""
+    due: int
+    next_lanes: int | None = None
+    decided_by: int | None = None
+
+    def to_json(self) -> list[Any]:
+        last = [self.control.to_json(), self.totals.to_json(), self.due, self.next_lanes, self.decided_by]
+        return [self.at, self.seq, self.generation, self.attempt, self.event.value, *last]
+
+    @staticmethod
+    def from_json(value: Any) -> Tail:
+        at, seq, generation, attempt, event, control, totals, due, next_lanes, decided_by = value
+        return Tail(
+            at=_count(at),
+            seq=_count(seq, 1),
+            generation=_count(generation),
+            attempt=_string(attempt),
+            event=Event(event),
+            control=Control.from_json(control),
+            totals=Totals.from_json(totals),
+            due=_count(due),
+            next_lanes=None if next_lanes is None else _count(next_lanes, 1),
+            decided_by=None if decided_by is None else _count(decided_by),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +136,8 @@ class Record:
     """No unit of the snapshot starts before this time, milliseconds since 1970: how the throttle is kept."""
     epochs: EpochRange | None = None
     """The epochs whose changes this commit holds."""
+    source: CommitId | None = None
+    """The newest commit of the source at which anything stands; None if that was not known."""
     bound: Bound | None = None
     pending: Pending | None = None
     handoff: int | None = None
@@ -107,6 +152,10 @@ class Record:
     """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
     more).
     """
+    news: Announced | None = None
+    """That announcement, for when it has aged out of the log."""
+    others: Mapping[int, Tail] = field(default_factory=dict)
+    """The last barriers of the other lanes, likewise."""
 
     @property
     def app_id(self) -> str:
@@ -139,6 +188,8 @@ class Record:
         }
         if self.epochs is not None:
             document["epochs"] = [self.epochs.start, self.epochs.stop]
+        if self.source is not None:
+            document["source"] = [self.source.version, self.source.digest]
         if self.bound is not None:
             document["bound"] = self.bound.to_json()
         if self.pending is not None:
@@ -147,24 +198,38 @@ class Record:
             document["handoff"] = self.handoff
         if self.certificate is not None:
             c = self.certificate
-            document["certificate"] = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at, c.gone]
+            numbers = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at, c.gone]
+            document["certificate"] = [*numbers, c.lost] if c.lost else numbers
         if self.next_lanes is not None:
             document["next_lanes"], document["decided_by"] = self.next_lanes, self.decided_by
         if self.waits is not None:
             document["waits"] = self.waits
         if self.announced is not None:
             document["announced"] = self.announced
-        return document
+        return document | self._beside()
+
+    def _beside(self) -> dict[str, Any]:
+        """What is kept of other lanes."""
+        news = {} if self.news is None else {"news": self.news.to_json()}
+        others = {str(lane): tail.to_json() for lane, tail in sorted(self.others.items())}
+        return {**news, "others": others} if others else news
 
     def encode(self) -> str:
-        return encode(self.to_json())
+        """The record's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
+        text = encode(self.to_json())
+        if encode(decode(text).to_json()) != text:
+            raise RecordInvalid("the record would be read as another one", event=self.event.value)
+        return text
 
 
 _REQUIRED = {
     "airflow_backfill", "build", "plan", "layout", "lane", "seq", "generation", "attempt", "prev", "tails",
     "event", "phase", "positions", "base", "totals", "work", "control", "due",
 }  # fmt: skip
-_OPTIONAL = {"epochs", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "waits", "announced"}
+_OPTIONAL = {
+    "epochs", "source", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "waits", "announced",
+    "news", "others",
+}  # fmt: skip
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -193,7 +258,7 @@ def decode(text: str) -> Record:
         raise RecordInvalid(f"the record lacks or adds fields: {', '.join(odd)[:200]}", fields=odd[:20])
     try:
         return _build(value)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordInvalid(f"the record is damaged: {str(error)[:200]}") from None
 
 
@@ -219,6 +284,7 @@ def _build(value: dict[str, Any]) -> Record:
         control=Control.from_json(value["control"]),
         due=_count(value["due"]),
         epochs=EpochRange(*(_count(n) for n in epochs)) if epochs is not None else None,
+        source=_commit_id(*value["source"]) if "source" in value else None,
         bound=Bound.from_json(value["bound"]) if "bound" in value else None,
         pending=_pending(*pending) if pending is not None else None,
         handoff=_count(value["handoff"]) if "handoff" in value else None,
@@ -227,6 +293,8 @@ def _build(value: dict[str, Any]) -> Record:
         decided_by=_count(value["decided_by"]) if "decided_by" in value else None,
         waits=_string(value["waits"]) if "waits" in value else None,
         announced=_count(value["announced"], -1) if "announced" in value else None,
+        news=Announced.from_json(value["news"]) if "news" in value else None,
+        others={_count(int(lane)): Tail.from_json(tail) for lane, tail in value.get("others", {}).items()},
     )
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
         raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
@@ -235,14 +303,19 @@ def _build(value: dict[str, Any]) -> Record:
     return record
 
 
+def _commit_id(version: Any, digest: Any) -> CommitId:
+    return CommitId(_count(version), _string(digest))
+
+
 def _pending(head: Any, epochs: Any, rows: Any, at: Any) -> Pending:
     return Pending(_count(head), _count(epochs), None if rows is None else _count(rows), _count(at))
 
 
 def _certificate(epoch: Any, version: Any, rows: Any, digest: Any, buckets: Any, *more: Any) -> Certificate:
-    at, gone = more
+    at, gone, *lost = more
     counts = _count(epoch), _count(version), _count(rows)
-    return Certificate(*counts, _string(digest), _count(buckets), _count(at), _count(gone))
+    later = (_count(number, 1) for number in lost)
+    return Certificate(*counts, _string(digest), _count(buckets), _count(at), _count(gone), *later)
 
 
 def _count(value: Any, least: int = 0) -> int:
@@ -274,7 +347,7 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     if not isinstance(runs, list):
         raise ValueError(f"not positions: {runs!r}")
     for count, shown in runs:
-        if len(positions) + _count(count, 1) > MAX_BYTES:
+        if len(positions) + _count(count, 1) > MAX_SPLITS:
             raise ValueError("too many splits")
         positions.extend([position_from_json(shown)] * count)
     return tuple(positions)
@@ -290,3 +363,14 @@ def barrier_record(commit: Commit) -> Record | None:
         return None
     record = decode(commit.user_metadata)
     return record if commit.txns.get(record.app_id) == record.seq else None
+
+
+def generation_in(commit: Commit) -> int:
+    """The generation that the record of ``commit`` names, also if nothing else in it can be believed; 0 for none."""
+    if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
+        return 0
+    try:
+        generation = json.loads(commit.user_metadata)["generation"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return 0
+    return generation if type(generation) is int else 0

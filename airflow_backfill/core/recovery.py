@@ -3,18 +3,22 @@
 Records age out of a log that is cleaned up too early, and somebody may have restored the target or written to it.
 What is left is the plan, the transaction ids, which Delta carries in its checkpoints, and the rows. Somebody names the
 epoch at which the target should stand; one barrier says so, the build is in catch-up with that hand-off epoch, and only
-a verification can finish it. Nothing of the records before is used, but who wrote the last one, where it is left: the
-newest attempt wins here, too.
+a verification can finish it: what differs, be it most of a snapshot that lanes were still reading, is repaired first.
+
+Of the records before only that is used which says nothing about rows: who wrote the last one, because the newest
+attempt wins here, too, the commands in force, and what was counted. A cancel is over. Where several lanes may work, a
+fence in each of them comes first, and the recovery begins a layout of one lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.commit import Commit
-from airflow_backfill.core.control import Control
+from airflow_backfill.core.control import Control, obey
 from airflow_backfill.core.effect import (
     Effect,
     Head,
@@ -24,17 +28,19 @@ from airflow_backfill.core.effect import (
     ReadCommit,
     ReadPlan,
     ReadTransactions,
+    StorePlan,
     Transactions,
     Watch,
     Write,
     Written,
 )
-from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.fence import Fence
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import LANE, Plan
 from airflow_backfill.core.position import Consumed
-from airflow_backfill.core.reading import load
-from airflow_backfill.core.record import Layout, Record, barrier_record
+from airflow_backfill.core.reading import Remains, load, remains
+from airflow_backfill.core.record import Layout, Record, app_id
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
 
@@ -45,70 +51,110 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
     """The state with the target said to stand at ``epoch``. Raises NotAllowedNow where no proof could ever hold."""
     for _ in range(TRIES):
         found: Transactions = yield ReadTransactions()
-        build, layout, seq = _newest_lane(found.versions)
+        build = _build(found.versions)
         plan: Plan | None = yield ReadPlan(build)
         if plan is None:
-            raise RecordInvalid(f"the plan of build {build} is nowhere to be found", build=build)
-        if found.table_id != plan.target_id:
-            raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
-        if plan.of_topic:
-            raise NotAllowedNow(
-                "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
-                "the build again with on_existing='restart'"
+            raise RecordInvalid(
+                f"the plan of build {build} is nowhere to be found: only on_existing='restart' begins anew", build=build
             )
-        if epoch < plan.source.epoch:
-            raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
-        source: SourceView = yield Watch(epoch)
-        check_source(plan, source, epoch)
-        looked: Looked = yield Look(files=False)
+        source = yield from _check(plan, found, epoch)
+        left = yield from remains()
+        if any(barrier.record.plan != plan.fingerprint for barrier in left.lanes):
+            raise RecordInvalid(
+                f"the copy of the plan beside the target is not the plan of build {build}: remove it, the log has it"
+            )
+        _check_newest(me, left)
+        place = _place(found.versions, plan, left)
         head: int = yield Head()
-        _check_newest(me, (yield from _last_record(f"{build}/{layout}/0", head)))
-        # Commands of before are known and over: a cancel among them must not end what somebody just recovered.
-        control = Control(number=max((number for number, _ in looked.commands), default=0))
-        written: Written = yield Write(_record(plan, layout, seq + 1, me, head, epoch, control), Nothing())
+        fenced = yield from _fenced(place, build, me, head)
+        if not fenced:
+            continue
+        control = yield from _in_force(left)
+        record = replace(_record(plan, place, me, epoch, left), prev=head, control=control, source=source.commit(epoch))
+        yield StorePlan(plan)
+        written: Written = yield Write(record, Nothing())
         state = yield from load(build)
-        newest = None if state.newest is None else state.newest.record
-        if newest is not None and newest.attempt == me.name:
+        if state.newest is not None and state.newest.record.attempt == me.name:
             return state
-        _check_newest(me, newest)
+        _check_newest(me, Remains(lanes=state.known))
         if written.error is not None:
             raise written.error
     raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
 
 
-def _check_newest(me: Attempt, last: Record | None) -> None:
+def _check(plan: Plan, found: Transactions, epoch: int) -> Generator[Effect, Any, SourceView]:
+    """The source after ``epoch``; raises where no proof could ever hold."""
+    if found.table_id != plan.target_id:
+        raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
+    if plan.of_topic:
+        raise NotAllowedNow(
+            "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
+            "the build again with on_existing='restart'"
+        )
+    if epoch < plan.source.epoch:
+        raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
+    source: SourceView = yield Watch(epoch)
+    # The epoch is named anew, and a comparison has to back it: the commits that earlier records name do not count.
+    check_source(plan, source, epoch, ())
+    return source
+
+
+def _check_newest(me: Attempt, left: Remains) -> None:
+    last = max((barrier.record for barrier in left.lanes), key=lambda record: record.generation, default=None)
     if last is not None and last.generation > me.generation:
         raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
 
 
-def _last_record(lane: str, head: int) -> Generator[Effect, Any, Record | None]:
-    """The last record of a lane; None if the log has lost it, or it cannot be read."""
-    for version in range(head, -1, -1):
-        try:
-            commit: Commit = yield ReadCommit(version)
-            if lane in commit.txns:
-                return barrier_record(commit)
-        except (HistoryLost, RecordInvalid):
-            return None
-    return None
+def _in_force(left: Remains) -> Generator[Effect, Any, Control]:
+    """The commands so far, but for a cancel: it must not end what somebody just recovered. Of a folder that cannot be
+    read, those that a record acknowledged.
+    """
+    try:
+        looked: Looked = yield Look(files=False)
+        commands = looked.commands
+    except RecordInvalid:
+        commands = ()
+    return replace(obey(left.control, commands), cancelled=False, drop=False)
 
 
-def _newest_lane(versions: Mapping[str, int]) -> tuple[str, int, int]:
-    """Build, layout and seq of the only lane of the newest layout."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the recovery's barrier goes, and the lanes that have to be fenced first, by layout and number."""
+
+    layout: int
+    seq: int
+    fences: Mapping[tuple[int, int], int]
+    """The transaction number that each fence takes."""
+
+
+def _build(versions: Mapping[str, int]) -> str:
     builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
     if len(builds) != 1:
         raise NotPlanned(f"the target holds {len(builds)} builds: nothing to recover", builds=sorted(builds))
-    (build,) = builds
-    lanes = [tuple(map(int, name.split("/")[1:])) for name in versions if _is_lane(name, build)]
-    newest = max((layout for layout, _ in lanes), default=1)
-    last = [lane for layout, lane in lanes if layout == newest]
-    if last != [0]:
-        raise NotAllowedNow(
-            f"layout {newest} has lanes {sorted(last)}: the snapshot was still being read, and a part of it cannot be "
-            "proven; plan the build again with on_existing='restart'",
-            layout=newest,
-        )
-    return build, newest, versions[f"{build}/{newest}/0"]
+    return builds[0]
+
+
+def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
+    """The next number of the only lane, if it is known to be open. Otherwise a layout that nobody has in mind: behind
+    the newest one and the one that may be about to open; lanes that have not begun count, as far as anything tells.
+    """
+    records = [barrier.record for barrier in left.lanes]
+    began = {
+        (int(layout), int(lane)) for _, layout, lane in (n.split("/") for n in versions if _is_lane(n, plan.build))
+    }
+    newest = max((layout for layout, _ in began), default=1)
+    here = [record for record in records if record.layout.number == newest]
+    count = max([1, *(lane + 1 for layout, lane in began if layout == newest), *(r.layout.lanes for r in here)])
+    count = max(count, plan.lanes) if newest == 1 else count
+    seqs = {
+        lane: versions.get(app_id(plan.build, *lane), 0) + 1 for lane in began | {(newest, n) for n in range(count)}
+    }
+    if count == 1 and any(record.seq + 1 == seqs[newest, 0] and not record.closed for record in here):
+        return _Place(newest, seqs[newest, 0], {})
+    # Of older layouts, too: the newest one may be nothing but fences, of a recovery that did not get all of them in.
+    older = {(r.layout.number, n) for r in records for n in range(r.layout.lanes)} - seqs.keys()
+    coming = max(count, *(record.next_lanes or 1 for record in here), 1)
+    return _Place(newest + 2, 1, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
 
 
 def _is_lane(name: str, build: str) -> bool:
@@ -116,20 +162,34 @@ def _is_lane(name: str, build: str) -> bool:
     return parts[0] == build and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
 
 
-def _record(plan: Plan, layout: int, seq: int, me: Attempt, head: int, epoch: int, control: Control) -> Record:
+def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Generator[Effect, Any, bool]:
+    """Whether nothing can land any more in the lanes that are left behind."""
+    fences = [Fence(build, *lane, seq, me.name) for lane, seq in place.fences.items()]
+    for fence in fences:
+        yield Write(fence, Nothing())
+    there: int = yield Head()
+    landed: set[str] = set()
+    for version in range(head + 1, there + 1):
+        commit: Commit = yield ReadCommit(version)
+        if fences and commit.user_metadata == fences[0].encode():
+            landed |= commit.txns.keys()
+    return landed >= {fence.app_id for fence in fences}
+
+
+def _record(plan: Plan, place: _Place, me: Attempt, epoch: int, left: Remains) -> Record:
     return Record(
         build=plan.build,
         plan=plan.fingerprint,
-        layout=Layout(layout, 1),
+        layout=Layout(place.layout, 1),
         lane=0,
-        seq=seq,
+        seq=place.seq,
         generation=me.generation,
         attempt=me.name,
-        prev=head,
+        prev=0,
         tails=(-1,),
         event=Event.RECOVER,
         phase=Phase.CATCH_UP,
         positions=(Consumed(epoch),) * len(plan.splits),
-        control=control,
+        base=left.totals,
         handoff=epoch,
     )

@@ -17,7 +17,7 @@ _UNITS = {
     "second": 1_000,
     "millisecond": 1,
 }
-_TERM = re.compile(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)")
+_TERM = re.compile(r"([+-]?\d+)\s+([a-z]+?)s?(?:\s+|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,8 @@ class Retention:
     @staticmethod
     def of(configuration: Mapping[str, str]) -> Retention:
         """What a table's properties say; Delta's defaults (30 days, one week) where they say nothing readable."""
-        return Retention(
-            log=_milliseconds(configuration.get(LOG, "")) or 30 * _DAY,
-            files=_milliseconds(configuration.get(FILES, "")) or 7 * _DAY,
-        )
+        log, files = (_milliseconds(configuration.get(name, "")) for name in (LOG, FILES))
+        return Retention(30 * _DAY if log is None else log, 7 * _DAY if files is None else files)
 
     @property
     def shorter(self) -> int:
@@ -41,9 +39,11 @@ class Retention:
         return min(self.log, self.files)
 
 
-def _milliseconds(interval: str) -> int:
-    """``interval 2 weeks 1 day`` as Delta writes it; 0 if it is something else."""
+def _milliseconds(interval: str) -> int | None:
+    """``interval 2 weeks 1 day`` as Delta writes it; None if it is something else. Nothing is kept for less than 0."""
     text = interval.strip().lower().removeprefix("interval").strip()
     terms = _TERM.findall(text)
     whole = "".join(_TERM.sub("", text).split()) == ""
-    return sum(int(n) * _UNITS[unit] for n, unit in terms) if whole and all(u in _UNITS for _, u in terms) else 0
+    if not terms or not whole or any(unit not in _UNITS for _, unit in terms):
+        return None
+    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0)

@@ -19,6 +19,8 @@ _FILE = 1 << 20
 """Opening a file, as the bytes that could be read in that time."""
 _SCAN = 16 << 20
 """A scan of its own, likewise: an epoch whose deletion vectors have to be compared needs one."""
+LEGS = 16
+"""Of one plan of Spark's. Each is a few scans, and what a plan takes grows faster than what is in it."""
 
 
 class Route(str, Enum):
@@ -67,19 +69,31 @@ class Leg:
 
 
 def choose(footprints: Sequence[Footprint]) -> list[Leg]:
-    """Legs that cover the epochs in order, without a gap, each by the cheapest way that is right for it."""
+    """Legs that cover the epochs in order, without a gap, each by the cheapest way that is right for it.
+
+    Spark plans all of them together, which takes the longer the more there are: where too many would be cheapest, each
+    stretch over which a difference may reach is one leg. How many such stretches a round has, its size bounds.
+    """
+    segments = list(_segments(footprints))
+    best = _joined(leg for segment in segments for leg in _cheapest(segment))
+    if len(best) <= LEGS:
+        return best
+    return _joined(min(_whole(segment), key=lambda leg: leg.cost) for segment in segments)
+
+
+def _joined(chosen: Iterable[Leg]) -> list[Leg]:
+    """The legs, with those that are next to each other and read by the feed as one."""
     legs: list[Leg] = []
-    for segment in _segments(footprints):
-        for leg in _cheapest(segment):
-            if legs and legs[-1].route is leg.route is Route.FEED:
-                before = legs.pop()
-                leg = Leg(
-                    EpochRange(before.epochs.start, leg.epochs.stop),
-                    Route.FEED,
-                    before.cost + leg.cost,
-                    leg.reason,
-                )
-            legs.append(leg)
+    for leg in chosen:
+        if legs and legs[-1].route is leg.route is Route.FEED:
+            before = legs.pop()
+            leg = Leg(
+                EpochRange(before.epochs.start, leg.epochs.stop),
+                Route.FEED,
+                before.cost + leg.cost,
+                leg.reason,
+            )
+        legs.append(leg)
     return legs
 
 
@@ -105,10 +119,18 @@ def _cheapest(segment: list[Footprint]) -> list[Leg]:
 
 
 def _ways(run: list[Footprint]) -> list[Leg]:
+    return _whole(run) if run[0].heavy else [_feed(run)]
+
+
+def _whole(run: list[Footprint]) -> list[Leg]:
+    """The ways that are right for all of it."""
     if any(one.distrusted for one in run):
         return [_difference(run, "its change data is not all of the change")]
-    feed = Leg(_range(run), Route.FEED, sum(one.feed_cost for one in run), "the feed reads least")
-    return [feed, _difference(run)] if run[0].heavy else [feed]
+    return [_feed(run), _difference(run)]
+
+
+def _feed(run: list[Footprint]) -> Leg:
+    return Leg(_range(run), Route.FEED, sum(one.feed_cost for one in run), "the feed reads least")
 
 
 def _difference(run: list[Footprint], why: str | None = None) -> Leg:

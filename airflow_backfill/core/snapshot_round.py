@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_backfill.core.changed_rows import ROW_BYTES
 from airflow_backfill.core.effect import AppendFiles, FileSize, Nothing
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.plan import SplitPlan
@@ -16,9 +17,6 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Move
 from airflow_backfill.core.totals import Totals
-
-ROW_BYTES = 100
-"""What a row is taken to need in a file that does not say how many it has."""
 
 
 def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
@@ -50,6 +48,7 @@ def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: Ro
         positions=tuple(positions),
         does=Totals(snapshot_files=sum(b - a for a, b in runs), snapshot_bytes=taken_bytes),
         rows=taken_rows,
+        bytes=taken_bytes,
     )
 
 

@@ -8,13 +8,16 @@ earlier epoch is still right. A source that was replaced stops everything at onc
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_backfill.core.commit import Commit, TableMetadata
+from airflow_backfill.core.backlog import Backlog
+from airflow_backfill.core.changed_rows import changed_rows
+from airflow_backfill.core.commit import Commit, CommitId, TableMetadata
 from airflow_backfill.core.errors import (
     BackfillError,
+    ChangesIncomplete,
     FeedOff,
     HistoryLost,
     NotAppendOnly,
@@ -34,12 +37,18 @@ class Epoch:
     number: int
     at: int
     rows: int
-    """Changed rows, estimated from the log's counts (an upper bound where a count is missing: 0 is never a
-    guess).
-    """
+    """Changed rows, as the commit counts them; an upper bound where it does not."""
     bytes: int
     """What has to be read for its changes."""
     stop: BackfillError | None = None
+    weight: int = 0
+    """Bytes of the changed rows, as they are in files: what a round of it holds at once."""
+    files: int = 0
+    """File actions of its commit."""
+    cuts: bool = False
+    """The changes before it and after it cannot be read in one go: files were rewritten, or the table reshaped."""
+    digest: str | None = None
+    """Of its commit; None if that is gone."""
 
     @property
     def quiet(self) -> bool:
@@ -52,12 +61,12 @@ def has_feed(metadata: TableMetadata) -> bool:
     return metadata.configuration.get(FEED, "false").lower() == "true"
 
 
-def fitting(epochs: Sequence[Epoch], size: RoundSize) -> Sequence[Epoch]:
+def fitting(epochs: Backlog, size: RoundSize) -> Backlog:
     """The first of these epochs that fit a round together: one always does, none from one that stops the build on."""
-    count, rows, read = 0, 0, 0
-    for epoch in epochs:
-        rows, read = rows + epoch.rows, read + epoch.bytes
-        if epoch.stop is not None or (count and (rows > size.rows or read > size.bytes)):
+    count, taken = 0, (0, 0, 0, 0)
+    for epoch in epochs[: size.epochs]:
+        taken = (taken[0] + epoch.bytes, taken[1] + epoch.rows, taken[2] + epoch.files, taken[3] + epoch.cuts)
+        if epoch.stop is not None or (count and not size.holds(*taken)):
             break
         count += 1
     return epochs[:count]
@@ -74,23 +83,37 @@ class SourceView:
     table_id: str
     head: int
     after: int
-    epochs: Sequence[Epoch]
+    epochs: Backlog
     kept: int | None = None
     """Milliseconds for which the source keeps an epoch readable, if it was looked at."""
     at: int = 0
     """When the head was committed."""
     interval: int | None = None
     """Milliseconds that usually pass between two epochs, if that was looked at and can be told."""
+    digest: str | None = None
+    """Of the commit of ``after``; None if that is gone, or there are no commits."""
 
-    def pending(self, applied: int) -> Sequence[Epoch]:
+    def pending(self, applied: int) -> Backlog:
         """The epochs later than ``applied``."""
         if applied < self.after:
             raise ValueError(f"epochs after {applied} were asked for, the view begins after {self.after}")
         return self.epochs[applied - self.after :]
 
+    def commit(self, version: int) -> CommitId | None:
+        """Which commit a version is; None if it is not seen here, or gone."""
+        place = version - self.after - 1
+        digest = self.digest if place == -1 else self.epochs[place].digest if 0 <= place < len(self.epochs) else None
+        return None if digest is None else CommitId(version, digest)
 
-def check_source(plan: Plan, view: SourceView, applied: int) -> None:
-    """Raise if what comes after ``applied`` cannot be had from this source any more."""
+
+def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[CommitId]) -> None:
+    """Raise if what comes after ``applied`` cannot be had from this source any more, or belongs to another history
+    than the commits at which the target ``stands``.
+
+    Where the source's log was cleaned up so far that the commit at ``applied`` is gone, nothing is left to compare.
+    Clean-up takes the oldest commits, and none younger than the log's retention, so a history that was put back would
+    have to be older than that, too; and an epoch more of it missing is HistoryLost.
+    """
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
             f"the source is table {view.table_id} now, the plan is for table {plan.source.table_id}",
@@ -99,13 +122,37 @@ def check_source(plan: Plan, view: SourceView, applied: int) -> None:
         )
     if view.head < applied:
         raise SourceReplaced(
-            f"the source stands at {view.head}, but {applied} was already applied",
+            f"the source stands at {view.head}, but {applied} was already applied: it was put back to an earlier "
+            f"state, for example from a backup; {_ways_out(plan, view.head)}",
             head=view.head,
             applied=applied,
         )
+    for commit in stands:
+        if commit.version > view.head or view.commit(commit.version) not in (None, commit):
+            raise _put_back(plan, commit, view)
     pending = view.pending(applied)
     if pending and isinstance(pending[0].stop, HistoryLost):
         raise pending[0].stop
+
+
+def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
+    found = view.commit(known.version)
+    return SourceReplaced(
+        f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
+        f"{found.digest if found else 'gone'}): the source was put back to an earlier state, for example from a "
+        f"backup; {_ways_out(plan, min(known.version, view.head))}",
+        epoch=known.version,
+        known=known.digest,
+        found=found.digest if found else None,
+    )
+
+
+def _ways_out(plan: Plan, epoch: int) -> str:
+    """How to go on with a source whose history is another one."""
+    restart = "plan the build again with on_existing='restart'"
+    if plan.of_topic or epoch < plan.source.epoch:
+        return restart
+    return f"{restart}, or keep the target: 'recover --epoch {epoch}', then verify it, and 'repair' what differs"
 
 
 def lost(version: int) -> Epoch:
@@ -116,39 +163,31 @@ def lost(version: int) -> Epoch:
 
 def epoch_of(plan: Plan, commit: Commit) -> Epoch:
     """``commit`` of the source as an epoch, with the error that stops a build there, if one does."""
-    return replace(measured(commit), stop=_stop(plan, commit))
+    return replace(measured(commit), stop=_stop(plan, commit), digest=commit.digest)
 
 
 def measured(commit: Commit) -> Epoch:
     """``commit`` as an epoch, for what it costs."""
-    rows = _changed_rows(commit)
+    rows = changed_rows(commit)
     size = commit.changed.bytes if commit.changed.files else commit.added.bytes + commit.removed.bytes
     return Epoch(
         number=commit.version,
         at=commit.timestamp,
-        rows=rows if commit.data_change else 0,
+        rows=rows,
         bytes=size if commit.data_change else 0,
+        weight=_weight(commit, rows, size) if commit.data_change else 0,
+        files=commit.added.files + commit.removed.files + commit.changed.files,
+        cuts=commit.rewrites or commit.metadata is not None,
     )
 
 
-def _changed_rows(commit: Commit) -> int:
-    if commit.changed.files:
-        named = (
-            "numTargetRowsInserted",
-            "numTargetRowsUpdated",
-            "numTargetRowsDeleted",
-            "numUpdatedRows",
-            "numDeletedRows",
-        )
-        counted = sum(commit.metrics.get(name, 0) for name in named)
-        return counted or max(commit.changed.rows or 0, commit.changed.files)
-    added = commit.added.rows if commit.added.rows is not None else commit.metrics.get("numOutputRows", 0)
-    removed = commit.removed.rows or 0
-    hidden = commit.added.deleted_rows - commit.removed.deleted_rows
-    if commit.removed.files and commit.added.files and added == removed and hidden > 0:
-        return hidden
-    uncounted = commit.added.rows is None or commit.removed.rows is None
-    return max(added + removed, commit.added.files + commit.removed.files if uncounted else 0)
+def _weight(commit: Commit, rows: int, size: int) -> int:
+    """The part of the files' bytes that is the changed rows'."""
+    there = commit.added.rows, commit.removed.rows
+    if commit.changed.files or None in there:
+        return size
+    of = sum(count or 0 for count in there)
+    return min(size, -(-size * rows // of)) if of else size
 
 
 def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
@@ -160,6 +199,14 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
             epoch=commit.version,
             operation=commit.operation,
         )
+    if commit.belied:
+        return ChangesIncomplete(
+            f"epoch {commit.version} ({commit.operation}) says that it changes no rows (dataChange=false), but adds "
+            f"{commit.added.live} and removes {commit.removed.live}: no change feed has them; plan the build again "
+            "with on_existing='restart'",
+            epoch=commit.version,
+            operation=commit.operation,
+        )
     return None if commit.metadata is None else _stop_of_metadata(plan, commit.version, commit.metadata)
 
 
@@ -167,12 +214,23 @@ def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> Back
     if metadata.table_id != plan.source.table_id:
         return SourceReplaced(f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id)
     if not plan.appends and not has_feed(metadata):
-        return FeedOff(f"epoch {version} switches the change data feed off", epoch=version)
+        return FeedOff(
+            f"epoch {version} switches the change data feed off, so that later changes are not to be had; switch it on "
+            f"again ({FEED} = true) and plan again with on_existing='restart'",
+            epoch=version,
+        )
     if metadata.partition_columns != plan.source.partition_columns:
-        return SchemaChanged(f"epoch {version} changes the partitioning", epoch=version)
-    return schema_change(
-        plan.source.schema_json, metadata.schema_json, version, allow_new=plan.spec.new_columns == "ignore"
-    )
+        return SchemaChanged(
+            f"epoch {version} changes the partitioning from {list(plan.source.partition_columns)} to "
+            f"{list(metadata.partition_columns)}; plan again with on_existing='restart'",
+            epoch=version,
+        )
+    ignored = plan.spec.new_columns == "ignore"
+    changed = schema_change(plan.source.schema_json, metadata.schema_json, version, allow_new=ignored)
+    if changed is None:
+        return None
+    way_out = "plan again with on_existing='restart' (new_columns='ignore' passes over columns that are only added)"
+    return SchemaChanged(f"{changed.message}; the epochs before it are applied; {way_out}", **changed.data)
 
 
 def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> SchemaChanged | None:
@@ -182,13 +240,21 @@ def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> 
     Names, types, nullability, order and physical names matter; comments, defaults and the high-water marks of
     identity columns do not.
     """
-    old, new = _columns(before), _columns(after)
+    old = _columns(before)
+    try:
+        new = _columns(after)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return SchemaChanged(
+            f"version {version} has a schema that cannot be read ({after[:100]!r}): its log is damaged",
+            epoch=version,
+        )
     for name, shape in old.items():
         if name not in new:
             return SchemaChanged(f"epoch {version} drops or renames column {name!r}", epoch=version, column=name)
         if new[name] != shape:
+            was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
             return SchemaChanged(
-                f"epoch {version} changes column {name!r}",
+                f"epoch {version} changes column {name!r} from {was} to {now}",
                 epoch=version,
                 column=name,
                 before=json.dumps(shape)[:500],

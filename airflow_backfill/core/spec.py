@@ -54,7 +54,7 @@ class BackfillSpec:
         spec = BackfillSpec(
             name=text(options, "name"),
             source=None if _topic_alone(options) else location(options, "source"),
-            target=location(options, "target"),
+            target=location(options, "target", beside=".backfill"),
             key=() if _keyless(options) else texts(options, "key"),
             select=texts(options, "select") if options.get("select") is not None else None,
             where=text(options, "where") if options.get("where") is not None else None,
@@ -74,8 +74,8 @@ class BackfillSpec:
             raise invalid(
                 "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
             )
-        if len(set(self.key)) != len(self.key):
-            raise invalid("key", list(self.key), "a column is named twice")
+        if len({column.lower() for column in self.key}) != len(self.key):
+            raise invalid("key", list(self.key), "names a column twice (case does not count); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
             if first == second:
                 raise invalid(other, second, f"{one} and {other} are the same table")

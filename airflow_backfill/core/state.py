@@ -7,10 +7,10 @@ attempt; how barriers become state, in ``folding``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_backfill.core.announcement import Announced
-from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.commit import Commit, CommitId
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.progress import history_done
@@ -20,7 +20,7 @@ from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.plan import Plan, SplitPlan
 from airflow_backfill.core.position import AtFile, AtKey, AtOffset, Consumed, InEpoch, Position, complete, unknown
-from airflow_backfill.core.record import Certificate, Layout, Record
+from airflow_backfill.core.record import Certificate, Layout, Record, Tail
 from airflow_backfill.core.totals import Totals
 
 
@@ -36,6 +36,36 @@ class Barrier:
     @staticmethod
     def of(commit: Commit, record: Record) -> Barrier:
         return Barrier(commit.version, commit.timestamp, record, _rows(commit.metrics))
+
+    @staticmethod
+    def carried(newest: Record, lane: int) -> Barrier | None:
+        """The last barrier of another lane, as a later record remembers it; what all lanes share is the later one's."""
+        tail = newest.others.get(lane)
+        if tail is None:
+            return None
+        record = replace(
+            newest,
+            lane=lane,
+            seq=tail.seq,
+            generation=tail.generation,
+            attempt=tail.attempt,
+            event=tail.event,
+            control=tail.control,
+            totals=tail.totals,
+            work=Totals(),
+            epochs=None,
+            due=tail.due,
+            next_lanes=tail.next_lanes,
+            decided_by=tail.decided_by,
+        )
+        return Barrier(newest.tails[lane], tail.at, record, 0)
+
+    @property
+    def tail(self) -> Tail:
+        """What other lanes' records keep of it."""
+        r = self.record
+        own = (r.seq, r.generation, r.attempt, r.event, r.control, self.totals)
+        return Tail(self.at, *own, r.due, r.next_lanes, r.decided_by)
 
     @property
     def totals(self) -> Totals:
@@ -120,7 +150,9 @@ class BuildState:
         """The newest epoch that the target shows to those who do not wait for data."""
         if self.announced is None:
             return self.applied
-        return max(self.announced.seen, -1 if self.applied is None else self.applied)
+        # Not what is applied: a build that was cancelled and resumed claims nothing before it is sealed again.
+        stands = applied_by(self.positions) if self.sealed else None
+        return max(self.announced.seen, -1 if stands is None else stands)
 
     @property
     def sealed(self) -> bool:
@@ -183,9 +215,15 @@ class BuildState:
         return tuple(b for b in (self.newest, *self.lanes) if b is not None)
 
     @property
-    def highest_generation(self) -> int:
-        """The highest generation that the log knows: a new attempt has to be above it."""
-        return max((barrier.record.generation for barrier in self.known), default=0)
+    def stands(self) -> tuple[CommitId, ...]:
+        """The commits of the source that everything committed rests on, as far as records say them: the source of the
+        next round has to have the very same ones.
+        """
+        found = [b.record.source for b in self.known] + [self.announced.source if self.announced else None]
+        planned = self.plan.source
+        if not any(found) and planned.digest is not None:
+            return (CommitId(planned.epoch, planned.digest),)
+        return tuple({commit for commit in found if commit is not None})
 
     def generation(self, lane: int) -> int:
         barrier = self.lanes[lane]

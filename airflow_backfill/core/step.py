@@ -9,6 +9,7 @@ from typing import Any
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import FileSize, Nothing, Work
 from airflow_backfill.core.epoch import EpochRange
+from airflow_backfill.core.pace import Pace
 from airflow_backfill.core.phase import Event
 from airflow_backfill.core.position import Position
 from airflow_backfill.core.record import Pending
@@ -28,6 +29,11 @@ class Observed:
     files: Sequence[FileSize] = ()
     pending: Pending | None = None
     """What the next record says of the source: what a task that does not look at it found in the last one."""
+    pace: Pace = field(default_factory=Pace)
+
+    def fit(self, size: RoundSize) -> RoundSize:
+        """What of ``size`` a round takes now: less after rounds that took long, or under a throttle."""
+        return self.pace.of(size).limited(self.control)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Move:
     """Files, bytes and epochs of this barrier."""
     rows: int = 0
     """Rows that this barrier reads, by the log's counts: what the throttle counts."""
+    bytes: int = 0
+    """And in bytes."""
     epochs: EpochRange | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of the record that change: bound, handoff, certificate."""

@@ -75,7 +75,7 @@ def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None
     return {
         "head": source.head,
         "epochs": len(pending),
-        "rows": sum(epoch.rows for epoch in pending),
+        "rows": pending.rows,
         "age": age,
         "readable": None if source.kept is None or not pending else max(source.kept - age, 0),
         "kept": source.kept,
@@ -104,6 +104,7 @@ def _certificate(state: BuildState) -> dict[str, Any]:
         "buckets": certificate.buckets,
         "at": certificate.at,
         "gone": certificate.gone,
+        "lost": certificate.lost,
     }
 
 
@@ -124,7 +125,8 @@ def _read(state: BuildState) -> dict[str, Any]:
 
 def partition(split: Split) -> dict[str, Any]:
     """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
-    is when the first of the records was written that were ``left`` as the last round began.
+    is when the first of the records was written that were ``left`` as the last round began. Before the offset ``floor``
+    history came from the landing table; ``lost`` are offsets that neither had any more.
     """
     word, *at = to_json(split.state)
     return {
@@ -139,6 +141,8 @@ def partition(split: Split) -> dict[str, Any]:
         "written": split.written,
         "landed": split.landed,
         "seam": split.cut,
+        "floor": split.floor,
+        "lost": split.lost,
     }
 
 

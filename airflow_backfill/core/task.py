@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from airflow_backfill.core import log_round, snapshot_round
+from airflow_backfill.core.announcement import announceable
 from airflow_backfill.core.effect import RewriteKeys
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gate import MaxLag, within
@@ -24,6 +25,9 @@ from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, P
 
 POLL = 1_000
 """Milliseconds between looks where there is nothing to do."""
+
+THROTTLED = 12
+"""How many rounds of a throttle count as one."""
 
 _ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 
@@ -109,10 +113,10 @@ class SnapshotTask:
         return _past(state, Phase.SNAPSHOT) or state.read
 
     def step(self, state: BuildState, seen: Observed) -> Step:
-        size = self.size.limited(seen.control)
+        size = seen.fit(self.size)
         if state.plan.of_topic:
             mine = [n for n in range(len(state.positions)) if state.owns(self.lane, n)]
-            return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(self.size, size)
+            return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(size, size)
         if isinstance(state.plan.splits, KeyRanges):
             return Advance(self.size, size)
         return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
@@ -133,7 +137,9 @@ class ConsumeLogTask(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
         if not state.read and state.phase is Phase.SNAPSHOT:
-            raise NotAllowedNow("files of the snapshot are still to be read", phase=state.phase.value)
+            raise NotAllowedNow(
+                "files of the snapshot are still to be read: clear the snapshot task", phase=state.phase.value
+            )
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CONSUME_LOG)
@@ -142,10 +148,10 @@ class ConsumeLogTask(_SingleLane):
         if state.phase is Phase.SNAPSHOT:
             if state.sealed and not any(map(unknown, state.positions)):
                 return _seal(state, seen)
-            return Poll(self.size, self.size.limited(seen.control))
-        if within(self.max_lag, state, seen.source, seen.now):
-            return Done()
-        return _apply_log(state, seen, self.size, self.patience)
+            return Poll(seen.fit(self.size), seen.fit(self.size))
+        if not within(self.max_lag, state, seen.source, seen.now):
+            return _apply_log(state, seen, self.size, self.patience)
+        return _next_epochs(state, seen, self.size) if _announcing(state, seen) else Done()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +229,7 @@ class FinishTask(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
-            raise VerificationFailed("the target was not proven equal to the source: verify first")
+            raise VerificationFailed("the target was not proven equal to the source: clear the verify task first")
         _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
@@ -253,7 +259,7 @@ class UpstreamTask(_SingleLane):
         if self.upto is None and seen.now >= self.until:
             return Done()
         if state.plan.of_topic and state.applied != self.upto and seen.source.pending(state.reached):
-            return Poll(self.size, upto=self.upto)
+            return Poll(seen.fit(self.size), upto=self.upto)
         move = log_round.next_epochs(state, seen, self.size, upto=self.upto)
         if move is not None:
             return move
@@ -284,7 +290,7 @@ class ResumeTask(_SingleLane):
     """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
     included.
 
-    Also lifts a cancel that was commanded, but that no barrier had acknowledged.
+    Also lifts a cancel that was commanded, but that no barrier had acknowledged; not one that is ordered later.
     """
 
     number: int
@@ -319,15 +325,20 @@ def _require(state: BuildState, *wanted: Phase) -> None:
     if state.phase not in wanted:
         names = " or ".join(p.value for p in wanted)
         found = state.phase.value
-        raise NotAllowedNow(f"this needs a build in {names}, it is in {found}", phase=found)
+        raise NotAllowedNow(
+            f"this needs a build in {names}, it is in {found}: run the tasks of its phase first", phase=found
+        )
 
 
 def _require_arrived(state: BuildState) -> None:
     if state.rearranging:
-        raise NotAllowedNow("the data has not caught up with what was announced", phase=state.phase.value)
+        raise NotAllowedNow(
+            "the data has not caught up with what was announced: clear the catch_up task first", phase=state.phase.value
+        )
     if state.applied != state.handoff:
         raise NotAllowedNow(
-            f"the target stands at {state.applied}, the hand-off is at {state.handoff}", phase=state.phase.value
+            f"the target stands at {state.applied}, the hand-off is at {state.handoff}: clear the catch_up task first",
+            phase=state.phase.value,
         )
 
 
@@ -339,18 +350,36 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     applied = state.applied
     assert applied is not None and state.bound is not None
     pending = len(seen.source.pending(applied))
-    check_converging(state.bound, pending, patience, rate_limited=seen.control.limited)
+    # Rounds of a throttle last seconds: a busy minute says nothing yet.
+    rounds = patience * THROTTLED if seen.control.limited else patience
+    check_converging(state.bound, pending, rounds, rate_limited=seen.control.limited)
     step = _next_epochs(state, seen, size)
     if isinstance(step, Poll) or (isinstance(step, Move) and step.does.log_epochs):
         return replace(step, changes={"bound": state.bound.measured(pending)})
     return step
 
 
+def _announcing(state: BuildState, seen: Observed) -> bool:
+    """Whether a chain within its bound goes on for its announcements: until every epoch is announced that the newest
+    barrier saw, and then until one round is applied, or, if the source rests, until the announcements end.
+
+    So an application that is started for an announcement makes it, a source that rests soon needs no more of them, and
+    a source that never rests keeps no application running.
+    """
+    lane, newest = state.announced, state.newest
+    if lane is None or not lane.open or newest is None or newest.record.pending is None:
+        return False
+    last = announceable(lane, seen.source, state.handoff)
+    if lane.seen < min(newest.record.pending.head, last):
+        return True
+    return not seen.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
+
+
 def _next_epochs(state: BuildState, seen: Observed, size: RoundSize) -> Step:
     """The next round of the log, where there has to be one; in a chain, of what is announced."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     if state.plan.of_topic and seen.source.pending(state.reached):
-        return Poll(size, upto=state.handoff)
+        return Poll(seen.fit(size), upto=state.handoff)
     move = log_round.next_epochs(state, seen, size, upto=min(limits, default=None))
     if move is None and state.rearranging:
         return Wait(seen.now + POLL, "everything that is announced is applied")

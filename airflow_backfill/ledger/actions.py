@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from airflow_backfill.core.commit import Protocol, TableMetadata
 
 MAX_LINE_BYTES = 32 << 20
+_Value = TypeVar("_Value")
 
 
 class Malformed(ValueError):
@@ -38,21 +39,21 @@ def decode(text: bytes | str) -> dict[str, Any]:
 def mapping(value: object) -> dict[str, Any]:
     """``value``, which has to be a JSON object."""
     if not isinstance(value, dict):
-        raise Malformed(f"expected an object, found {type(value).__name__}")
+        raise Malformed(f"expected an object, found {_shown(value)}")
     return value
 
 
 def integer(value: object) -> int:
     """``value``, which has to be a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Malformed(f"expected a whole number, found {type(value).__name__}")
+        raise Malformed(f"expected a whole number, found {_shown(value)}")
     return value
 
 
 def text(value: object) -> str:
     """``value``, which has to be a string."""
     if not isinstance(value, str):
-        raise Malformed(f"expected a string, found {type(value).__name__}")
+        raise Malformed(f"expected a string, found {_shown(value)}")
     return value
 
 
@@ -61,8 +62,21 @@ def texts(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise Malformed(f"expected a list, found {type(value).__name__}")
+        raise Malformed(f"expected a list, found {_shown(value)}")
     return tuple(text(item) for item in value)
+
+
+def of(name: str, kind: Callable[[object], _Value], fields: Mapping[str, Any]) -> _Value:
+    """The value of a field, which has to be of a kind."""
+    try:
+        return kind(fields.get(name))
+    except Malformed as error:
+        raise Malformed(f"{name}: {error}") from None
+
+
+def _shown(value: object) -> str:
+    """A value that was not expected, as JSON says it."""
+    return "nothing" if value is None else f"{json.dumps(value)[:100]} ({type(value).__name__})"
 
 
 def metadata(action: object) -> TableMetadata:
@@ -70,10 +84,10 @@ def metadata(action: object) -> TableMetadata:
     fields = mapping(action)
     settings: Mapping[str, Any] = mapping(fields.get("configuration") or {})
     return TableMetadata(
-        table_id=text(fields.get("id")),
-        schema_json=text(fields.get("schemaString")),
-        partition_columns=texts(fields.get("partitionColumns")),
-        configuration={key: text(value) for key, value in settings.items()},
+        table_id=of("id", text, fields),
+        schema_json=of("schemaString", text, fields),
+        partition_columns=of("partitionColumns", texts, fields),
+        configuration={key: of(key, text, settings) for key in settings},
     )
 
 
@@ -81,8 +95,8 @@ def protocol(action: object) -> Protocol:
     """The ``protocol`` action."""
     fields = mapping(action)
     return Protocol(
-        reader_version=integer(fields.get("minReaderVersion")),
-        writer_version=integer(fields.get("minWriterVersion")),
-        reader_features=frozenset(texts(fields.get("readerFeatures"))),
-        writer_features=frozenset(texts(fields.get("writerFeatures"))),
+        reader_version=of("minReaderVersion", integer, fields),
+        writer_version=of("minWriterVersion", integer, fields),
+        reader_features=frozenset(of("readerFeatures", texts, fields)),
+        writer_features=frozenset(of("writerFeatures", texts, fields)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.commit import TableMetadata
+from airflow_backfill.core.commit import Commit, TableMetadata
 from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists, UnsafeOption
 from airflow_backfill.core.source import FEED, has_feed
 from airflow_backfill.core.spec import KEYLESS, BackfillSpec
@@ -14,13 +14,14 @@ OWNER = "airflow_backfill.name"
 TXN_RETENTION = "delta.setTransactionRetentionDuration"
 
 
-def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]:
-    """Head and metadata of a source that can be followed; SourceNotDelta, UnsupportedTable, RecordInvalid or
-    FeedOff otherwise. Whether a chain needs a feed is seen later: where rows are only added it does not.
+def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[Commit, TableMetadata]:
+    """The newest commit and the metadata of a source that can be followed; SourceNotDelta, UnsupportedTable,
+    RecordInvalid or FeedOff otherwise. Whether a chain needs a feed is seen later: where rows are only added it does
+    not.
     """
     epoch = log.head()
     # The checksum beside a commit would do to know the table, but a damaged commit has to be seen now.
-    log.read(epoch)
+    newest = log.read(epoch)
     protocol, metadata = log.protocol_and_metadata()
     check_readable(protocol)
     if spec.strategy not in KEYLESS and not has_feed(metadata):
@@ -30,7 +31,7 @@ def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[int, TableMetadata]
             source=spec.source,
             version=epoch,
         )
-    return epoch, metadata
+    return newest, metadata
 
 
 def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
@@ -42,11 +43,17 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
     owner = metadata.configuration.get(OWNER)
     if owner != spec.name:
         whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
-        raise TargetExists(f"{spec.target} exists and {whose}; it is left alone", target=spec.target, owner=owner)
+        raise TargetExists(
+            f"{spec.target} exists and {whose}; it is left alone: name another target, or move this one away",
+            target=spec.target,
+            owner=owner,
+        )
     check_readable(protocol)
     if TXN_RETENTION in metadata.configuration:
         raise UnsafeOption(
-            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice",
+            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice; "
+            "take it off: "
+            f"ALTER TABLE delta.`{spec.target}` UNSET TBLPROPERTIES ('{TXN_RETENTION}')",
             option=TXN_RETENTION,
         )
     return metadata

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,22 +15,45 @@ from airflow_backfill.ledger.actions import Malformed
 _COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*([0-9]{1,18})\s*[,}]')
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
+DIGESTED_BYTES = 1 << 20
+"""How much of a commit file its digest covers. A commit of a million files is told from another one by its first
+thousands: their names are random, and so are the ids of transactions; and looking again costs one short read.
+"""
+
 
 def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
     """The commit that the file's bytes say; ``Malformed`` if they are cut off or no commit, naming the line.
 
     A file cut exactly between two lines cannot be told from a whole one.
     """
-    reading = _Reading()
+    reading, digest = _Reading(), Digest()
     number = 0
-    for number, line in enumerate(actions.lines(chunks), start=1):
+    for number, line in enumerate(actions.lines(digest.passing(chunks)), start=1):
         try:
             reading.take(actions.decode(line))
         except Malformed as error:
             raise Malformed(f"line {number}: {error}") from error
     if not number:
         raise Malformed("the file is empty")
-    return reading.commit(version)
+    return reading.commit(version, digest.text)
+
+
+class Digest:
+    """What tells one commit file from another, taken from its bytes as they pass."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._left = DIGESTED_BYTES
+
+    def passing(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._hash.update(chunk[: self._left])
+            self._left -= min(self._left, len(chunk))
+            yield chunk
+
+    @property
+    def text(self) -> str:
+        return self._hash.hexdigest()[:32]
 
 
 @dataclass(slots=True)
@@ -82,7 +106,8 @@ class _Reading:
                 self.data_change = True
             elif name == "txn":
                 action = actions.mapping(value)
-                self.txns[actions.text(action.get("appId"))] = actions.integer(action.get("version"))
+                app = actions.of("appId", actions.text, action)
+                self.txns[app] = actions.of("version", actions.integer, action)
             elif name == "commitInfo":
                 self.info = actions.mapping(value)
             elif name == "metaData":
@@ -90,7 +115,7 @@ class _Reading:
             elif name == "protocol":
                 self.protocol = actions.protocol(value)
 
-    def commit(self, version: int) -> Commit:
+    def commit(self, version: int, digest: str) -> Commit:
         user_metadata = self.info.get("userMetadata")
         timestamp = self.info.get("inCommitTimestamp") or self.info.get("timestamp")
         return Commit(
@@ -107,6 +132,7 @@ class _Reading:
             metadata=self.metadata,
             protocol=self.protocol,
             metrics=_numbers(self.info.get("operationMetrics")),
+            digest=digest,
         )
 
 

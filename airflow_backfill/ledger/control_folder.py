@@ -1,9 +1,10 @@
-"""The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs.
+"""The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs, large records.
 
 Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress
-is nowhere else than there, and numbers go on above the highest one that the log knows. Without its tombstones an
-ordered topic's build fails its verification. It lies beside the
-target, not in it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
+is nowhere else than there (but for records that are too large for a commit: then the build has to be recovered), and
+numbers go on above the highest one that the log knows. Only the memory of a keyed topic's build is nowhere else:
+without it the build stops (``MEMORY_LOST``) before another row is written. The folder lies beside the target, not in
+it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
 """
 
 from __future__ import annotations
@@ -16,21 +17,25 @@ from typing import Any
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
+from airflow_backfill.core.plan import MAX_BYTES, Plan
+from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
+from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
+OF_A_BUILD = ("commands", "plans", "proofs", FOLDER, "memory")
+"""What goes with a build when its target is dropped. Attempts stay: one of them drops it, and their numbers go on."""
 STARTED = "started"
 OUTCOME = "outcome"
 
 
 class ControlFolder:
-    """``attempts/``, ``commands/``, ``plans/`` and ``proofs/`` of one target."""
+    """``attempts/``, ``commands/``, ``plans/``, ``proofs/`` and ``records/`` of one target."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.enclosures = Enclosures(store)
         self._attempts = Journal(store, "attempts")
         self._commands = Journal(store, "commands")
 
@@ -39,8 +44,8 @@ class ControlFolder:
         """The control folder of the target at this location; ``options`` as for ``open_store``."""
         return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
 
-    def draw_attempt(self, document: Mapping[str, Any], floor: int = 0) -> Attempt:
-        """A new attempt, with a higher generation than any drawn before and than ``floor``."""
+    def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:
+        """A new attempt, with a higher generation than any drawn before and than ``floor``, the log's highest."""
         name = uuid.uuid4().hex
         generation = self._attempts.append({**document, "attempt": name}, floor)
         return Attempt(generation, name)
@@ -71,7 +76,7 @@ class ControlFolder:
 
     def order(self, build: str, command: Command, floor: int = 0) -> int:
         """Append a command; the number under which a barrier will acknowledge it."""
-        return self._commands.append({"build": build, **command.to_json()}, floor)
+        return self._commands.append({"build": build, **Command.from_json(command.to_json()).to_json()}, floor)
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
         """All commands of a build, in order."""
@@ -105,7 +110,7 @@ class ControlFolder:
 
     def _document(self, name: str) -> Any:
         try:
-            return json.loads(self._store.read(name, MAX_DOCUMENT_BYTES + 1))
+            return json.loads(self._store.read(name, MAX_BYTES + 1))
         except ValueError:
             raise RecordInvalid(f"{self._store.url}: {name} is damaged", file=name) from None
 
@@ -115,9 +120,9 @@ def location_beside(target: str) -> str:
     return target.rstrip("/") + SUFFIX
 
 
-def tombstones_beside(target: str, build: str) -> str:
-    """Where the tombstones of a build are, for as long as it is not finished."""
-    return f"{location_beside(target)}/tombstones/{build}"
+def memory_beside(target: str, build: str) -> str:
+    """Where a keyed topic's build remembers keys, for as long as its target lives."""
+    return f"{location_beside(target)}/memory/{build}"
 
 
 def _plan_name(build: str) -> str:

@@ -9,7 +9,7 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDe
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.checkpoint import read_checkpoint, read_checksum
-from airflow_backfill.ledger.commit_file import parse_commit
+from airflow_backfill.ledger.commit_file import DIGESTED_BYTES, Digest, parse_commit
 from airflow_backfill.ledger.log_listing import LOG, LogListing, commit_name
 from airflow_backfill.ledger.store import NotFound, Store
 
@@ -45,19 +45,33 @@ class DeltaLog:
 
     def read(self, version: int) -> Commit:
         """The commit of a version, in memory that does not grow with its file."""
+        return self._commit(version)
+
+    def _commit(self, version: int) -> Commit:
         name = commit_name(version)
         try:
             return parse_commit(version, self._store.chunks(f"{LOG}/{name}"))
         except NotFound as error:
             raise HistoryLost(
-                f"{self._store.url}: the commit of version {version} is gone", version=version, file=name
-            ) from error
-        except Malformed as error:
-            raise RecordInvalid(
-                f"{self._store.url}: the commit of version {version} is damaged: {error}",
+                f"{self._store.url}: the commit of version {version} is gone",
                 version=version,
                 file=name,
             ) from error
+        except Malformed as error:
+            raise RecordInvalid(
+                f"{self._store.url}: the commit of version {version} is damaged: {error}; restore the file from a copy",
+                version=version,
+                file=name,
+            ) from error
+
+    def digest(self, version: int) -> str | None:
+        """The digest of a version's commit, as ``read`` gives it, by one short read; None if the commit is gone."""
+        digest = Digest()
+        try:
+            list(digest.passing([self._store.read(f"{LOG}/{commit_name(version)}", DIGESTED_BYTES)]))
+        except NotFound:
+            return None
+        return digest.text
 
     def newest_first(self, stop: int = 0) -> Iterator[Commit]:
         """The commits from the head down to ``stop``, each read when it is asked for.
@@ -80,7 +94,7 @@ class DeltaLog:
             if summary is not None:
                 return protocol or summary[0], metadata or summary[1]
             try:
-                commit = self.read(version)
+                commit = self._commit(version)
             except HistoryLost as error:
                 raise HistoryLost("; ".join((error.message, *unread)), **error.data) from error
             protocol = protocol or commit.protocol

@@ -54,10 +54,15 @@ def check_readable(protocol: Protocol) -> None:
     if protocol.reader_version > READER_VERSION or protocol.writer_version > WRITER_VERSION:
         raise UnsupportedTable(
             f"the table needs reader version {protocol.reader_version} and writer version "
-            f"{protocol.writer_version}; known are {READER_VERSION} and {WRITER_VERSION}",
+            f"{protocol.writer_version}; known are {READER_VERSION} and {WRITER_VERSION}; use a newer version of "
+            "this package",
             reader_version=protocol.reader_version,
             writer_version=protocol.writer_version,
         )
     unknown = sorted((protocol.reader_features | protocol.writer_features) - KNOWN)
     if unknown:
-        raise UnsupportedTable(f"the table uses {', '.join(unknown)}, which is not supported", features=unknown)
+        raise UnsupportedTable(
+            f"the table uses {', '.join(unknown)}, which is not supported; ALTER TABLE … DROP FEATURE takes a "
+            "feature off, where Delta allows it",
+            features=unknown,
+        )

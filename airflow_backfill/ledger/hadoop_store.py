@@ -8,6 +8,7 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.ledger.java_error import incomplete, innermost
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
 
@@ -104,7 +105,9 @@ class HadoopStore:
                 raise
             if kind == _MISSING:
                 raise NotFound(self.url, name) from error
-            raise SourceUnavailable(f"{self.url}/{name}: {kind}", file=name) from error
+            raise incomplete(error) or SourceUnavailable(
+                f"{self.url}/{name}: {innermost(error)}; it is tried again", file=name
+            ) from error
 
 
 class _HadoopFile(RawIOBase):

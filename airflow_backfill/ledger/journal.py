@@ -12,7 +12,7 @@ from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.store import NotFound, Store
 
-MAX_DOCUMENT_BYTES = 1 << 20
+MAX_DOCUMENT_BYTES = 1 << 23
 _LAST_NUMBER = 10**9 - 1
 _NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.json")
 

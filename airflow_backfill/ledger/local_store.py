@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from airflow_backfill.core.errors import SourceUnavailable, UnsafeCommitStore
+from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, TargetExists, UnsafeCommitStore
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+class _NotAFolder(Exception):
+    """A file lies where a folder has to be made."""
 
 
 class LocalStore:
@@ -90,15 +94,26 @@ class LocalStore:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFound(self.url, name) from error
+        except _NotAFolder as error:
+            raise TargetExists(
+                f"{error} is a file, and a folder of the build has to be there; move the file away", file=str(error)
+            ) from None
         except OSError as error:
-            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}", file=name) from error
+            if error.errno == errno.ENAMETOOLONG:
+                raise InvalidSpec(f"{self.url}: a name is too long for the file system; shorten it") from None
+            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}; it is tried again", file=name) from error
 
 
 @contextmanager
 def _written_beside(path: str, data: bytes) -> Iterator[str]:
     """A hidden file with the data, safely on disk, for the block to link or move to ``path``."""
     folder, name = os.path.split(path)
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        raise _NotAFolder(folder) from error
     temporary = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:

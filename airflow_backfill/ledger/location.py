@@ -29,7 +29,7 @@ class Location:
             match = _URL.fullmatch(url)
             if match is None:
                 shown = "the location" if "@" in url or ":" in url else repr(url)
-                raise InvalidSpec(f"{shown} is neither an absolute path nor a URL")
+                raise InvalidSpec(f"{shown} is no location; write an absolute path (/data/t) or a URL (s3a://bucket/t)")
             location = cls(match["scheme"].lower(), match["authority"] or "", match["path"] or "")
         location._check(url)
         return location
@@ -50,11 +50,15 @@ class Location:
         split = ":" in self.authority and "@" in self.path  # a key with a slash in it
         if named or split or not plain or ("?" in self.path and not self.local):
             # Nothing of it is repeated: what looks like a host may be a part of the key.
-            raise InvalidSpec(f"a location ({self.scheme}:...) must not hold credentials or a query")
+            raise InvalidSpec(
+                f"a location ({self.scheme}:...) must not contain credentials or a query; use a connection"
+            )
         if not url.isprintable() or ".." in self.path.split("/"):
-            raise InvalidSpec(f"{url!r} is not a clean location")
+            raise InvalidSpec(
+                f"{url!r}: a location must not contain '..' or characters that cannot be seen; write it out"
+            )
         if self.local and (self.authority not in ("", "localhost") or not self.path):
-            raise InvalidSpec(f"{url!r} is not a path of this machine")
+            raise InvalidSpec(f"{url!r} is no path of this machine; write it as /data/t or file:///data/t")
 
 
 def first_line(error: object) -> str:

@@ -32,7 +32,7 @@ class ObjectStore:
     def __init__(self, location: Location, options: Mapping[str, str]) -> None:
         self._location = location
         if location.scheme not in _SCHEMES or not location.authority:
-            raise InvalidSpec(f"{self.url} cannot be read without Spark")
+            raise InvalidSpec(f"{self.url} cannot be read without Spark; what can be: {', '.join(_SCHEMES)}, and paths")
         scheme, prefix = _SCHEMES[location.scheme]
         foreign = sorted(key for key in options if not key.startswith(prefix))
         if foreign:
@@ -41,7 +41,7 @@ class ObjectStore:
             self._obstore: Any = import_module("obstore")
             errors: Any = import_module("obstore.exceptions")
         except ModuleNotFoundError as error:
-            raise InvalidSpec(f"reading {self.url} needs the package obstore") from error
+            raise InvalidSpec(f"reading {self.url} needs the package obstore; install it where this runs") from error
         self._errors = errors
         plain = any(value.startswith("http://") for value in options.values())
         try:
@@ -98,7 +98,9 @@ class ObjectStore:
             except self._errors.AlreadyExistsError:
                 return False
             except (self._errors.NotSupportedError, NotImplementedError) as error:
-                raise UnsafeCommitStore(f"{self.url} cannot put only if absent") from error
+                raise UnsafeCommitStore(
+                    f"{self.url} cannot put only if absent, so two writers could win one version; use another store"
+                ) from error
         return True
 
     def put(self, name: str, data: bytes) -> None:
@@ -125,7 +127,7 @@ class ObjectStore:
             yield
         except (self._errors.BaseError, OSError) as error:
             # Not chained: the long form of these errors quotes the request, which may be signed.
-            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}", file=name) from None
+            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}; it is tried again", file=name) from None
 
 
 class _Object(RawIOBase):

@@ -8,17 +8,20 @@ from statistics import median
 from typing import Any, TypeVar
 
 from airflow_backfill.core import effect as fx
+from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Command
-from airflow_backfill.core.errors import HistoryLost, NotPlanned
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.planning import plan_in
-from airflow_backfill.core.reading import load
+from airflow_backfill.core.reading import highest_generation, load
 from airflow_backfill.core.retention import Retention
-from airflow_backfill.core.source import Epoch, SourceView, epoch_of, lost
+from airflow_backfill.core.source import SourceView, epoch_of, lost
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.enclosures import TargetLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
 
@@ -33,17 +36,23 @@ class BuildReader:
 
     def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
-        self.log = DeltaLog(open_store(target, spark=spark, options=options))
         self.control = ControlFolder.beside(target, spark, options)
+        self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
 
     def state(self, build: str | None = None) -> BuildState:
         """The committed state of the target's build; NotPlanned if it has none. Raises TargetDiverged, too."""
+        self.check_ours()
+        return drive(load(build), self.answer)
+
+    def check_ours(self) -> None:
+        """NotPlanned unless a table backfill made the target: nothing is written beside a table of somebody else."""
         protocol, metadata = self.log.protocol_and_metadata()
         check_readable(protocol)
         if OWNER not in metadata.configuration:
-            raise NotPlanned(f"{self.target} was not made by a table backfill")
-        return drive(load(build), self.answer)
+            raise NotPlanned(
+                f"{self.target} was not made by a table backfill; name the target of a build, or plan one there"
+            )
 
     def answer(self, effect: fx.Effect) -> Any:
         """The answer to an effect that only reads the target."""
@@ -60,17 +69,43 @@ class BuildReader:
     def plan(self, build: str) -> Plan | None:
         """The build's plan: the copy beside the target, else the record in the log."""
         if build not in self._plans:
-            found = self.control.plan(build) or self._plan_in_log(build)
+            try:
+                found = self.control.plan(build)
+            except RecordInvalid:
+                found = None
+            found = found or self._plan_in_log(build)
             if found is None:
                 return None
             self._plans[build] = found
         return self._plans[build]
 
     def _plan_in_log(self, build: str) -> Plan | None:
+        for version in range(self.log.head(), -1, -1):
+            try:
+                commit = self.log.read(version)
+            except HistoryLost:
+                return None
+            except RecordInvalid:
+                continue  # the plan may be below it
+            if (plan := plan_in(commit, build)) is not None:
+                return plan
+        return None
+
+    def draw_attempt(self, document: Mapping[str, Any]) -> Attempt:
+        """A new attempt, newer than all that the folder beside the target remembers, and all that its log does."""
+        return self.control.draw_attempt(document, self._highest_generation())
+
+    def _highest_generation(self) -> int:
         try:
-            return next((p for c in self.log.newest_first() if (p := plan_in(c, build)) is not None), None)
-        except HistoryLost:
-            return None
+            _, metadata = self.log.protocol_and_metadata()
+        except SourceNotDelta:
+            return 0
+        except (HistoryLost, RecordInvalid):
+            pass  # the records may be readable all the same
+        else:
+            if OWNER not in metadata.configuration:
+                return 0
+        return drive(highest_generation(), self.answer)
 
     def aging(self, state: BuildState, now: int) -> bool:
         """Whether a third of the target's log retention has passed since the newest record: then it is time for
@@ -90,27 +125,34 @@ class SourceWatcher:
         self._plan = plan
         alone = plan.spec.source is None
         self._log = None if alone else DeltaLog(open_store(plan.spec.table, spark=spark, options=options))
-        self._epochs: list[Epoch] = []
+        self._epochs = Backlog()
         self._times: dict[int, int] = {}
 
     def view(self, after: int) -> SourceView:
         """The source now, with every commit later than ``after``; a topic alone has none."""
         if self._log is None:
-            return SourceView(self._plan.source.table_id, after, after, ())
+            return SourceView(self._plan.source.table_id, after, after, Backlog())
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
-        epochs = [e for e in self._epochs if e.number > after]
-        if epochs and epochs[0].number != after + 1:
-            epochs = []  # what is remembered begins later than what is asked for
+        epochs = self._remembered(self._log, after)
         seen = epochs[-1].number if epochs else after
         if metadata.table_id == self._plan.source.table_id:
             there = set(self._log.versions(seen))
             new = range(seen + 1, head + 1)
-            epochs += [epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new]
+            epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
         at, interval = self._pace(self._log, head) if self._plan.of_topic else (0, None)
-        return SourceView(metadata.table_id, head, after, tuple(epochs), kept, at, interval)
+        # Asked last: a history that is put back while it is read shows here, or else in what is read by it.
+        digest = self._log.digest(after)
+        return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
+
+    def _remembered(self, log: DeltaLog, after: int) -> Backlog:
+        """What is known of the epochs after this one; nothing if that begins later, or is not what the log has now."""
+        known = self._epochs
+        if not known or known[0].number > after + 1 or log.digest(known[-1].number) != known[-1].digest:
+            return Backlog()
+        return known[after + 1 - known[0].number :]
 
     def _pace(self, log: DeltaLog, head: int) -> tuple[int, int | None]:
         """When the head was committed, and what usually passes between two commits, if there were some."""

@@ -17,13 +17,13 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.errors import ApplicationFailed, KafkaOption
+from airflow_backfill.core.errors import ApplicationFailed, KafkaOption, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.hooks.kafka import inherited, kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.failure import decided, error_in
+from airflow_backfill.operators.failure import decided
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
@@ -119,13 +119,13 @@ class ApplicationOperator(SparkSubmitOperator):
     def ledger(self) -> LedgerHook:
         return LedgerHook(self.ledger_conn_id)
 
-    def run_application(self, context: Context, floor: int = 0) -> dict[str, Any]:
-        """Run the application in an attempt of a generation above ``floor``, or rejoin one; its outcome's result."""
+    def run_application(self, context: Context) -> dict[str, Any]:
+        """Run the application in a new attempt, or rejoin one; its outcome's result."""
         self._check_kafka()
         store = context["task_state_store"]
         me = self._running(context)
         if me is None:
-            me = self.ledger.control(self.target).draw_attempt(self._document(context), floor)
+            me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         self.external_id_key = f"spark_job_id/{me.name}"
         return self._settle(context, me, lambda: self._start(context, me))
@@ -159,7 +159,8 @@ class ApplicationOperator(SparkSubmitOperator):
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(
-                f"the application ended without an outcome: {_said(trouble)}", attempt=me.name
+                f"the application ended without an outcome: {_said(trouble)}; its own log says why, it is tried again",
+                attempt=me.name,
             ) from trouble
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble

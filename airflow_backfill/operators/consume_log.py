@@ -28,8 +28,8 @@ class ConsumeLogOperator(LogRoundsOperator):
     Applies what was committed to the source since the snapshot, until at most ``max_lag`` is pending.
 
     If the hand-off is then held back (by a hold, the window, or an approval that is not there yet), it waits
-    without a worker and without Spark, and starts Spark again whenever twice the bound is pending. So the target is
-    fresh when everybody agrees.
+    without a worker and without Spark, and starts Spark again whenever twice the bound is pending, or an epoch of a
+    chain has to be announced. So the target is fresh when everybody agrees.
 
     :param window: when the hand-off may begin, as the gate has it.
     :param approval: id of the task, in the same DAG run, in which somebody approves of the hand-off. Ends for good
@@ -80,7 +80,7 @@ class ConsumeLogOperator(LogRoundsOperator):
                 case Ready():
                     return self.result(sight.state)
             self.check(sight.state)
-            self.run_application(context, floor=sight.state.highest_generation)
+            self.run_application(context)
             ran = True
 
     def resumed(self, context: Context, event: Any = None) -> dict[str, Any]:

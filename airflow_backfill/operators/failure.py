@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.way_out import way_out
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
 
 FAILURE = "failure"
 """The key in ``task_state_store`` under which the last coded error of a task is."""
@@ -24,12 +28,6 @@ def decided(context: Context) -> Iterator[None]:
         yield
     except BackfillError as error:
         context["task_state_store"].set(FAILURE, error.to_json())
+        log.error("%s: %s", error.code, way_out(error))
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from error
-
-
-def error_in(outcome: Mapping[str, Any]) -> BackfillError:
-    """The error that an attempt's outcome tells of. A code of a newer version keeps its word about retries."""
-    kinds = {kind.code: kind for kind in BackfillError.__subclasses__()}
-    fallback = ApplicationFailed if outcome["retry"] else BackfillError
-    return kinds.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])

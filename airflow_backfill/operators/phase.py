@@ -56,7 +56,7 @@ class PhaseOperator(ApplicationOperator):
         state = self.committed()
         if not ran and not self.task().done(state):
             self.check(state)
-            self.run_application(context, floor=state.highest_generation)
+            self.run_application(context)
             state = self.committed()
         return self.concluded(context, state)
 

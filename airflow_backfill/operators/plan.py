@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.document import encode
-from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, TargetExists
 from airflow_backfill.core.forecast import described
 from airflow_backfill.core.planning import check_same
 from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
@@ -32,7 +32,7 @@ class PlanOperator(ApplicationOperator):
     What is wrong with the request, or visible in the tables' logs, is refused in the worker: no Spark starts, and
     nothing is written. A build that is there already goes on; a finished one is left as it is.
 
-    :param name: name of the build; with the target it is its identity. (templated)
+    :param build_name: name of the build; with the target it is its identity. (templated)
     :param source: absolute path or URI of the Delta table to read; of a topic the one in which it lands, if there is
         one. (templated)
     :param target: absolute path or URI of the Delta table to make. (templated)
@@ -106,19 +106,24 @@ class PlanOperator(ApplicationOperator):
         spec = self.spec
         RoundSize(self.round_bytes, self.round_rows)
         if self.on_existing not in ON_EXISTING:
-            raise InvalidSpec(f"on_existing: must be one of {', '.join(ON_EXISTING)}", field="on_existing")
+            raise InvalidSpec(
+                f"on_existing: must be one of {', '.join(ON_EXISTING)} (got {self.on_existing!r})", field="on_existing"
+            )
         existing = self._existing(spec)
         if ran and existing is not None:
             return self.result(existing)
         if existing is not None and self.on_existing == "fail":
-            raise TargetExists(f"{spec.target} holds build {existing.plan.build}", build=existing.plan.build)
+            raise TargetExists(
+                f"{spec.target} holds build {existing.plan.build}; on_existing='resume' goes on with it",
+                build=existing.plan.build,
+            )
         if existing is not None and self.on_existing == "resume":
             check_same(existing.plan.spec, spec)
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
         elif spec.source is not None:
             admit_source(self.ledger.delta_log(spec.source), spec)
-        outcome = self.run_application(context, floor=existing.highest_generation if existing is not None else 0)
+        outcome = self.run_application(context)
         for line in described(outcome["report"]):
             self.log.info(line)
         context["task_state_store"].set(REPORT, outcome["report"])
@@ -152,6 +157,10 @@ class PlanOperator(ApplicationOperator):
             return self._committed()
         except NotPlanned:
             return None
+        except BackfillError as error:
+            if error.retry or self.on_existing != "restart":
+                raise
+            return None  # it is dropped, whatever is wrong with it
 
     def _committed(self) -> BuildState:
         return self.ledger.reader(self.target).state()

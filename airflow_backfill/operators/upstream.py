@@ -41,7 +41,7 @@ class UpstreamOperator(RoundsOperator):
         if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
             now = time.time_ns() // 1_000_000
             source = self.ledger.watcher(state.plan).view(state.reached)
-            check_source(state.plan, source, state.reached)
+            check_source(state.plan, source, state.reached, state.stands)
             if not source.pending(state.reached) and not self.ledger.reader(self.target).aging(state, now):
                 return self.concluded(context, state)
         return super().proceed(context, ran=ran)

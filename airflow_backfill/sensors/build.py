@@ -62,14 +62,21 @@ class BuildSensor(BaseSensorOperator):
     def trigger(self, deadline: float) -> BaseTrigger:
         """Fires when it is worth to look again, at ``deadline`` (seconds since 1970) at the latest."""
 
+    def late(self) -> Any:
+        """What the sensor returns when its time is over; GateTimeout."""
+        reasons = list(self._told)
+        raise GateTimeout(
+            f"gave up after {timedelta(seconds=self.timeout)}; still waiting: {'; '.join(reasons)}", reasons=reasons
+        )
+
     def execute(self, context: Context) -> Any:
         with decided(context):
             if self.deferrable:
                 return self._look_or_defer(context, time.time() + self.timeout)
             try:
                 return super().execute(context)
-            except AirflowSensorTimeout as error:
-                raise self._too_late() from error
+            except AirflowSensorTimeout:
+                return self.late()
 
     def resumed(self, context: Context, event: dict[str, Any]) -> Any:
         """Look again, after the trigger fired."""
@@ -91,16 +98,10 @@ class BuildSensor(BaseSensorOperator):
         if found.is_done:
             return found.xcom_value
         if time.time() >= deadline:
-            raise self._too_late()
+            return self.late()
         self.defer(
             trigger=self.trigger(deadline),
             method_name="resumed",
             # The trigger ends by itself at the deadline, and knows why; this is for one that hangs.
             timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval),
-        )
-
-    def _too_late(self) -> GateTimeout:
-        reasons = list(self._told)
-        return GateTimeout(
-            f"gave up after {timedelta(seconds=self.timeout)}; still waiting: {'; '.join(reasons)}", reasons=reasons
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from airflow_backfill.core.announcer import unannounced
 from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import Rejected
 from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
@@ -103,7 +104,7 @@ class GateWatch:
             return sight
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
         behind = isinstance(far, Waiting) and far.lag and not stopped
-        return replace(sight, wake=behind or reader.aging(state, now))
+        return replace(sight, wake=behind or unannounced(state, source) or reader.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
         moment = datetime.fromtimestamp(now / 1000, timezone.utc)

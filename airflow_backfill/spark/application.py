@@ -17,10 +17,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.arguments import Arguments
 from airflow_backfill.core.attempt import Attempt, run
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError
+from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
 from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.options import invalid, parsed
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.spec import BackfillSpec
@@ -37,18 +38,27 @@ from airflow_backfill.core.task import (
     UpstreamTask,
     VerifyTask,
 )
-from airflow_backfill.ledger.control_folder import ControlFolder, tombstones_beside
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.failure import coded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FOLLOWING = ("snapshot", "consume_log", "catch_up", "verify", "repair", "finish")
 PATIENCE = 10
 """Rounds in a row that may leave more pending than the bound allows."""
 
 
-def parser(application: str) -> argparse.ArgumentParser:
+LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}
+"""The least value of each number on the command line, by its option."""
+MOST = 10**15
+
+
+def parser(application: str) -> Arguments:
     """The command line of an application. It is public: any launcher may call it."""
-    arguments = argparse.ArgumentParser(prog=application)
+    arguments = Arguments(prog=application)
     arguments.add_argument("--target", required=True, help="location of the target table")
     arguments.add_argument("--generation", type=int, help="number of the attempt; drawn here if not given")
     arguments.add_argument("--attempt", help="name of the attempt; belongs to --generation")
@@ -91,10 +101,15 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     """Run one application; 0 if it reached its goal. The outcome is beside the target either way."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    options = parser(application).parse_args(argv)
-    spark = session()
-    control = ControlFolder.beside(options.target, spark)
-    me = _attempt(application, options, control)
+    try:
+        options = parser(application).parse_args(argv)
+        Location.parse(options.target)
+        spark = session()
+        control = ControlFolder.beside(options.target, spark)
+        me = _attempt(application, options, spark)
+    except BackfillError as error:
+        logging.error("nothing was begun: %s", error)
+        return 2
     context = spark.sparkContext
     control.announce(me, {"application": context.applicationId, "ui": context.uiWebUrl})
     outcome = attempted(lambda: _work(application, options, spark, me))
@@ -107,40 +122,55 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What ``work`` returned or raised, as the outcome says it."""
     try:
         return {"code": "OK", "result": work()}
-    except BackfillError as error:
-        return error.to_json()
     except Exception as error:
-        traceback.print_exc()
-        failure = ApplicationFailed(f"{type(error).__name__}: {str(error)[:2000]}")
-        return failure.to_json()
+        if not isinstance(error, BackfillError):
+            traceback.print_exc()
+        return coded(error).to_json()
 
 
 def session() -> SparkSession:
     """The session of an application; what spark-submit set stays."""
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     from airflow_backfill.spark.session import session_confs
 
+    SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
+    given = dict(SparkConf().getAll())
     builder = SparkSession.builder
-    for name, value in session_confs(cores=os.cpu_count() or 1).items():
+    for name, value in session_confs(cores=os.cpu_count() or 1, given=given).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _attempt(application: str, options: argparse.Namespace, control: ControlFolder) -> Attempt:
+def _attempt(application: str, options: argparse.Namespace, spark: SparkSession) -> Attempt:
     if options.generation is not None and options.attempt:
         return Attempt(options.generation, options.attempt)
-    return control.draw_attempt({"task": application})
+    reader = BuildReader(options.target, spark)
+    if application != "plan":
+        reader.check_ours()
+    return reader.draw_attempt({"task": application})
+
+
+def checked(options: argparse.Namespace) -> argparse.Namespace:
+    """The options; InvalidSpec if one of their numbers makes no sense."""
+    for name, least in LEAST.items():
+        value = getattr(options, name, None)
+        if value is not None and not least <= value <= MOST:
+            raise invalid(name, value, f"must be at least {least} and at most {MOST}")
+    if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
+        raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
+    return options
 
 
 def _work(application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt) -> dict[str, Any]:
     from airflow_backfill.spark.lock import hold_lock
     from airflow_backfill.spark.planner import OnExisting, Planner, drop_target
-    from airflow_backfill.spark.removal import remove
     from airflow_backfill.spark.shell import Shell
 
+    checked(options)
     if application == "plan":
-        spec = BackfillSpec.parse(json.loads(options.spec))
+        spec = BackfillSpec.parse(parsed(options.spec))
         hold_lock(spark, spec.target)
         state, report = Planner(spark, spec, options.lanes, me, _size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
@@ -148,30 +178,50 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
     shell = Shell(spark, options.target)
     if application == "recover":
         return summarize(shell.run(recover(me, options.epoch)))
+    if application == "cancel" and options.drop:
+        result = ended(lambda: work_through(application, options, shell, me))
+        drop_target(spark, options.target)
+        return {**result, "dropped": [options.target]}
     state = work_through(application, options, shell, me)
     result = summarize(state)
-    if state.phase is Phase.FINISHED and state.plan.of_topic:
-        remove(spark, tombstones_beside(options.target, state.plan.build))
-    if application == "cancel" and options.drop:
-        drop_target(spark, state.plan)
-        result["dropped"] = list(state.plan.made)
     return result
+
+
+def ended(cancel: Callable[[], BuildState]) -> dict[str, Any]:
+    """The summary of the cancelled build; if it cannot be read, why: it may be dropped all the same."""
+    try:
+        return summarize(cancel())
+    except BackfillError as error:
+        if error.retry or isinstance(error, (Fenced, NotAllowedNow, NotPlanned)):
+            raise
+        logging.warning("the build is dropped as it is: %s", error)
+        return {"unreadable": error.to_json()}
 
 
 def work_through(application: str, options: argparse.Namespace, shell: Any, me: Attempt) -> BuildState:
     """Reach the application's goal, then those of ``--then`` for as long as that goes well. What does not go well is
     left to the task whose phase it is: that task will meet the same error, and say so.
     """
+    then = [following(line, options.target) for line in getattr(options, "then", ())]
     state = reach(_task(application, options, shell), shell, me, options.build)
-    for line in getattr(options, "then", ()):
-        phase, *words = shlex.split(line)
-        following = parser(phase).parse_args(["--target", options.target, *words])
+    for phase, its in then:
         try:
-            state = reach(_task(phase, following, shell), shell, me, state.plan.build)
+            state = reach(_task(phase, its, shell), shell, me, state.plan.build)
         except Exception:
             logging.warning("%s is left to its own task", phase, exc_info=True)
             break
     return state
+
+
+def following(line: str, target: str) -> tuple[str, argparse.Namespace]:
+    """Phase and options that one ``--then`` says."""
+    try:
+        phase, *words = shlex.split(line)
+    except ValueError as error:
+        raise invalid("then", line, f"is not a phase and its arguments ({error})") from None
+    if phase not in FOLLOWING:
+        raise invalid("then", line, f"must begin with one of {', '.join(FOLLOWING)}")
+    return phase, checked(parser(phase).parse_args(["--target", target, *words]))
 
 
 def reach(task: Task, shell: Any, me: Attempt, build: str | None) -> BuildState:

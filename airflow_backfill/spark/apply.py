@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.spark.delta_log import commit_nothing
-from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, NetChanges
+from airflow_backfill.spark.net_change import BESIDE, DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.session import SessionSettings, assert_safe
 from airflow_backfill.spark.tombstones import place_of
 from airflow_backfill.spark.transform import quoted
@@ -23,7 +23,8 @@ from airflow_backfill.spark.transform import quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SIZES = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+_KEPT = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+_SOURCE = "spark.databricks.delta.merge.materializeSource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def merge(
         merged = merged.whenMatchedDelete(is_delete & newer).whenMatchedUpdate(is_upsert & newer, values)
     else:
         merged = merged.whenMatchedDelete(is_delete).whenMatchedUpdate(set=values)
-    merged.whenNotMatchedInsert(is_upsert, values).execute()
+    merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values).execute()
 
 
 def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:
@@ -105,7 +106,7 @@ def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_met
 def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
     session = spark.newSession()
     SessionSettings.read(spark).set(session)
-    confs = {name: spark.conf.get(name) or "" for name in _SIZES} | {
+    confs = {name: spark.conf.get(name) or "" for name in _KEPT} | {
         "spark.databricks.delta.write.txnAppId": txn.app_id,
         "spark.databricks.delta.write.txnVersion": str(txn.version),
         "spark.databricks.delta.commitInfo.userMetadata": user_metadata,
@@ -113,7 +114,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
         "spark.databricks.delta.optimizeWrite.enabled": "false",
         "spark.databricks.delta.schema.autoMerge.enabled": "false",
         # The changes are staged and every row has one value: reading them twice cannot give two answers.
-        "spark.databricks.delta.merge.materializeSource": "none",
+        _SOURCE: spark.sparkContext.getConf().get(_SOURCE) or "none",
     }
     for name, value in confs.items():
         session.conf.set(name, value)
@@ -123,7 +124,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
 
 def _same_key(net: NetChanges, key: Sequence[str], narrowed: bool) -> Column:
     """Equal keys; and the range the keys are in, as literals, because Delta prunes files by literals only."""
-    condition = F.lit(True)
+    condition = _of("s", OP) != BESIDE if net.beside else F.lit(True)
     for column in key:
         condition = condition & (_of("t", column) == _of("s", column))
         if narrowed and column in net.bounds:

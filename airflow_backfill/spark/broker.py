@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from airflow_backfill.core.effect import Topic
 from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing
 from airflow_backfill.core.kafka.opening import Log
+from airflow_backfill.core.kafka.topic_retention import TopicRetention
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +95,22 @@ class Broker:
             found = self._offsets(admin, list(partitions), spec)
         return {n: log.end if found[n] < 0 else found[n] for n, log in partitions.items()}
 
+    def retention(self) -> TopicRetention:
+        """What the topic's configuration says; nothing if we may not see it."""
+        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
+        place = resource(resource.Type.TOPIC, self._topic)
+        with _named(self._topic), self._client() as admin:
+            try:
+                found = admin.describeConfigs(self._jvm.java.util.List.of(place)).all().get().get(place)
+            except Py4JJavaError as error:
+                if any(_kinds(cause) & {"AuthorizationException"} for cause in _causes(error.java_exception)):
+                    return TopicRetention()
+                raise
+            said = {
+                name: str(found.get(name).value()) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
+            }
+        return TopicRetention.of(said)
+
     def _offsets(self, admin: Any, partitions: list[int], spec: Any) -> dict[int, int]:
         kafka = self._jvm.org.apache.kafka
         places = {n: kafka.common.TopicPartition(self._topic, n) for n in partitions}
@@ -154,12 +171,17 @@ def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
     return error(f"topic {topic} cannot be reached in this way: {kind}: {why}", topic=topic, kind=kind)
 
 
+def _kinds(thrown: Any) -> set[str]:
+    """The names of an error's class and of those it is of."""
+    found, kind = set(), thrown.getClass()
+    while kind is not None:
+        found.add(kind.getSimpleName())
+        kind = kind.getSuperclass()
+    return found
+
+
 def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
-    kinds = {kind}
-    parent = thrown.getClass().getSuperclass()
-    while parent is not None:
-        kinds.add(parent.getSimpleName())
-        parent = parent.getSuperclass()
+    kinds = _kinds(thrown)
     message = str(thrown.getMessage())[:300]
     if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
         return TopicMissing(f"the brokers know no topic {topic}", topic=topic)

@@ -50,6 +50,12 @@ def canonical_row(schema: StructType) -> Column:
     return F.concat(*(canonical(F.col(quoted(f.name)), f.dataType) for f in schema.fields))
 
 
+def check_canonical(schema: StructType) -> None:
+    """Raise UnsupportedTable if a column could not be verified: at the plan, and not after hours."""
+    for kind in {field.dataType.json(): field.dataType for field in schema.fields}.values():
+        canonical(F.lit(None), kind)
+
+
 def canonical(value: Column, kind: DataType) -> Column:
     """One value of this type, null never."""
     return F.coalesce(_present(value, kind), F.lit(NULL))
@@ -90,7 +96,7 @@ def _short(value: Column, kind: DataType) -> Column:
     if isinstance(kind, NullType):
         return value.cast("string")
     name = kind.simpleString()
-    raise UnsupportedTable(f"a column of type {name} cannot be verified", type=name)
+    raise UnsupportedTable(f"a column of type {name} cannot be verified; leave it out of select, or cast it", type=name)
 
 
 def _nested(value: Column, kind: StructType | ArrayType | MapType) -> Column:

@@ -95,7 +95,7 @@ def read_legs(
             expected += [expected_of_feed(one, change_data=feed) for one in here]
         else:
             net = net_files(here)
-            frames.append(read_difference(version, leg.epochs.last, net, columns, key))
+            frames.append(read_difference(version, leg.epochs, net, columns, key))
             expected.append(expected_of_files(leg.epochs.last, net))
             moved = moved or bool(net.added and net.removed)
 

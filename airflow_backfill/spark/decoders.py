@@ -48,7 +48,7 @@ class Decoder:
         return looked
 
     def why(self, raw: Column, looked: Column) -> Column:
-        return F.when(self.decoded(looked).isNull(), F.lit("was given up by its decoder"))
+        return F.when(self.decoded(looked).isNull(), F.lit("made its decoder return null"))
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,8 @@ def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) ->
         for name in (field.name.lower() for field in fields):
             if name in taken:
                 raise InvalidSpec(
-                    f"{source}: its column {name!r} has the name of one of {taken[name]}: leave it out of the schema, "
+                    f"{source}: its column {name!r} has the name of a field of {taken[name]}: leave it out of the "
+                    "schema, "
                     "or read it as string, and take the field in select with from_json",
                     field=source,
                     column=name,

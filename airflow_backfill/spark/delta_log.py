@@ -123,7 +123,7 @@ class DeltaVersion:
     """One version of one Delta table, with its schema, protocol and properties: what files are read with."""
 
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
-        self._spark = spark
+        self.spark = spark
         self._jvm = spark.sparkContext._jvm
         self._none = self._jvm.scala.Option.empty()
         self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
@@ -140,7 +140,7 @@ class DeltaVersion:
     @property
     def files(self) -> DataFrame:
         """Every data file as a row of the log's own shape; statistics are strings of JSON."""
-        return DataFrame(self._snapshot.allFiles().toDF(), self._spark)
+        return DataFrame(self._snapshot.allFiles().toDF(), self.spark)
 
     def collect_files(self, dataset: Any) -> Any:
         """The rows of ``files``, however filtered and sorted, as a Java list of Delta's file actions."""
@@ -150,7 +150,7 @@ class DeltaVersion:
     def read(self, files: Any) -> DataFrame:
         """The live rows of exactly these files (a Java list of file actions), at exactly this version."""
         frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
-        return DataFrame(frame, self._spark)
+        return DataFrame(frame, self.spark)
 
     def feed(self, epochs: EpochRange, *, from_files: bool = False) -> DataFrame:
         """The change feed of these epochs as this version's schema sees it, never a part of it.
@@ -174,9 +174,9 @@ class DeltaVersion:
     def _changes(self, first: int, last: int, commits: Any, from_files: bool) -> DataFrame:
         reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader
         here = self._jvm.scala.Option.apply(self._snapshot)
-        session = self._spark._jsparkSession
+        session = self.spark._jsparkSession
         info = reader.changesToDF(self._snapshot, first, last, commits, session, self._none, False, from_files, here)
-        return DataFrame(info.fileChangeDf(), self._spark)
+        return DataFrame(info.fileChangeDf(), self.spark)
 
     def _parse(self, kind: str, lines: Sequence[str]) -> Any:
         """Lines of a log as Delta's own objects, in one job of the JVM: a call for each of 10,000 takes seconds."""
@@ -184,7 +184,7 @@ class DeltaVersion:
         schema = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))
         texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()
         strings = self._jvm.org.apache.spark.sql.Encoders.STRING()
-        text = DataFrame(self._spark._jsparkSession.createDataset(texts, strings).toDF(), self._spark)
+        text = DataFrame(self.spark._jsparkSession.createDataset(texts, strings).toDF(), self.spark)
         shape = schema[kind].dataType.simpleString()
         rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
         encoders = getattr(delta.implicits, "package$").__getattr__("MODULE$")

@@ -7,7 +7,8 @@ added, removed or wrote as change data, and how many rows live in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,6 @@ class FileAction:
     vector: str | None
     """Identity of the deletion vector the file has here."""
     data_change: bool
-    line: str
-    """The action as the log has it, without statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,35 @@ def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[Epo
     return [_read(store, epoch) for epoch in range(epochs.start, epochs.stop)]
 
 
+def action_lines(
+    spark: SparkSession, table: str, epochs: EpochRange, wanted: Mapping[str, Collection[FileAction]]
+) -> dict[str, dict[FileAction, str]]:
+    """Of the actions ``wanted``, by kind, the lines of the log, without statistics.
+
+    They are read once more, when it is known which few are needed: to keep all of them would take as much memory as the
+    commits are long.
+    """
+    store = open_store(table, spark=spark)
+    found: dict[str, dict[FileAction, str]] = {kind: {} for kind in wanted}
+    for epoch in epochs:
+        with _lost_if_unreadable(epoch):
+            for line in lines(store.chunks(f"{LOG}/{commit_name(epoch)}")):
+                for kind, action in decode(line).items():
+                    file = _file(mapping(action)) if kind in wanted else None
+                    if file is not None and file in wanted[kind]:
+                        found[kind][file] = json.dumps(action)
+    return found
+
+
 def _read(store: Store, epoch: int) -> EpochFiles:
-    try:
+    with _lost_if_unreadable(epoch):
         return _epoch_files(epoch, store.chunks(f"{LOG}/{commit_name(epoch)}"))
+
+
+@contextmanager
+def _lost_if_unreadable(epoch: int) -> Iterator[None]:
+    try:
+        yield
     except NotFound:
         raise HistoryLost(f"the commit of epoch {epoch} is no longer in the log", epoch=epoch) from None
     except Malformed as error:
@@ -118,5 +143,4 @@ def _file(action: dict[str, Any]) -> FileAction:
         rows=None if records is None else records - hidden,
         vector=f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else None,
         data_change=action.get("dataChange", True),
-        line=json.dumps(action),
     )

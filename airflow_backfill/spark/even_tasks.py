@@ -19,7 +19,7 @@ MOST = 128 << 20
 START = 4 << 20
 """What starting a task is taken to cost."""
 STEPS = 32
-"""Into how many a share is parted to look for a better size."""
+"""Number of tasks per share, when a better size is looked for."""
 
 
 @contextmanager

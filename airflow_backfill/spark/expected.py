@@ -67,8 +67,11 @@ def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> 
     files have to be read instead.
     """
     lacking = set()
+    by_epoch: dict[int, dict[str, int]] = {}
+    for (epoch, kind), count in read.items():
+        by_epoch.setdefault(epoch, {})[kind] = count
     for one in expected:
-        wrong = _wrong(one, {kind: n for (epoch, kind), n in read.items() if epoch == one.epoch})
+        wrong = _wrong(one, by_epoch.get(one.epoch, {}))
         if wrong is not None and one.images:
             lacking.add(one.epoch)
         elif wrong is not None:
@@ -80,7 +83,7 @@ def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> 
                 expected=must,
                 read=did,
             )
-    odd = sorted({epoch for epoch, _ in read} - {one.epoch for one in expected})
+    odd = sorted(by_epoch.keys() - {one.epoch for one in expected})
     if odd:
         raise ChangesIncomplete(f"changes of epoch {odd[0]} were read, which was not asked for", epoch=odd[0])
     return frozenset(lacking)

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType
 
-from airflow_backfill.core.errors import InvalidExpression
+from airflow_backfill.core.errors import InvalidExpression, UnsupportedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +31,7 @@ _REFUSED = {
     r".*Star": "names columns with *; name them one by one",
     r".*Parameter": "holds a parameter",
     r".*UnresolvedIdentifier": "holds an identifier that is not written out",
+    r"VariableReference": "names a variable of a session",
     r"AggregateExpression": "sums over rows",
     r"Current.*|LocalTimestamp|Now": _CLOCK,
     r"CallMethodViaReflection": "calls a method of Java",
@@ -54,7 +55,12 @@ class Checker:
 
     def __init__(self, spark: SparkSession, schema: StructType, functions: frozenset[str]) -> None:
         self._parser = spark._jsparkSession.sessionState().sqlParser()
-        self._rows = spark.createDataFrame([], schema)
+        try:
+            self._rows = spark.createDataFrame([], schema)
+        except (PySparkException, Py4JError) as error:
+            raise UnsupportedTable(
+                f"Spark cannot hold the source's columns ({_first_line(error)}); build from a table without that column"
+            ) from None
         self._functions = functions
 
     def column(self, sql: str) -> CheckedColumn:

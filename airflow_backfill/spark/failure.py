@@ -1,15 +1,25 @@
-"""What an error of Spark or Delta means for a round: another writer came first, or something that is needed is gone."""
+"""What an error of Spark or Delta means: another writer came first, something that is needed is gone, or the same would
+happen again. Whatever is not known here is worth another try.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from py4j.protocol import Py4JJavaError
-
-from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.errors import (
+    ApplicationFailed,
+    BackfillError,
+    ExpressionFailed,
+    FileDamaged,
+    HistoryLost,
+    QueryRefused,
+    SparkIncomplete,
+    TargetRefuses,
+)
+from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, troubles
 
 
 class Conflict(str, Enum):
@@ -37,25 +47,112 @@ _CONFLICTS = {
     "CommitFailedException": Conflict.WRITE,
 }
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FAILED_READ_FILE.DBR_FILE_NOT_EXIST")
+_DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
+_NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
+_VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
+
+_RESTART = "mend it, and plan again with on_existing='restart'"
+_NOT_SET_UP = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
+_UNSTABLE = ("42K03", "42P01")
+"""SQL states of a path or table that is not there: somebody may be making it at this moment."""
+
+
+def _of_delta(trouble: Trouble) -> bool:
+    return (trouble.condition or "").startswith("DELTA_")
+
+
+_FATAL: tuple[tuple[type[BackfillError], Callable[[Trouble], bool], str], ...] = (
+    (SparkIncomplete, lambda t: t.condition == _NOT_SET_UP, "add these settings, then clear the task"),
+    (
+        TargetRefuses,
+        lambda t: t.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY" or t.state.startswith("23"),
+        "a rule of the target refuses these rows: take it from the target (DROP CONSTRAINT, or delta.appendOnly = "
+        "false), then clear the task",
+    ),
+    (
+        ExpressionFailed,
+        lambda t: t.state.startswith("22") and not _of_delta(t),
+        f"an expression of select or where cannot take a row of the source: {_RESTART}",
+    ),
+    (
+        QueryRefused,
+        lambda t: t.state.startswith(("42", "0A")) and t.state not in _UNSTABLE,
+        "source, target or functions are not what they were at the plan: put them back and clear the task, or plan "
+        "again with on_existing='restart'",
+    ),
+)
+"""What would fail again, by Spark's and Delta's names and by their classes of SQL states (22: data, 23: constraints,
+42: a query that does not fit, 0A: one that is not supported), and the way out of each.
+"""
 
 
 def classify(error: BaseException) -> Conflict | None:
     """Which conflict with another writer the error is, None if it is none."""
-    for name, _ in _causes(error):
-        if name in _CONFLICTS:
-            return _CONFLICTS[name]
-    return None
+    return next((_CONFLICTS[trouble.kind] for trouble in troubles(error) if trouble.kind in _CONFLICTS), None)
+
+
+def coded(error: BaseException) -> BackfillError:
+    """The error as a coded one: by what it says of itself, ApplicationFailed if that is nothing known."""
+    if isinstance(error, BackfillError):
+        return error
+    known = history_lost(error) or _damaged(error) or incomplete(error) or _no_python(error)
+    if known is not None:
+        return known
+    for trouble in reversed(list(troubles(error))):
+        for kind, holds, way_out in _FATAL:
+            if holds(trouble):
+                return kind(f"{trouble.said}; {way_out}", condition=trouble.condition)
+    return ApplicationFailed(f"{innermost(error)}; it is tried again", error=type(error).__name__)
 
 
 def history_lost(error: BaseException) -> HistoryLost | None:
-    """The error as HistoryLost if it says that a file which the log names is not there any more."""
-    for name, message in _causes(error):
-        if name == "FileNotFoundException" or any(condition in message for condition in _GONE):
-            named = _PATH.search(message)
-            what = named.group(1) if named else message.strip().splitlines()[0][:300]
-            return HistoryLost(f"a file that the log names is gone: {what}", file=what)
+    """The error as HistoryLost if it says that a file which the log names is not there any more, or a commit."""
+    for trouble in troubles(error):
+        if (listed := _VERSIONS.search(trouble.text)) is not None:
+            there = [int(version) for version in listed.group(1).split(",")]
+            gone = next((n for n in range(there[0], there[-1]) if n not in there), there[-1] + 1)
+            return HistoryLost(
+                f"the commit of version {gone} is gone from the middle of a table's log ({trouble.said}); restore it "
+                "(a copy, or the store's versions) and clear the task, or plan again with on_existing='restart'",
+                version=gone,
+            )
+        if trouble.kind == "FileNotFoundException" or any(name in trouble.text for name in _GONE):
+            what = _file(error, trouble)
+            return HistoryLost(
+                f"a file that the log names is gone: {what}; restore it (a copy, or the store's versions) and clear "
+                "the task, or plan again with on_existing='restart'",
+                file=what,
+            )
     return None
+
+
+def _damaged(error: BaseException) -> FileDamaged | None:
+    for trouble in troubles(error):
+        if trouble.kind in _DAMAGED or any(text in trouble.text for text in _NO_PARQUET):
+            what = _file(error, trouble)
+            return FileDamaged(
+                f"{what} cannot be read: {trouble.said}; restore the file (a copy, or the store's versions) and clear "
+                "the task, or mend the table and plan again with on_existing='restart'",
+                file=what,
+            )
+    return None
+
+
+def _no_python(error: BaseException) -> SparkIncomplete | None:
+    """What Python says of a package that is not installed, and py4j of a class that is not there."""
+    if isinstance(error, ImportError) or "'JavaPackage' object is not callable" in str(error):
+        return SparkIncomplete(
+            f"{type(error).__name__}: {error}; a package or jar is missing where the driver runs: add it "
+            "(spark.jars.packages, --jars, --py-files), then clear the task"
+        )
+    return None
+
+
+def _file(error: BaseException, trouble: Trouble) -> str:
+    """Which file it is about: the innermost error may not know."""
+    named = (_PATH.search(one.text) for one in (trouble, *troubles(error)))
+    return next((found.group(1) for found in named if found), None) or innermost(error)
 
 
 @contextmanager
@@ -68,12 +165,3 @@ def lost_history_named() -> Iterator[None]:
         if lost is None:
             raise
         raise lost from error
-
-
-def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
-    """Name and message of the Python error, then of each Java error behind it."""
-    yield type(error).__name__, str(error)
-    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    while java is not None:
-        yield java.getClass().getSimpleName(), java.getMessage() or ""
-        java = java.getCause()

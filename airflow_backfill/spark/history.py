@@ -27,9 +27,9 @@ from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import TOMBSTONE, Records, records
 from airflow_backfill.spark.delta_log import Draft
 from airflow_backfill.spark.ingestion import Ingestion
-from airflow_backfill.spark.landing_table import LandingTable
+from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.staged import release, stage
-from airflow_backfill.spark.topic_records import TopicRecords
+from airflow_backfill.spark.topic_records import KeptRows, TopicRecords
 from airflow_backfill.spark.transform import Transform, parse
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ DRAFTED = 100
 def connection() -> dict[str, str]:
     """How Kafka is reached, from this process's environment; KafkaOption if it does not say."""
     if VARIABLE not in os.environ:
-        raise KafkaOption(f"the environment variable {VARIABLE} is not set", option=VARIABLE)
+        raise KafkaOption(
+            f"the environment variable {VARIABLE} is not set; give the task kafka_conn_id, or set it where the "
+            "driver runs",
+            option=VARIABLE,
+        )
     return client_options(os.environ[VARIABLE])
 
 
@@ -66,8 +70,9 @@ class History:
         found = records(self.spark, spec.topic.decoding, spec.key)
         if found.rules != planned.rules:
             raise DecoderInvalid(
-                f"records become rows by other rules than was planned: {found.rules} instead of {planned.rules}; put "
-                "the decoder of before back, or plan the build again with on_existing='restart'",
+                f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; restore "
+                "the previous "
+                "decoder version, or plan again with on_existing='restart'",
                 found=found.rules,
                 planned=planned.rules,
             )
@@ -103,8 +108,9 @@ class History:
                 return self.landing.sift(epochs, known)
             case fx.Ingested(epoch):
                 return self._ingestion.ends(epoch)
-            case fx.Fetch(ranges, hold):
-                return self._fetch(ranges) if hold else self.topic.count(ranges)
+            case fx.Fetch(ranges, hold, kept):
+                rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
+                return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
             case fx.Decode(work):
                 return self._decode(work)
 
@@ -119,14 +125,18 @@ class History:
         """Whether every record becomes a row as it is, or none: they are written at once, and never held."""
         return self.records.certain and not self.plan.spec.key
 
-    def _fetch(self, ranges: Mapping[int, Offsets]) -> fx.Fetched:
+    def _fetch(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> fx.Fetched:
         self._drafting = None
         if not self._drafts or len(ranges) > DRAFTED:
-            return self.topic.hold(ranges)
-        draft = Draft(self.spark, self.plan.spec.target)
-        fetched = self.topic.written(ranges, lambda raw: draft.add(self._rows(raw)))
-        self._drafting, self._fetched = draft, sum(batch.count for batch in fetched.batches.values())
+            return self.topic.hold(ranges, kept)
+        fetched = self.topic.written(ranges, kept, self._begin_draft)
+        self._fetched = sum(batch.count for batch in fetched.batches.values())
         return fetched
+
+    def _begin_draft(self, raw: DataFrame) -> None:
+        """One that was begun before is nobody's."""
+        self._drafting = Draft(self.spark, self.plan.spec.target)
+        self._drafting.add(self._rows(raw))
 
     def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
         """What was fetched last and what landed: files, or rows that are held."""
@@ -139,6 +149,9 @@ class History:
         if self.draft is not None:
             return self._completed(self.draft, landed)
         frames = [self.topic.held(work.fetched)] if work.fetched else []
+        if work.compacted is not None:
+            lost = self.compacted_away(work.compacted.ranges, work.compacted.epoch, *frames)
+            frames += [] if lost is None else [lost]
         decoded = self.records.decode(reduce(DataFrame.union, frames if landed is None else [*frames, landed]))
         if self._decoded is not None:
             release(self._decoded)
@@ -148,6 +161,20 @@ class History:
         if counted.undecodable:
             self._bury(self._decoded, counted.undecodable)
         return counted
+
+    def compacted_away(self, ranges: Mapping[int, Offsets], epoch: int, *fetched: DataFrame) -> DataFrame | None:
+        """The tombstones that have landed in these ranges, and that Kafka has compacted away since; None for none.
+        Of other records that are compacted away a later one of their key is known.
+        """
+        rows, place = self.landing.within(ranges, epoch).where("value IS NULL"), ["partition", "offset"]
+        for some in fetched:
+            rows = rows.join(some.select(place), place, "left_anti")
+        spans = rows.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
+        if not spans:
+            return None
+        # What a reader of uncommitted records still gets was aborted.
+        aborted = self.topic.read({n: Offsets(first, last + 1) for n, first, last in spans}, committed=False)
+        return rows.join(aborted.select(place), place, "left_anti").select(RAW.names)
 
     def _completed(self, draft: Draft, landed: DataFrame | None) -> fx.Decoded:
         """The draft with what landed; all that was read is decoded, and what is missing in its files is unwanted."""

@@ -76,7 +76,11 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
 
 def _connection() -> dict[str, str]:
     if VARIABLE not in os.environ:
-        raise KafkaOption(f"the environment variable {VARIABLE} is not set", option=VARIABLE)
+        raise KafkaOption(
+            f"the environment variable {VARIABLE} is not set; give the task kafka_conn_id, or set it where the "
+            "driver runs",
+            option=VARIABLE,
+        )
     return client_options(os.environ[VARIABLE])
 
 

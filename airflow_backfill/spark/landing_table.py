@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 
 from airflow_backfill.core.effect import Sifted
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid
-from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid, SourceReplaced
+from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.position import AtOffset
 from airflow_backfill.spark.changes import EPOCH, read_changes
 from airflow_backfill.spark.failure import lost_history_named
@@ -48,6 +48,11 @@ RAW = StructType(
 )
 """A record as Spark reads it from Kafka, and as it lands."""
 
+_PLACE = ["partition", "offset"]
+_AGAIN = (
+    "Let the topic land in a table of its own, or delete the rows of the former one, and build the target anew: with "
+    "on_existing='restart', or after a hand-off in another place"
+)
 _FIRST, _FRESH = OWN + "first", OWN + "fresh"
 
 
@@ -78,14 +83,17 @@ class LandingTable:
         with lost_history_named():
             found = rows.groupBy("partition").agg(F.max("offset").alias("last"), nameless.alias("nameless")).collect()
         if any(row["nameless"] for row in found):
-            raise LandingInvalid("some rows have no partition or no offset", count=sum(r["nameless"] for r in found))
+            raise LandingInvalid(
+                f"some rows of topic {self.topic} have no partition or no offset; repair the landing table",
+                count=sum(r["nameless"] for r in found),
+            )
         return {row["partition"]: row["last"] for row in found}
 
     def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Sifted:
         """As the effect ``Sift`` says."""
         added = self._added(epochs)
-        stand = _by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
-        landed = _by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
+        stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
+        landed = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
         later = added.where(F.col(EPOCH) > stand)
         each = later.groupBy("partition", "offset").agg(F.min(EPOCH).alias(_FIRST), F.count(F.lit(1)).alias("rows"))
         judged = each.withColumn(_FRESH, F.col("offset") > landed)
@@ -101,36 +109,81 @@ class LandingTable:
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["fresh"]) for g in groups if g["fresh"]}
         repeated = sum(g["rows"] - g["fresh"] for g in groups)
         if repeated:
-            self._check_repeated(judged.where(~fresh), added.where(F.col(EPOCH) <= stand), epochs.start - 1)
+            self._check_repeated(judged.where(~fresh | (F.col("rows") > 1)), added, stand, epochs.start - 1)
         return Sifted(batches, repeated)
 
     def rows(self, epochs: EpochRange, offsets: Mapping[int, Offsets], *, repeats: bool) -> DataFrame:
         """The rows of these offsets, raw; each once, also if they ``repeats``."""
-        wanted = F.lit(False)
-        for partition, some in offsets.items():
-            inside = (F.col("offset") >= some.start) & (F.col("offset") < some.stop)
-            wanted = wanted | ((F.col("partition") == partition) & inside)
-        rows = self._added(epochs).where(wanted)
-        return (rows.dropDuplicates(["partition", "offset"]) if repeats else rows).select(RAW.names)
+        rows = self._added(epochs).where(_inside(offsets))
+        return (rows.dropDuplicates(_PLACE) if repeats else rows).select(RAW.names)
+
+    def kept(self, epoch: int, starts: Mapping[int, int], since: int | None) -> dict[int, Batch]:
+        """By partition: what a version has from before the log's start, each offset once; nothing from before the first
+        record of a time (milliseconds since 1970), if one is named. Errors of ``within``.
+        """
+        old = self._at(epoch).where(F.col("offset") < by_partition(starts, 0))
+        if since is not None:
+            late = old.where(F.col("timestamp") >= F.timestamp_millis(F.lit(since)))
+            with lost_history_named():
+                first = {row[0]: row[1] for row in late.groupBy("partition").agg(F.min("offset")).collect()}
+            old = old.where(F.col("offset") >= by_partition(first, MAX))
+        each = old.groupBy(_PLACE).agg(F.count(F.lit(1)).alias("rows"))
+        numbers = (F.min("offset").alias("least"), F.max("offset").alias("greatest"), F.count("offset").alias("count"))
+        with lost_history_named():
+            found = each.groupBy("partition").agg(*numbers, F.max("rows").alias("rows")).collect()
+        if any(row["rows"] > 1 for row in found):
+            self._check_same(old.join(each.where("rows > 1"), _PLACE, "left_semi"))
+        return {row["partition"]: Batch(row["least"], row["greatest"], row["count"]) for row in found}
+
+    def places(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
+        """Partition and offset of these rows at a version."""
+        return self._at(epoch).where(_inside(offsets)).select(_PLACE).distinct()
+
+    def within(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
+        """The rows of these offsets at a version, raw and each once."""
+        return self._at(epoch).where(_inside(offsets)).dropDuplicates(_PLACE).select(RAW.names)
 
     def beyond(self, seams: Mapping[int, int], epoch: int) -> DataFrame:
         """The rows at a version with offsets beyond the seam of their partition, if it has one: raw and each once."""
-        rows = self._at(epoch).where(F.col("offset") > _by_partition(seams, -1))
-        return rows.dropDuplicates(["partition", "offset"]).select(RAW.names)
+        rows = self._at(epoch).where(F.col("offset") > by_partition(seams, -1))
+        return rows.dropDuplicates(_PLACE).select(RAW.names)
 
-    def _check_repeated(self, old: DataFrame, known: DataFrame, epoch: int) -> None:
-        """OffsetsInvalid unless all of these rows were there before: then they are repeated, else out of order."""
-        place = ["partition", "offset"]
-        before = self._at(epoch).select(place).union(known.select(place)).distinct()
-        missing = old.join(before, place, "left_anti").orderBy(place).limit(1).collect()
+    def _check_repeated(self, repeats: DataFrame, added: DataFrame, stand: Column, epoch: int) -> None:
+        """OffsetsInvalid if one of these offsets is not fresh and was not there before: it is out of order.
+        SourceReplaced if the copies of one are not the same record.
+        """
+        before = self._at(epoch).select(*RAW.names).union(added.where(F.col(EPOCH) <= stand).select(*RAW.names))
+        known = repeats.join(before.select(_PLACE), _PLACE, "left_semi").select(_PLACE)
+        with lost_history_named():
+            missing = repeats.where(~F.col(_FRESH)).join(known, _PLACE, "left_anti").orderBy(_PLACE).limit(1).collect()
         if missing:
             (row,) = missing
             raise OffsetsInvalid(
                 f"version {row[_FIRST]} of the landing table brings offset {row['offset']} of partition "
-                f"{row['partition']} after later ones",
+                f"{row['partition']} after later ones, and has no earlier copy of it: it landed out of order, or its "
+                f"first copy was deleted, so that nobody can tell whether it is the same record. {_AGAIN}",
                 partition=row["partition"],
                 offset=row["offset"],
                 version=row[_FIRST],
+            )
+        copies = before.union(added.where(F.col(EPOCH) > stand).select(*RAW.names))
+        self._check_same(copies.join(repeats, _PLACE, "left_semi"))
+
+    def _check_same(self, copies: DataFrame) -> None:
+        """SourceReplaced unless all rows of an offset are the same record."""
+        none = F.array().cast(RAW["headers"].dataType)
+        record = F.struct("timestamp", "key", "value", F.coalesce("headers", none).alias("headers"))
+        # As text: a null and nothing are told apart.
+        content = F.sha2(F.to_json(record, {"ignoreNullFields": "false"}), 256)
+        kinds = copies.groupBy(_PLACE).agg(F.min(content).alias("one"), F.max(content).alias("other"))
+        with lost_history_named():
+            found = kinds.where(F.col("one") != F.col("other")).orderBy(_PLACE).limit(1).collect()
+        if found:
+            raise SourceReplaced(
+                f"the landing table has offset {found[0]['offset']} of partition {found[0]['partition']} twice, as "
+                f"two different records: topic {self.topic} was created again, or another one landed as it. {_AGAIN}",
+                partition=found[0]["partition"],
+                offset=found[0]["offset"],
             )
 
     def _added(self, epochs: EpochRange) -> DataFrame:
@@ -146,7 +199,16 @@ class LandingTable:
         return rows.where(F.col("topic") == self.topic)
 
 
-def _by_partition(values: Mapping[int, int], otherwise: int) -> Column:
+def _inside(offsets: Mapping[int, Offsets]) -> Column:
+    """Whether a row is of one of these ranges, by partition."""
+    wanted = F.lit(False)
+    for partition, some in offsets.items():
+        inside = (F.col("offset") >= some.start) & (F.col("offset") < some.stop)
+        wanted = wanted | ((F.col("partition") == partition) & inside)
+    return wanted
+
+
+def by_partition(values: Mapping[int, int], otherwise: int) -> Column:
     """A number for each partition."""
     if not values:
         return F.lit(otherwise).cast("bigint")

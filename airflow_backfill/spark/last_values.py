@@ -136,7 +136,8 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
         sample = _places(staged.where(_TORN))
         raise OrderUnknown(
             f"of {seen['torn']} records nothing says whether they are the last of their key: its partition is not the "
-            f"only one, or the column that orders them is null; for example {sample[0]}",
+            f"only one, or the column that orders them is null; for example {sample[0]}; build the table again with "
+            "topic.order, a column that every record has",
             count=seen["torn"],
             sample=sample,
         )
@@ -163,6 +164,13 @@ def _bounds(seen: Row, transform: Transform, key: Sequence[str]) -> dict[str, tu
         if least is not None and greatest is not None:
             bounds[column] = (least, greatest)
     return bounds
+
+
+def last_places(net: NetChanges, key: Sequence[str]) -> DataFrame:
+    """Of each key of such a round: its columns, and partition and offset of its last record."""
+    at = F.col(_AT)
+    columns = [F.col(quoted(name)) for name in key]
+    return net.staged.where(_LAST).select(*columns, at["partition"].alias("partition"), at["offset"].alias("offset"))
 
 
 def _places(rows: DataFrame) -> list[dict[str, int]]:

@@ -3,12 +3,15 @@
 Order is (epoch, rank): within one epoch a row that goes (a delete, a pre-image) ranks below a row that comes (an
 insert, a post-image), so that a delete and an insert of one key are its new state, whatever order they are read in.
 A row that leaves the filter, or takes another key, is a delete of the key it had.
+
+Of a key that identifies one row, rows come and go in turns, and before the first that comes the target has none. What
+contradicts this is marked here, and looked into by ``repeated_keys``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -18,7 +21,8 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from airflow_backfill.core.errors import DuplicateKey, KeyNull
+from airflow_backfill.core.errors import KeyNull
+from airflow_backfill.core.route import Route
 from airflow_backfill.spark.changes import CHANGE_TYPE, EPOCH, Changes
 from airflow_backfill.spark.expected import COMES, INSERT, PRE_IMAGE
 from airflow_backfill.spark.failure import history_lost
@@ -29,9 +33,14 @@ from airflow_backfill.spark.transform import Transform, any_missing, quoted
 OP = "_backfill_op"
 UPSERT = "upsert"
 DELETE = "delete"
+BESIDE = "beside"
+"""Comes whatever rows of its key the target has: they go by a ``DELETE`` of their own."""
+NEW = "_backfill_new"
+"""Whether the target has no row of this key, if the key identifies one row."""
+PLACE = "_backfill_place"
+REPEATED = "_backfill_repeated"
+"""Whether another row of this key comes, or goes, without one that goes, or comes, between the two."""
 
-_PLACE = "_backfill_place"
-_TWIN = "_backfill_twin"
 _WHOLE = "_backfill_whole"
 _SAMPLE = 5
 
@@ -75,10 +84,30 @@ class NetChanges:
     staged: DataFrame
     more: bool = False
     """Whether there are rows beside the changes."""
+    repeated: int = 0
+    """Rows that are ``REPEATED``."""
+    new: int = 0
+    """Keys that are ``NEW``."""
+    new_bounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Their ``bounds``."""
+    beside: bool = False
+    """Whether some rows come by ``BESIDE``."""
 
     def rows(self) -> DataFrame:
         """What may be appended if ``only_inserts``: a row that the filter keeps out deletes what is not there."""
         return self.frame.where(F.col(OP) == UPSERT).drop(OP)
+
+    def replacing(self, gone: DataFrame, come: DataFrame) -> NetChanges:
+        """The changes, but for the keys in ``gone``: of these all rows of the target go, and ``come`` is what comes."""
+        columns = [F.col(quoted(c)) for c in come.columns]
+        key = gone.columns
+        absent = [
+            F.col(quoted(c)) if c in key else F.lit(None).cast(come.schema[c].dataType).alias(c) for c in come.columns
+        ]
+        rest = self.frame.join(gone, key, "left_anti").select(*columns, OP)
+        frame = rest.union(gone.select(*absent, F.lit(DELETE).alias(OP)))
+        frame = frame.union(come.select(*columns, F.lit(BESIDE).alias(OP)))
+        return replace(self, frame=frame, only_inserts=False, more=True, repeated=0, beside=True)
 
     @property
     def empty(self) -> bool:
@@ -88,7 +117,7 @@ class NetChanges:
     def with_new(self, rows: DataFrame) -> NetChanges:
         """The changes, and rows of the target whose keys are neither among the changes nor in the target."""
         frame = self.frame.union(rows.withColumn(OP, F.lit(UPSERT)))
-        unchanged = self.upserts + self.deletes == 0
+        unchanged = self.upserts + self.deletes == 0 and not self.beside
         return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True)
 
     def release(self) -> None:
@@ -107,8 +136,8 @@ class NetChanges:
 def net_changes(changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None) -> NetChanges:
     """The net of ``changes`` for the target, whose key columns are ``key``.
 
-    Raises DuplicateKey if an epoch brings two rows of one key, KeyNull if a row has no key, ChangesIncomplete if what
-    was read is not what the commits say, HistoryLost if a file is gone. Nothing has been written then.
+    Raises KeyNull if a row has no key, ChangesIncomplete if what was read is not what the commits say, HistoryLost if a
+    file is gone. Nothing has been written then.
     """
     placed = _placed(changes, transform, key)
     chosen = placed if part is None else placed.where(part.holds(key))
@@ -139,12 +168,15 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
         F.expr(o.sql).alias(o.name) if o.name in key else F.when(whole, F.expr(o.sql)).alias(o.name)
         for o in transform.outputs
     ]
-    rows = changes.frame.select(*values, whole.alias(_WHOLE), F.col(CHANGE_TYPE), F.col(EPOCH))
+    # Of a row that goes, the difference of files may know no more than the key, and nothing about the filter.
+    known = before if any(leg.route is not Route.FEED for leg in changes.legs) else ~comes
+    absent = comes | (known & ~transform.passes())
+    rows = changes.frame.select(*values, whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH))
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
     newest = of_key.orderBy(F.col(EPOCH).desc(), comes.desc())
     place = F.row_number().over(newest)
-    # What comes is first among the changes of an epoch: another one before it comes, too.
-    twin = comes & (F.lag(EPOCH).over(newest) == F.col(EPOCH))
+    repeated = F.coalesce(F.lag(comes).over(newest) == comes, F.lit(False))
+    new = F.min_by(NEW, F.struct(F.col(EPOCH), comes)).over(of_key)
     op = F.when(comes & F.col(_WHOLE), F.lit(UPSERT)).otherwise(F.lit(DELETE))
     if changes.moved and all(_comparable(field.dataType) for field in transform.schema.fields):
         row = F.struct(*(F.col(quoted(o.name)) for o in transform.outputs))
@@ -152,7 +184,7 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
         oldest = F.last(F.when(before & F.col(_WHOLE), row)).over(first)
         same = oldest.isNotNull() & oldest.eqNullSafe(row)
         op = F.when((op == UPSERT) & same, F.lit(None)).otherwise(op)
-    return rows.withColumns({_PLACE: place, _TWIN: F.coalesce(twin, F.lit(False)), OP: op}).drop(_WHOLE)
+    return rows.withColumns({PLACE: place, REPEATED: repeated, OP: op, NEW: new}).drop(_WHOLE)
 
 
 def _comparable(kind: DataType) -> bool:
@@ -162,10 +194,12 @@ def _comparable(kind: DataType) -> bool:
 
 def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[Row]:
     """One pass over the staged rows: what was read, what it comes to, and where the keys lie."""
-    last = F.col(_PLACE) == 1
+    last = F.col(PLACE) == 1
+    new = last & F.col(NEW)
     bounds = [
-        extreme(F.when(last, ordinal(F.col(quoted(k)), schema[k].dataType))).alias(f"{name}_{i}")
+        extreme(F.when(which, ordinal(F.col(quoted(k)), schema[k].dataType))).alias(f"{of}{name}_{i}")
         for i, k in enumerate(key)
+        for of, which in (("", last), ("new_", new))
         for name, extreme in (("low", F.min), ("high", F.max))
     ]
     nameless = any_missing(F.col(quoted(k)) for k in key)
@@ -174,7 +208,8 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         F.count_if(last & (F.col(OP) == UPSERT)).alias("upserts"),
         F.count_if(last & (F.col(OP) == DELETE)).alias("deletes"),
         F.count_if(~last).alias("older"),
-        F.count_if(F.col(_TWIN)).alias("twins"),
+        F.count_if(F.col(REPEATED)).alias("repeated"),
+        F.count_if(new).alias("new"),
         F.count_if(nameless).alias("nameless"),
         *bounds,
     )
@@ -186,42 +221,41 @@ def _check_keys(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) ->
     nameless = sum(g["nameless"] for g in groups)
     if nameless:
         found = staged.where(any_missing(columns)).select(*columns, EPOCH).limit(_SAMPLE).collect()
-        sample = [_shown(row) for row in found]
+        sample = [shown(row) for row in found]
         raise KeyNull(f"{nameless} changed rows have no key, for example {sample[0]}", count=nameless, sample=sample)
-    twins = sum(g["twins"] for g in groups)
-    if twins:
-        found = staged.where(_TWIN).select(*columns, EPOCH).limit(_SAMPLE).collect()
-        sample = [_shown(row) for row in found]
-        raise DuplicateKey(
-            f"{twins} rows repeat a key that the same epoch brings already, for example {sample[0]}",
-            count=twins,
-            sample=sample,
-        )
 
 
-def _shown(row: Row) -> dict[str, Any]:
-    shown = {name: None if value is None else str(value) for name, value in row.asDict().items()}
-    return {"epoch" if name == EPOCH else name: value for name, value in shown.items()}
+def shown(row: Row) -> dict[str, Any]:
+    """A key, and its epoch, as errors name them."""
+    texts = {name: None if value is None else str(value) for name, value in row.asDict().items()}
+    return {"epoch" if name == EPOCH else name: value for name, value in texts.items()}
 
 
 def _net(
     staged: DataFrame, changes: Changes, transform: Transform, key: Sequence[str], groups: Sequence[Row]
 ) -> NetChanges:
-    bounds = {}
-    for i, column in enumerate(key):
-        lows = [g[f"low_{i}"] for g in groups if g[f"low_{i}"] is not None]
-        highs = [g[f"high_{i}"] for g in groups if g[f"high_{i}"] is not None]
-        kind = transform.schema[column].dataType
-        low, high = (literal(min(lows), kind), literal(max(highs), kind)) if lows else (None, None)
-        if low is not None and high is not None:
-            bounds[column] = (low, high)
     columns = [F.col(quoted(o.name)) for o in transform.outputs]
     return NetChanges(
-        frame=staged.where((F.col(_PLACE) == 1) & F.col(OP).isNotNull()).select(*columns, OP),
+        frame=staged.where((F.col(PLACE) == 1) & F.col(OP).isNotNull()).select(*columns, OP),
         upserts=sum(g["upserts"] for g in groups),
         deletes=sum(g["deletes"] for g in groups),
         changes=sum(g["rows"] for g in groups),
         only_inserts=changes.only_adds and all(g[CHANGE_TYPE] == INSERT and not g["older"] for g in groups),
-        bounds=bounds,
+        bounds=_bounds(groups, "", key, transform.schema),
         staged=staged,
+        repeated=sum(g["repeated"] for g in groups),
+        new=sum(g["new"] for g in groups),
+        new_bounds=_bounds(groups, "new_", key, transform.schema),
     )
+
+
+def _bounds(groups: Sequence[Row], of: str, key: Sequence[str], schema: StructType) -> dict[str, tuple[str, str]]:
+    bounds = {}
+    for i, column in enumerate(key):
+        lows = [g[f"{of}low_{i}"] for g in groups if g[f"{of}low_{i}"] is not None]
+        highs = [g[f"{of}high_{i}"] for g in groups if g[f"{of}high_{i}"] is not None]
+        kind = schema[column].dataType
+        low, high = (literal(min(lows), kind), literal(max(highs), kind)) if lows else (None, None)
+        if low is not None and high is not None:
+            bounds[column] = (low, high)
+    return bounds

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, KeyInvalid, NotPlanned, RecordInvalid, TargetExists
+from airflow_backfill.core.errors import BackfillError, Fenced, InvalidSpec, KeyInvalid, NotPlanned, TargetExists
 from airflow_backfill.core.forecast import RECENT, WHY, Work, forecast, report
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits, build_id
@@ -30,16 +30,20 @@ from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, ResumeTask
 from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside, memory_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import classify
+from airflow_backfill.spark.key_partitions import KeyPartitions
+from airflow_backfill.spark.last_values import place_columns
 from airflow_backfill.spark.lock import commit_guarantee
 from airflow_backfill.spark.preflight import Preflight, inspect_source, inspect_target
 from airflow_backfill.spark.ranges import CLUSTERED, Ranges
 from airflow_backfill.spark.removal import remove
 from airflow_backfill.spark.session import SessionSettings
 from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.tombstones import Tombstones
 from airflow_backfill.spark.topic_preflight import inspect_topic
 
 if TYPE_CHECKING:
@@ -85,13 +89,11 @@ class Planner:
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
         """The build's state, and what the plan says about the work ahead."""
         guarantee = commit_guarantee(self._spark, self._spec.target)
+        if on_existing is OnExisting.RESTART:
+            self._drop()
         existing = self._existing()
         if existing is not None and on_existing is OnExisting.FAIL:
             raise TargetExists(f"{self._spec.target} holds build {existing.plan.build}", build=existing.plan.build)
-        if existing is not None and on_existing is OnExisting.RESTART:
-            self._shell.run(run(CancelTask(), self._me))
-            drop_target(self._spark, existing.plan)
-            existing = None
         if existing is not None:
             check_same(existing.plan.spec, self._spec)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
@@ -107,7 +109,10 @@ class Planner:
             self._check_lanes()
         splits, often, notes = self._splits(found)
         self._make_target(found)
-        plan = self._shell.run(settle(self._draft(found, splits), _now(), asked))
+        draft = self._draft(found, splits)
+        if topic is not None and found.target_key:
+            draft = self._remembering(draft, found, topic.order)
+        plan = self._shell.run(settle(draft, _now(), asked))
         state = self._shell.run(load(plan.build))
         return state, self._report(plan, found, guarantee, often, notes, recent, advice)
 
@@ -116,6 +121,22 @@ class Planner:
         why = ONE_LANE.get("ordered" if ordered else self._spec.strategy)
         if why is not None and self._lanes != 1:
             raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
+
+    def _drop(self) -> None:
+        """Remove the build that is there, whatever can be read of it. Who works on it is fenced first, if that can be
+        said in its log.
+        """
+        if inspect_target(self._spark, self._spec) is None:
+            return
+        try:
+            self._shell.run(run(CancelTask(), self._me))
+        except NotPlanned:
+            return
+        except BackfillError as error:
+            if error.retry or isinstance(error, Fenced):
+                raise
+            log.warning("the build is dropped as it is: %s", error)
+        drop_target(self._spark, self._spec.target)
 
     def _existing(self) -> BuildState | None:
         if inspect_target(self._spark, self._spec) is None:
@@ -165,6 +186,17 @@ class Planner:
                     raise
                 time.sleep(0.2 * (tries + 1))
 
+    def _remembering(self, draft: Plan, found: Preflight, order: str | None) -> Plan:
+        """The draft with the memory that its build needs, which is made. Of a single partition nothing is needed."""
+        memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
+        if order is not None:
+            Tombstones(self._spark, memory, key, place_columns(found.transform, order)).make(found.transform.schema)
+        elif len(draft.splits) > 1:
+            KeyPartitions(self._spark, memory, key).make(found.transform.schema)
+        else:
+            return draft
+        return replace(draft, made=(*draft.made, memory))
+
     def _draft(self, found: Preflight, splits: Splits) -> Plan:
         head = self._shell.reader.log.head()
         _, metadata = self._shell.reader.log.protocol_and_metadata()
@@ -180,6 +212,7 @@ class Planner:
                 found.metadata.schema_json,
                 found.metadata.partition_columns,
                 has_feed(found.metadata),
+                found.digest,
             ),
             splits=splits,
             lanes=self._lanes,
@@ -270,7 +303,7 @@ class Planner:
         retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
         # Of ranges the rows were counted, whatever the files say of themselves.
         work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=often)
-        return report(plan, work, epochs, _now(), retention, guarantee, notes, advice)
+        return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
 
     def _recent(self, epoch: int) -> list[Commit]:
         """The source's last commits up to an epoch, oldest first, but for those that are gone."""
@@ -296,12 +329,15 @@ def nullable(schema: StructType) -> StructType:
     return StructType.fromJson(document)
 
 
-def drop_target(spark: SparkSession, plan: Plan) -> None:
-    """Remove what the plan made. RecordInvalid if the table in that place is not the one that was planned."""
-    if plan.made != (plan.spec.target,):
-        raise RecordInvalid(f"the plan made {plan.made}, not the target", made=list(plan.made))
-    remove(spark, plan.spec.target)
-    log.info("dropped %s", plan.spec.target)
+def drop_target(spark: SparkSession, target: str) -> None:
+    """Remove the target, and what lies beside it but for the attempts. NotPlanned if no plan of ours made it."""
+    _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
+    if OWNER not in metadata.configuration:
+        raise NotPlanned(f"{target} was not made by a table backfill; it is left alone", target=target)
+    remove(spark, target)
+    for folder in OF_A_BUILD:
+        remove(spark, f"{location_beside(target)}/{folder}")
+    log.info("dropped %s", target)
 
 
 def _now() -> int:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from airflow_backfill.core.commit import TableMetadata
 from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
 from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.canonical import check_canonical
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.session import assert_safe
 from airflow_backfill.spark.snapshot_files import DataFile, SnapshotFiles
-from airflow_backfill.spark.transform import Transform, any_missing, parse, quoted
+from airflow_backfill.spark.transform import Transform, any_missing, parse, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,18 +42,25 @@ class Preflight:
     """What will be pinned of a table."""
     partitions: Partitions | None = None
     """What will be pinned of a topic, where it is the source's history."""
+    digest: str | None = None
+    """Of the epoch's commit."""
+    expiry: TopicExpiry | None = None
+    """For how long Kafka keeps that."""
 
 
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     """Check everything about the source and the expressions, at its newest committed version."""
     assert_safe(spark)
-    epoch, metadata = admit_source(DeltaLog(open_store(spec.table, spark=spark)), spec)
-    schema = StructType.fromJson(json.loads(metadata.schema_json))
+    newest, metadata = admit_source(DeltaLog(open_store(spec.table, spark=spark)), spec)
+    epoch = newest.version
+    schema = schema_of(metadata.schema_json)
     if not schema.fields:
         raise KeyInvalid("the source has no columns")
     transform = parse(spark, schema, spec.select, spec.where)
+    check_canonical(transform.schema)
     key = transform.target_key(spec.key)
-    found = Preflight(spec, epoch, metadata, transform, key, SnapshotFiles(spark, spec.table, epoch).files)
+    files = SnapshotFiles(spark, spec.table, epoch).files
+    found = Preflight(spec, epoch, metadata, transform, key, files, digest=newest.digest)
     rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.table)
     with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.

@@ -4,7 +4,8 @@ Both sides go through the transform's one code path and one canonical encoding. 
 is believed: the source is read again, as of the epoch, whatever was appended or merged before.
 
 Digests add up, so each side is taken in parts: some of the version's files at a time. What a part held is kept
-beside the target, and an attempt that comes after a kill goes on with the parts that are left.
+beside the target, under the name of its files and deletion vectors, and an attempt that comes after a kill goes on with
+the parts that are left, although its claim is a version of its own.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class Proof:
     def _failed(self, epoch: int, version: int, seen: Differences) -> VerificationFailed:
         counts = {kind.value: count for kind, count in seen.counts.items()}
         return VerificationFailed(
-            f"version {version} of the target is not what the source says at epoch {epoch}: {counts}",
+            f"version {version} of the target is not what the source says at epoch {epoch}: {counts}; "
+            + ("repair rewrites these keys" if self.key else "plan again with on_existing='restart'"),
             epoch=epoch,
             target_version=version,
             counts=counts,
@@ -155,8 +157,8 @@ class Proof:
         borders = SplitPlan.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
         whole: dict[int, Digest] = {}
         for n, (start, stop) in enumerate(pairwise(borders)):
-            names = SplitPlan.digest_of((file.path, file.size) for file in files.files[start:stop])
-            name = fingerprint([self.plan.fingerprint, side, version, names, BUCKETS])
+            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]
+            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])
             stored = self.control.part(name)
             if stored is None:
                 log.info("%s at version %d: part %d of %d", side, version, n + 1, len(borders) - 1)
@@ -187,7 +189,9 @@ def _parsed(stored: Mapping[str, Sequence[int | str]]) -> dict[int, Digest]:
     try:
         return {int(b): Digest(int(rows), int(str(total), 16)) for b, (rows, total) in stored.items()}
     except (AttributeError, TypeError, ValueError):
-        raise RecordInvalid("a part of the proof is damaged; remove the folder proofs beside the target") from None
+        raise RecordInvalid(
+            "a part of the proof is damaged; remove the folder proofs beside the target, then clear the task"
+        ) from None
 
 
 def _fingerprint(buckets: Mapping[int, Digest]) -> str:

@@ -22,6 +22,7 @@ from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.spark.delta_log import DeltaVersion
 from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.key_order import KeyOrder
+from airflow_backfill.spark.net_change import shown
 from airflow_backfill.spark.range_files import RangeFiles
 from airflow_backfill.spark.transform import OWN
 
@@ -32,6 +33,8 @@ CLUSTERED = 1.3
 """How often the source's bytes may be read for its files to count as ranges of keys."""
 SAMPLE = 20_000
 """Keys that are looked at to find borders that files do not have."""
+SHOWN = 5
+"""Repeated keys that an error names."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,15 @@ class Ranges:
         assert counted is not None
         rows, doubles = counted
         if doubles:
-            raise DuplicateKey(f"{doubles} keys of the source have more than one row at epoch {epoch}", count=doubles)
+            twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN).collect()
+            sample = [shown(row) | {"epoch": str(epoch)} for row in twins]
+            raise DuplicateKey(
+                f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}: delete all "
+                "rows but one of each key in the source, and clear the task",
+                count=doubles,
+                epoch=epoch,
+                sample=sample,
+            )
         return int(rows or 0)
 
     def _files(self, epoch: int) -> RangeFiles:

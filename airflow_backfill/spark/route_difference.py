@@ -12,29 +12,34 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.spark.delta_log import DeltaVersion
+from airflow_backfill.spark.epoch_files import action_lines
 from airflow_backfill.spark.expected import DELETE, INSERT, PRE_IMAGE
 from airflow_backfill.spark.net_files import NetFiles
 from airflow_backfill.spark.transform import quoted
 
 
 def read_difference(
-    version: DeltaVersion, epoch: int, net: NetFiles, columns: Sequence[str], key: Sequence[str]
+    version: DeltaVersion, epochs: EpochRange, net: NetFiles, columns: Sequence[str], key: Sequence[str]
 ) -> DataFrame:
     """Changes with ``_change_type``; only key columns are read of rows that go, the others are null.
 
     Where files are gone and others new, rows may just have moved. Then those that go are whole, as pre-images, so
     that the net change can tell an unchanged row from a changed one.
     """
-    rewritten = bool(net.removed and net.added)
+    rewritten, epoch = bool(net.removed and net.added), epochs.last
+    before, after = [old for old, _ in net.masked], [new for _, new in net.masked]
+    wanted = {"add": {*net.added, *after}, "remove": {*net.removed, *before}}
+    lines = action_lines(version.spark, version.path, epochs, wanted)
     parts = []
     if net.added:
-        parts.append(version.changes_of(epoch, [f.line for f in net.added], []))
+        parts.append(version.changes_of(epoch, [lines["add"][f] for f in net.added], []))
     if net.removed:
-        gone = version.changes_of(epoch, [], [f.line for f in net.removed])
+        gone = version.changes_of(epoch, [], [lines["remove"][f] for f in net.removed])
         parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if rewritten else _keys_only(gone, columns, key))
     if net.masked:
-        both = version.changes_of(epoch, [new.line for _, new in net.masked], [old.line for old, _ in net.masked])
+        both = version.changes_of(epoch, [lines["add"][f] for f in after], [lines["remove"][f] for f in before])
         parts.append(_keys_only(both.where(F.col("_change_type") == DELETE), columns, key))
         parts.append(both.where(F.col("_change_type") == INSERT))
     if not parts:

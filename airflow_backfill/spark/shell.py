@@ -14,37 +14,37 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.announcement import Announcement
 from airflow_backfill.core.epoch import EpochRange
-from airflow_backfill.core.errors import (
-    ApplicationFailed,
-    BackfillError,
-    HistoryLost,
-    NotAppendOnly,
-)
+from airflow_backfill.core.errors import BackfillError, HistoryLost, Interrupted, NotAppendOnly
+from airflow_backfill.core.fence import Fence
+from airflow_backfill.core.interruption import Begun
+from airflow_backfill.core.kafka.progress import held
 from airflow_backfill.core.key_ranges import KeyRanges
-from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SplitPlan, app_id
 from airflow_backfill.core.position import Position
 from airflow_backfill.core.record import Certificate, Record
-from airflow_backfill.ledger.control_folder import tombstones_beside
+from airflow_backfill.ledger.control_folder import memory_beside
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
 from airflow_backfill.spark import apply
 from airflow_backfill.spark.changes import read_changes
 from airflow_backfill.spark.delta_log import rebuilding, transactions
 from airflow_backfill.spark.even_tasks import even_tasks
-from airflow_backfill.spark.failure import classify, history_lost
+from airflow_backfill.spark.failure import classify, coded
 from airflow_backfill.spark.faults import crash_point
 from airflow_backfill.spark.history import History
+from airflow_backfill.spark.interrupting import interruptible
+from airflow_backfill.spark.key_partitions import KeyPartitions
 from airflow_backfill.spark.last_values import last_per_key, place_columns
 from airflow_backfill.spark.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.ranges import Behind, Ranges, stands
 from airflow_backfill.spark.repair import rewrites
-from airflow_backfill.spark.session import SessionSettings, assert_safe
+from airflow_backfill.spark.repeated_keys import RepeatedKeys
+from airflow_backfill.spark.session import SessionSettings, assert_safe, read_as_written
 from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.tombstones import Tombstones
 from airflow_backfill.spark.topic_proof import TopicProof
 from airflow_backfill.spark.topic_rows import TopicRows
-from airflow_backfill.spark.transform import Transform, parse
+from airflow_backfill.spark.transform import Transform, parse, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,22 +61,42 @@ class Shell:
     """Runs generators of effects against the target at ``target``, in one Spark session."""
 
     def __init__(self, spark: SparkSession, target: str) -> None:
+        read_as_written(spark)
         self.spark = spark
         self.target = target
         self.reader = BuildReader(target, spark)
+        self._begun: Begun | None = None
+        """What is done since the last look at the commands."""
 
     def run(self, generator: Generator[fx.Effect, Any, _Result]) -> _Result:
         """Drive an attempt to its end."""
         return drive(generator, self.answer)
 
     def answer(self, effect: fx.Effect) -> Any:
+        """Raises Interrupted, or has it in what is Written, if a command stopped a long effect."""
+        if self._begun is None or not _long(effect):
+            return self._answer(effect)
+        begun, build = self._begun, self.plan.build
+        with interruptible(self.spark, lambda: begun.stopped_by(self.reader.commands(build))) as unit:
+            try:
+                answer = self._answer(effect)
+            except Exception as error:
+                if unit.stopped is None:
+                    raise
+                raise Interrupted(unit.stopped) from error
+        failed = isinstance(answer, fx.Written) and (answer.error or answer.conflict)
+        return fx.Written(error=Interrupted(unit.stopped)) if failed and unit.stopped else answer
+
+    def _answer(self, effect: fx.Effect) -> Any:
         match effect:
             case fx.WritePlan(plan):
                 return self._write_plan(plan)
             case fx.StorePlan(plan):
                 return self.reader.control.store_plan(plan)
-            case fx.Look(files):
-                return fx.Looked(_now(), self.reader.commands(self.plan.build), self._sizes if files else ())
+            case fx.Look(files, spared):
+                commands = self.reader.commands(self.plan.build)
+                self._begun = Begun.under(commands, spared=spared)
+                return fx.Looked(_now(), commands, self._sizes if files else ())
             case fx.Watch(after):
                 return self._watcher.view(after)
             case fx.Cut():
@@ -119,12 +139,10 @@ class Shell:
 
     @cached_property
     def _transform(self) -> Transform:
-        from pyspark.sql.types import StructType
-
         spec = self.plan.spec
         if spec.topic is not None:
             return self._history.transform
-        schema = StructType.fromJson(_json(self.plan.source.schema_json))
+        schema = schema_of(self.plan.source.schema_json)
         return parse(self.spark, schema, spec.select, spec.where)
 
     @cached_property
@@ -161,7 +179,9 @@ class Shell:
         files = self._snapshot.files
         if SplitPlan.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
             raise HistoryLost(
-                f"version {self.plan.source.epoch} of the source no longer has the files that were planned",
+                f"version {self.plan.source.epoch} of the source no longer has the files that were planned: the "
+                "source was put back or rewritten; "
+                "plan again with on_existing='restart'",
                 epoch=self.plan.source.epoch,
             )
         return tuple(fx.FileSize(f.size, f.rows) for f in files)
@@ -180,13 +200,13 @@ class Shell:
 
     def _write_plan(self, plan: Plan) -> fx.Written:
         txn = apply.Txn(app_id(plan.build), 1)
-        return self._attempted(lambda: apply.empty(self.spark, self.target, txn, plan.encode()))
+        text = self.reader.control.enclosures.enclosed(plan.encode())
+        return self._attempted(lambda: apply.empty(self.spark, self.target, txn, text))
 
     def _write(self, write: fx.Write) -> fx.Written:
         record = write.record
-        txn, text = apply.Txn(record.app_id, record.seq), record.encode()
-        what = record.kind if isinstance(record, Announcement) else record.event
-        log.info("%s: seq %d of %s", what.value, record.seq, record.app_id)
+        txn, text = apply.Txn(record.app_id, record.seq), self.reader.control.enclosures.enclosed(record.encode())
+        log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
         return self._attempted(lambda: self._commit(write, txn, text))
 
     def _commit(self, write: fx.Write, txn: apply.Txn, text: str) -> None:
@@ -218,7 +238,7 @@ class Shell:
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
         with self._net(work.epochs, buckets) as net:
             crash_point("before_apply")
-            self._apply(net, txn, text)
+            self._apply_checked(net, work.epochs.last, None, txn, text)
 
     def _read_ranges(self, work: fx.ReadRanges, txn: apply.Txn, text: str) -> None:
         """The changes behind the old positions and the rows up to the new ones: their keys are disjoint."""
@@ -235,7 +255,7 @@ class Shell:
         behind = Behind(self._ranges.order, low if first < len(ranges) else None)
         with self._net(work.changes, behind) as net:
             crash_point("before_apply")
-            self._apply(net if rows is None else net.with_new(rows), txn, text)
+            self._apply_checked(net, work.epoch, rows, txn, text)
 
     def _take_offsets(self, record: Record, txn: apply.Txn, text: str) -> None:
         crash_point("before_apply")
@@ -250,22 +270,29 @@ class Shell:
     def _take_last_values(self, record: Record, txn: apply.Txn, text: str) -> None:
         order, key = self._history.order, self._key
         with last_per_key(self._history.taken, self._transform, key, order) as net:
+            memory = memory_beside(self.target, self.plan.build)
             if order is None:
+                if memory in self.plan.made:
+                    KeyPartitions(self.spark, memory, key).check(net)
                 self._apply(net, txn, text)
                 return
             place = place_columns(self._transform, order)
-            sifted = net if record.phase is Phase.UPSTREAM else self._tombstones(place).sifted(net)
+            tombstones = Tombstones(self.spark, memory, key, place)
+            tombstones.tidy(lambda: held(self.reader.state(self.plan.build).positions))
+            sifted = tombstones.sifted(net, held(record.positions))
             apply.merge(sifted, self.target, key, txn, text, narrowed=self._narrowed, place=place)
-
-    def _tombstones(self, place: Sequence[str]) -> Tombstones:
-        return Tombstones(self.spark, tombstones_beside(self.target, self.plan.build), self._key, place)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
         spec, columns = self.plan.spec, self._transform.source_schema.fieldNames()
         changes = read_changes(self.spark, self.plan.spec.table, epochs, columns, spec.key, feed=False)
         if not changes.only_adds:
-            raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
+            raise NotAppendOnly(
+                f"epochs {epochs.start} to {epochs.last} do more than add rows; give the source a change data "
+                "feed and the build a key, then plan "
+                "again with on_existing='restart'",
+                epoch=epochs.start,
+            )
         changes.prove(changes.counted())
         crash_point("before_apply")
         return self._transform.apply(changes.frame)
@@ -277,6 +304,16 @@ class Shell:
             for leg in changes.legs:
                 log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
             return net_changes(changes, transform, self._key, part)
+
+    def _apply_checked(self, net: NetChanges, epoch: int, more: DataFrame | None, txn: apply.Txn, text: str) -> None:
+        """Apply changes of the source up to ``epoch``, unless a key has several rows there; and ``more`` rows."""
+        with self._repeated_keys.settled(net, epoch) as settled:
+            self._apply(settled if more is None else settled.with_new(more), txn, text)
+
+    @cached_property
+    def _repeated_keys(self) -> RepeatedKeys:
+        spec = self.plan.spec
+        return RepeatedKeys(self.spark, spec.table, self.target, self._transform, spec.key)
 
     def _apply(self, net: NetChanges, txn: apply.Txn, text: str) -> None:
         if net.empty:
@@ -303,15 +340,30 @@ class Shell:
                 log.warning("the commit lost to another one: %s", conflict.value)
                 return fx.Written(conflict=conflict.value)
             log.exception("the commit failed")
-            return fx.Written(error=history_lost(error) or ApplicationFailed(str(error)[:2000]))
+            return fx.Written(error=coded(error))
         crash_point("after_commit")
         return fx.Written()
 
 
-def _json(text: str) -> Any:
-    import json
+def _name(record: Record | Announcement | Fence) -> str:
+    match record:
+        case Record():
+            return record.event.value
+        case Announcement():
+            return record.kind.value
+        case Fence():
+            return "fence"
 
-    return json.loads(text)
+
+def _long(effect: fx.Effect) -> bool:
+    """Whether it may take long, and is somebody's work: a barrier without rows is neither."""
+    match effect:
+        case fx.Write(_, work):
+            return not isinstance(work, fx.Nothing)
+        case fx.Cut() | fx.Sift() | fx.Fetch() | fx.Decode() | fx.Prove():
+            return True
+        case _:
+            return False
 
 
 def _now() -> int:

@@ -26,6 +26,10 @@ class DataFile:
     path: str
     size: int
     rows: int | None
+    deleted: str | None = None
+    """Which of its rows are deleted: the identity of its deletion vector. A file of this path and vector holds the same
+    live rows in every version.
+    """
 
 
 class SnapshotFiles:
@@ -39,8 +43,10 @@ class SnapshotFiles:
     def files(self) -> list[DataFile]:
         """What each file holds."""
         rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
-        slim = self._rows.selectExpr("path", "size", f"{rows} AS rows").orderBy("path")
-        return [DataFile(path, size, rows) for path, size, rows in slim.collect()]
+        parts = (f"cast(deletionVector.{part} AS string)" for part in ("storageType", "pathOrInlineDv", "offset"))
+        vector = f"if(deletionVector IS NULL, NULL, concat_ws(':', {', '.join(parts)}))"
+        slim = self._rows.selectExpr("path", "size", f"{rows} AS rows", f"{vector} AS deleted").orderBy("path")
+        return [DataFile(*file) for file in slim.collect()]
 
     def read(self, *ranges: range) -> DataFrame:
         """The rows of the files with these indices: exactly those files, at exactly this version."""

@@ -15,6 +15,7 @@ from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.broker import Broker
 from airflow_backfill.spark.history import connection
 from airflow_backfill.spark.kafka_options import kafka_options
+from airflow_backfill.spark.session import read_as_written
 
 _BEYOND_THE_HEAD = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
@@ -32,9 +33,10 @@ def follow(spark: SparkSession, target: str) -> DataFrame:
     state = BuildReader(target, spark).state()
     if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.applied is None:
         raise NotAllowedNow(f"the build is in {state.phase.value}: nothing is handed over", phase=state.phase.value)
-    if state.plan.spec.source is None:
-        return _records(spark.newSession(), state)
     plan, session = state.plan, spark.newSession()
+    read_as_written(session)
+    if plan.spec.source is None:
+        return _records(session, state)
     # Only for this stream: a batch that asks for what is not there yet would be given nothing, without an error.
     session.conf.set(_BEYOND_THE_HEAD, "true")
     reader = session.readStream.format("delta").option("startingVersion", state.applied + 1)

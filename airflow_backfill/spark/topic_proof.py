@@ -32,14 +32,17 @@ class TopicProof:
     rows: TopicRows
 
     def certificate(self, wanted: Prove, now: int) -> Certificate:
-        """The certificate, which says how many records were gone, or VerificationFailed."""
+        """The certificate, which says how many records were gone, and how many passed over, or VerificationFailed."""
+        return replace(self._certificate(wanted, now), lost=self.rows.lost)
+
+    def _certificate(self, wanted: Prove, now: int) -> Certificate:
         self.rows.check_covered(wanted.epoch)
         if not self.rows.trimmed:
             try:
                 return self.proof.certificate(wanted.epoch, wanted.target_version, now)
             except VerificationFailed:
                 # Of a key the last value is enough, and compaction leaves that.
-                if self.proof.key or not self.rows.gone:
+                if self.proof.key or not self.rows.gone(wanted.epoch):
                     raise
         return self._of_the_rest(wanted, now)
 
@@ -56,4 +59,4 @@ class TopicProof:
         self, wanted: Prove, now: int, rows: DataFrame, written: int | None, deleted: DataFrame | None
     ) -> Certificate:
         proof, at = replace(self.proof, history=lambda _: rows), (wanted.epoch, wanted.target_version)
-        return proof.certificate_of_part(*at, now, self.rows.gone, rows=written, deleted=deleted)
+        return proof.certificate_of_part(*at, now, self.rows.gone(wanted.epoch), rows=written, deleted=deleted)

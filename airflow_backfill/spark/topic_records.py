@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -15,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.effect import Fetched
 from airflow_backfill.core.errors import KafkaLost, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import Log
+from airflow_backfill.core.kafka.opening import WAY_OUT, Log
 from airflow_backfill.spark.broker import Broker, kafka_error
 from airflow_backfill.spark.kafka_options import kafka_options
 from airflow_backfill.spark.landing_table import RAW
@@ -23,6 +25,14 @@ from airflow_backfill.spark.staged import release, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows of the landing table, with their ranges, that are read beside records of the topic: Kafka has lost them."""
+
+    ranges: Mapping[int, Offsets]
+    rows: DataFrame
 
 
 class TopicRecords:
@@ -34,23 +44,28 @@ class TopicRecords:
         self._held: DataFrame | None = None
         self._holes = False
 
-    def hold(self, ranges: Mapping[int, Offsets]) -> Fetched:
+    def hold(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> Fetched:
         """As the effect ``Fetch`` says: ``held`` has the records."""
         self.release()
-        self._held = stage(self.read(ranges))
+        self._held = stage(self._both(ranges, kept))
         return self._counted(self._held, ranges)
 
-    def count(self, ranges: Mapping[int, Offsets]) -> Fetched:
+    def count(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> Fetched:
         """As the effect ``Fetch`` says, for a look."""
-        return self._counted(self.read(ranges), ranges)
+        return self._counted(self._both(ranges, kept), ranges)
 
-    def written(self, ranges: Mapping[int, Offsets], write: Callable[[DataFrame], None]) -> Fetched:
-        """The same, of records that ``write`` reads once: they are counted on their way.
+    def written(
+        self, ranges: Mapping[int, Offsets], kept: KeptRows | None, write: Callable[[DataFrame], None]
+    ) -> Fetched:
+        """The same, of records that ``write`` reads: they are counted on their way, and never in another read, between
+        which and this one compaction could take some.
 
         In one number, as long as every offset has held a record, because a number for each partition costs half as much
-        again as reading. Once one has not, by partition.
+        again as reading. The first time that one has not, ``write`` is called again, and from then on with a number for
+        each.
         """
-        seen, each = Observation(), ranges if self._holes else ()
+        whole = {**ranges, **(kept.ranges if kept is not None else {})}
+        seen, each = Observation(), whole if self._holes else ()
         partition, offset = F.col("partition"), F.col("offset")
         numbers = [
             number.alias(f"{name}_{n}")
@@ -63,15 +78,15 @@ class TopicRecords:
         ]
         total = (F.count(F.lit(1)).alias("records"), F.sum(_size()).alias("bytes"))
         with self.coded():
-            write(self.read(ranges).observe(seen, *total, *numbers))
+            write(self._both(ranges, kept).observe(seen, *total, *numbers))
         self.check_there(ranges)
         found = seen.get
-        if found["records"] == sum(map(len, ranges.values())):
-            return Fetched({n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}, found["bytes"])
+        if found["records"] == sum(map(len, whole.values())):
+            return Fetched({n: Batch(some.start, some.last, len(some)) for n, some in whole.items()}, found["bytes"])
         if not self._holes:
             self._holes = True
-            return self.count(ranges)
-        some = [n for n in ranges if found[f"records_{n}"]]
+            return self.written(ranges, kept, write)
+        some = [n for n in whole if found[f"records_{n}"]]
         batches = {n: Batch(found[f"least_{n}"], found[f"greatest_{n}"], found[f"records_{n}"]) for n in some}
         return Fetched(batches, found["bytes"] or 0)
 
@@ -89,9 +104,17 @@ class TopicRecords:
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
         return Fetched(batches, sum(g["bytes"] for g in groups))
 
-    def read(self, ranges: Mapping[int, Offsets]) -> DataFrame:
-        """The records of these ranges, raw; nothing is read before Spark needs it."""
+    def _both(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> DataFrame:
+        frames = [self.read(ranges)] if ranges or kept is None else []
+        return reduce(DataFrame.union, frames if kept is None else [*frames, kept.rows])
+
+    def read(self, ranges: Mapping[int, Offsets], *, committed: bool = True) -> DataFrame:
+        """The records of these ranges, raw; nothing is read before Spark needs it. Unless ``committed`` those that are
+        not, too.
+        """
         reader = self._spark.read.format("kafka").options(**kafka_options(self._connection))
+        if not committed:
+            reader = reader.option("kafka.isolation.level", "read_uncommitted")
         return (
             reader.option("assign", json.dumps({self._topic: sorted(ranges)}))
             .option("startingOffsets", json.dumps({self._topic: {str(n): some.start for n, some in ranges.items()}}))
@@ -121,7 +144,7 @@ class TopicRecords:
             if partition not in logs or logs[partition].start > some.start:
                 have = logs[partition].start if partition in logs else None
                 raise KafkaLost(
-                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}",
+                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}. {WAY_OUT}",
                     partition=partition,
                     wanted=some.start,
                     have=have,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.kafka.offsets import Offsets
@@ -19,6 +18,7 @@ from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark.dead_letters import good
 from airflow_backfill.spark.history import History
+from airflow_backfill.spark.landed_offsets import LandedOffsets
 from airflow_backfill.spark.landing_table import RAW
 from airflow_backfill.spark.last_values import last_per_key
 
@@ -37,8 +37,8 @@ class TopicRows:
         return last_per_key(rows, transform, key, self.history.order).rows() if key else transform.apply(rows)
 
     def records(self, epoch: int) -> DataFrame:
-        """All decoded records of that: Kafka's up to each seam, and what landed beyond it. KafkaLost if Kafka does not
-        have them any more.
+        """All decoded records of that: those that were read up to each seam, and what landed beyond it. KafkaLost if
+        Kafka does not have them any more.
         """
         if self._read:
             self.history.topic.check_there(self._read)
@@ -53,12 +53,22 @@ class TopicRows:
         """Whether retention has taken some of the history since it was read."""
         return self._there != self._read
 
+    def gone(self, epoch: int) -> int:
+        """How many of the records that were read are not in Kafka any more, where it had them when they were read."""
+        read = sum(self._splits[n].written for n in self._read.keys() | self._kept.keys())
+        kept = self.history.landing.within(self._kept, epoch).count() if self._kept else 0
+        return read - kept - self._left
+
     @cached_property
-    def gone(self) -> int:
-        """How many of the records that were read are not in Kafka any more."""
-        read, topic = sum(self._splits[n].written for n in self._read), self.history.topic
+    def _left(self) -> int:
+        topic = self.history.topic
         with topic.coded():
-            return read - (topic.read(self._there).count() if self._there else 0)
+            return topic.read(self._there).count() if self._there else 0
+
+    @property
+    def lost(self) -> int:
+        """How many offsets of the history were passed over."""
+        return sum(split.lost for split in self._splits.values())
 
     def written(self, epoch: int) -> int:
         """Of how many records the target was made: those that were read up to each seam, and what landed beyond it."""
@@ -67,7 +77,7 @@ class TopicRows:
 
     def check_covered(self, epoch: int) -> None:
         """VerificationFailed if a record that Kafka still has, beyond a seam and before what landed last, never landed:
-        an ingestion that began too late leaves such a hole. Errors of ``TopicRecords.check_there``.
+        an ingestion that began too late leaves such a hole. Errors of ``LandedOffsets.check``.
         """
         if self._alone:
             return
@@ -77,23 +87,20 @@ class TopicRows:
             start, stop = max(self._seams.get(n, 0) + 1, log.start), 0 if landed is None else min(landed + 1, log.end)
             if start < stop:
                 wanted[n] = Offsets(start, stop)
-        if not wanted:
-            return
-        place = ["partition", "offset"]
-        with topic.coded():
-            missing = topic.read(wanted).select(place).join(self._beyond(epoch).select(place), place, "left_anti")
-            groups = missing.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("offset")).collect()
-        if groups:
-            partition, first, last, count = min(groups)
+        planned, landing = self.history.plan.splits, self.history.landing
+        assert isinstance(planned, Partitions)
+        runs = LandedOffsets(topic, planned.compacted).check(wanted, lambda some: landing.places(some, epoch))
+        if runs:
+            run = runs[0]
             raise VerificationFailed(
-                f"{sum(group[3] for group in groups)} records are in Kafka and neither in the history nor in the "
-                f"landing table, {count} of them in partition {partition} between the offsets {first} and {last}: "
-                "history and landing table leave a hole between them",
+                f"{sum(each.count for each in runs)} records are in Kafka and neither in the history nor in the "
+                f"landing table, {run.count} of them in partition {run.partition} between the offsets {run.first} and "
+                f"{run.last}: history and landing table leave a hole between them",
                 epoch=epoch,
-                partition=partition,
-                first=first,
-                last=last,
-                count=count,
+                partition=run.partition,
+                first=run.first,
+                last=run.last,
+                count=run.count,
             )
 
     @property
@@ -106,15 +113,30 @@ class TopicRows:
         return {p.split.partition: p.split for p in self.positions if isinstance(p, AtOffset)}
 
     @cached_property
-    def _read(self) -> dict[int, Offsets]:
-        """What of each partition came from Kafka; of one that the plan does not know, all there is up to its seam."""
+    def _history(self) -> dict[int, Offsets]:
+        """What was read of each partition; of one that the plan does not know, all there is up to its seam."""
         found = {}
         for n, split in self._splits.items():
             if split.cut is not None and split.read:
-                planned = self._planned(n)
-                first = self.history.topic.broker.ask().logs[n].start if planned is None else planned.scanned + 1
+                planned, first = self._planned(n), 0
+                if planned is not None:
+                    first = planned.scanned + 1
+                elif not split.floor:
+                    first = self.history.topic.broker.ask().logs[n].start
                 found[n] = Offsets(first, split.cut + 1)
         return found
+
+    @cached_property
+    def _read(self) -> dict[int, Offsets]:
+        """What of that came from Kafka."""
+        starts = {n: max(some.start, self._splits[n].floor) for n, some in self._history.items()}
+        return {n: Offsets(starts[n], some.stop) for n, some in self._history.items() if starts[n] < some.stop}
+
+    @cached_property
+    def _kept(self) -> dict[int, Offsets]:
+        """What of that came from the landing table, because Kafka had lost it."""
+        stops = {n: min(some.stop, self._splits[n].floor) for n, some in self._history.items()}
+        return {n: Offsets(some.start, stops[n]) for n, some in self._history.items() if some.start < stops[n]}
 
     @cached_property
     def _there(self) -> dict[int, Offsets]:
@@ -134,16 +156,26 @@ class TopicRows:
         return seams
 
     def _planned(self, partition: int) -> Split | None:
+        splits = self._partitions
+        return splits.splits[partition] if partition < len(splits) else None
+
+    @property
+    def _partitions(self) -> Partitions:
         splits = self.history.plan.splits
         assert isinstance(splits, Partitions)
-        return splits.splits[partition] if partition < len(splits) else None
+        return splits
 
     def _beyond(self, epoch: int) -> DataFrame:
         return self.history.landing.beyond(self._seams, epoch)
 
     def _decoded(self, ranges: Mapping[int, Offsets], epoch: int) -> DataFrame:
         frames = [self.history.topic.read(ranges)] if ranges else []
+        if self._kept:
+            frames.append(self.history.landing.within(self._kept, epoch))
         if not self._alone:
             frames.append(self._beyond(epoch))
+            if ranges and self.history.plan.spec.key and self._partitions.compacted:
+                lost = self.history.compacted_away(ranges, epoch)
+                frames += [] if lost is None else [lost]
         raw = reduce(DataFrame.union, frames or [self.history.spark.createDataFrame([], RAW)])
         return good(self.history.records.decode(raw))

@@ -6,6 +6,7 @@ for all phases: what ``Transform.apply`` does is what the snapshot, the log, the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from airflow_backfill.core.errors import InvalidExpression, KeyInvalid
+from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
 from airflow_backfill.spark.expression import Checker
 from airflow_backfill.spark.functions import ALLOWED
 
@@ -99,7 +100,10 @@ class Transform:
         if not _orders(field.dataType):
             kind = field.dataType.simpleString()
             raise KeyInvalid(
-                f"key column {column!r} is of type {kind}, which identifies no row", column=column, type=kind
+                f"key column {column!r} is of type {kind}, which identifies no row; name columns of whole "
+                "numbers, text, dates or times",
+                column=column,
+                type=kind,
             )
         for output in self.outputs:
             if output.source == field.name:
@@ -118,6 +122,7 @@ def parse(
 
     ``functions`` are names the user has registered, beside the built-in ones that are allowed. Reads nothing.
     """
+    _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
         _check_name(field.name, f"column {field.name!r} of the source")
     checker = Checker(spark, source_schema, ALLOWED | {name.lower() for name in functions})
@@ -131,14 +136,28 @@ def parse(
         _check_name(found.field.name, sql)
         if isinstance(found.field.dataType, _NOT_STORED):
             kind = found.field.dataType.simpleString()
-            raise InvalidExpression(f"{sql!r} is of type {kind}, which a table cannot hold", expression=sql)
+            raise InvalidExpression(f"{sql!r} is of type {kind}, which a table cannot hold; cast it", expression=sql)
         if any(found.field.name.lower() == f.name.lower() for f in fields):
-            raise InvalidExpression(f"two columns of select are named {found.field.name!r}", expression=sql)
+            raise InvalidExpression(
+                f"two columns of select are named {found.field.name!r}; give one another name with AS", expression=sql
+            )
         outputs.append(Output(found.field.name, sql, found.source))
         fields.append(found.field)
     if where is not None:
         checker.condition(where)
     return Transform(tuple(outputs), where, StructType(fields), source_schema)
+
+
+def schema_of(text: str) -> StructType:
+    """The schema that a table's log says; UnsupportedTable if this Spark cannot read it."""
+    try:
+        return StructType.fromJson(json.loads(text))
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        raise UnsupportedTable(
+            f"Spark cannot read the table's schema ({said}): a column has a type that this version of Spark does not "
+            "know, or the log is damaged; build from a table without that column"
+        ) from None
 
 
 def any_missing(columns: Iterable[Column]) -> Column:
@@ -154,11 +173,28 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name and spark.conf.get("spark.sql.caseSensitive") == "false":
+            raise UnsupportedTable(
+                f"the source has the columns {other!r} and {name!r}, which Spark cannot tell apart: rename one of them"
+            )
+
+
 def _check_name(name: str, expression: str) -> None:
     if name.lower() in RESERVED or name.lower().startswith(OWN):
-        raise InvalidExpression(f"{expression}: the name {name!r} is reserved", expression=expression, name=name)
+        raise InvalidExpression(
+            f"{expression}: the name {name!r} is reserved; give it another name with AS",
+            expression=expression,
+            name=name,
+        )
     if not name.strip() or len(name) > 255 or any(ord(c) < 32 for c in name):
-        raise InvalidExpression(f"{expression}: {name[:300]!r} is not a name for a column", expression=expression)
+        raise InvalidExpression(
+            f"{expression}: {name[:300]!r} is not a name for a column; give it another one with AS",
+            expression=expression,
+        )
 
 
 def _orders(kind: DataType) -> bool:

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from environment import quick
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds that a broker has to begin or to end."""
 
 _JAVA = [

@@ -29,6 +29,19 @@ PATIENCE = 30.0
 QUEUE = 50_000
 """Records on their way at a time: the client refuses more than twice as many."""
 
+_NOT_YET_LED = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    # The client's own words for what it has not heard of.
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+)
+"""What Kafka's own clients ask again for."""
+
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
 """The configuration of a topic for ``Topic.compact``."""
 
@@ -166,9 +179,20 @@ class Topic:
 
         def known() -> bool:
             found = self._admin.list_topics(timeout=PATIENCE).topics.get(self.name)
-            return len(found.partitions if found else ()) == count
+            return len(found.partitions if found else ()) == count and self._is_led(count)
 
         _until(known, f"{self.name} does not have {count} partitions")
+
+    def _is_led(self, partitions: int) -> bool:
+        """Whether the broker answers for each of them: it lists new ones a moment before it leads them."""
+        asked = {TopicPartition(self.name, partition): OffsetSpec.latest() for partition in range(partitions)}
+        try:
+            _done(self._admin.list_offsets(asked) if asked else {})
+        except KafkaException as refused:
+            if refused.args[0].code() in _NOT_YET_LED:
+                return False
+            raise
+        return True
 
 
 def _done(futures: Mapping[Any, Future[Any]]) -> list[Any]:

@@ -89,7 +89,7 @@ def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
     """Run one application; its outcome, which lies beside the target, too."""
     options = parser(application).parse_args(argv)
     control = ControlFolder.beside(options.target)
-    me = Attempt(options.generation, options.attempt) if options.attempt else control.draw_attempt({})
+    me = Attempt(options.generation, options.attempt) if options.attempt else control.draw_attempt({}, floor=0)
     control.announce(me, {"application": f"test-{me.generation}", "ui": f"http://spark.test/{me.generation}"})
     outcome = attempted(lambda: _work(application, options, me))
     control.store_outcome(me, outcome)
@@ -132,16 +132,16 @@ class Shell:
         else:
             number = max((n for n, _ in self.reader.commands(state.plan.build)), default=0)
             return drive(run(ResumeTask(number), me), self.answer), True
-        epoch, metadata = admit_source(DeltaLog(open_store(spec.source)), spec)
+        newest, metadata = admit_source(DeltaLog(open_store(spec.source)), spec)
         table_id = self._make_target(spec, metadata.schema_json)
-        sizes = _files(spec.source, epoch)
+        sizes = _files(spec.source, newest.version)
         draft = Plan(
             build=build_id(table_id, spec.name),
             spec=spec,
             target_id=table_id,
             target_schema_json=metadata.schema_json,
             target_version=0,
-            source=SourceFacts(metadata.table_id, epoch, metadata.schema_json, metadata.partition_columns),
+            source=SourceFacts(metadata.table_id, newest.version, metadata.schema_json, metadata.partition_columns),
             splits=SplitPlan(SplitPlan.cut([s.bytes for s in sizes], 64), 1, len(sizes), "digest"),
             lanes=lanes,
             settings={},

@@ -15,7 +15,7 @@ from pathlib import Path
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.core.task import CancelTask
-from airflow_backfill.spark.application import parser
+from airflow_backfill.spark.application import ended, parser
 from tests.ledger.json_target import JsonBuild
 
 given = sys.argv[1:]
@@ -31,9 +31,9 @@ if fails is not None:
     if fails:
         build.reader.control.store_outcome(me, TargetBusy("another writer holds the lock").to_json())
     sys.exit(1)
-build.run(CancelTask(), me)
 if options.drop:
-    outcome = build.reader.control.outcome(me)
+    result = ended(lambda: build.run(CancelTask(), me))
     shutil.rmtree(options.target)
-    outcome["result"]["dropped"] = [options.target]
-    build.reader.control.store_outcome(me, outcome)
+    build.reader.control.store_outcome(me, {"code": "OK", "result": {**result, "dropped": [options.target]}})
+else:
+    build.run(CancelTask(), me)

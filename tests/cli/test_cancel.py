@@ -66,6 +66,26 @@ def test_settings_and_jars_are_passed_on(
     assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
 
 
+@pytest.mark.parametrize(
+    "record", [{"airflow_backfill": 2}, {"airflow_backfill": 1, "totals": {"log_rows": -50}}, None]
+)
+def test_a_build_that_cannot_be_read_can_be_dropped(
+    record: dict[str, Any] | None, build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lane = f"{build.plan().build}/1/0"
+    if record is not None:
+        build.land_text(lane, 1, json.dumps(record))
+    else:
+        build.foreign("RESTORE")
+    assert said(capsys, 1, "cancel", build.location, "--spark-submit", submit)["code"] in (
+        "RECORD_INVALID",
+        "TARGET_DIVERGED",
+    )
+    found = said(capsys, 0, "cancel", build.location, "--drop", "--spark-submit", submit)
+    assert found["dropped"] == [build.location]
+    assert not Path(build.location).exists()
+
+
 def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
     assert f"dropped: {build.location}" in capsys.readouterr().out

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 from pathlib import Path
 
 import pytest
 
-from airflow_backfill.cli.main import main
+from airflow_backfill.cli.main import HELP, main
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.task import CancelTask, CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.ledger.control_folder import location_beside
 from tests.core.model import NO_LAG, PATIENCE, ROUND
 from tests.ledger.json_target import JsonBuild
 
@@ -119,3 +122,53 @@ def test_a_wrong_command_line_ends_with_2() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["stop", "/t"])
     assert ended.value.code == 2
+
+
+def test_a_file_in_the_place_of_the_control_folder_is_refused(
+    build: JsonBuild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(location_beside(build.location))
+    Path(location_beside(build.location)).write_text("mine")
+    assert refused(capsys, "pause", build.location) == "TARGET_EXISTS"
+
+
+def test_recover_writes_nothing_beside_a_table_that_no_build_made(
+    build: JsonBuild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, code in ((build.spec.source, "NOT_PLANNED"), (build.location + "x", "SOURCE_NOT_DELTA")):
+        assert place is not None
+        assert refused(capsys, "recover", place, "--epoch", "3", "--spark-submit", "/nonexistent") == code
+        assert not Path(location_beside(place)).exists()
+
+
+ODD = (
+    *("", " ", "x", "-1", "0", "1e400", "nan", "inf", "none", "9" * 400, "²", "\x00", "--", "-", "--json"),
+    *(
+        "../t",
+        ".backfill",
+        "s3:/b/x",
+        "s3a://AK:SK@b/x",
+        "zzz://b/x",
+        "file:",
+        "file:/",
+        "file://host/x",
+        "/" + "x" * 300,
+    ),
+)
+
+
+def test_any_command_line_ends_with_a_code_or_a_usage(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(13)
+    for _ in range(100):
+        words = [rng.choice([*HELP, ""]), build.location, "--json"]
+        words += rng.choice([[], ["--wait", "0"], ["--epoch", "1"], ["--bytes", "1"], ["--spark-submit", "/no"]])
+        for _ in range(rng.randrange(1, 4)):
+            words[rng.randrange(len(words))] = rng.choice(ODD)
+        try:
+            ended = main(words)
+        except SystemExit as usage:
+            assert usage.code in (0, 2)
+            continue
+        said = capsys.readouterr()
+        assert ended == 0 or "[" in said.err or '"code"' in said.err, words
+        assert "SK@" not in said.err + said.out

@@ -81,7 +81,10 @@ def test_an_epoch_in_part_is_shown(build: JsonBuild) -> None:
 def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
     build.plan()
     control = build.reader.control
-    lost, fenced = control.draw_attempt({"task": "snapshot"}), control.draw_attempt({"task": "snapshot"})
+    lost, fenced = (
+        control.draw_attempt({"task": "snapshot"}, floor=0),
+        control.draw_attempt({"task": "snapshot"}, floor=0),
+    )
     control.store_outcome(fenced, Fenced("a newer attempt has taken over").to_json())
     found, text = shown(build)
     assert [(one["generation"], one["outcome"]) for one in found["attempts"]] == [
@@ -96,7 +99,7 @@ def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
 def test_only_the_last_attempts_are_shown(build: JsonBuild) -> None:
     build.plan()
     for _ in range(20):
-        build.reader.control.draw_attempt({"task": "snapshot"})
+        build.reader.control.draw_attempt({"task": "snapshot"}, floor=0)
     assert [one["generation"] for one in shown(build)[0]["attempts"]] == [17, 18, 19, 20, 21]
 
 

@@ -15,6 +15,7 @@ from airflow_backfill.core import attempt as protocol
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core import planning
 from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.errors import BackfillError, HistoryLost
@@ -99,6 +100,8 @@ class Model:
             self.spec = replace(self.spec, strategy="arrangement")
         self.now = now
         self.write_ms = 0
+        self.history = 1
+        """How often the source was put back, and once."""
         self.source = self._source_log()
         self.target = self._target_log()
         self.commands: list[tuple[int, Command]] = []
@@ -127,7 +130,7 @@ class Model:
         self.source.land(Commit(0, self.now, "CREATE TABLE", metadata=metadata, protocol=protocol))
         for version in range(1, self.epoch + 1):
             mine = self.files[version - 1 :: self.epoch]
-            self.source.land(Commit(version, self.now, "WRITE", _totals(mine), data_change=bool(mine)))
+            self._commit_source("WRITE", added=_totals(mine), data_change=bool(mine))
         metadata = TableMetadata(TARGET_ID, SCHEMA, (), self._target_properties())
         self.target.land(Commit(0, self.now, "CREATE TABLE", metadata=metadata, protocol=protocol))
 
@@ -150,8 +153,15 @@ class Model:
         fields: dict[str, Any] = {"table_id": SOURCE_ID, "schema_json": SCHEMA, "configuration": {FEED: "true"}}
         self._commit_source("SET TBLPROPERTIES", metadata=TableMetadata(**{**fields, **changes}))
 
+    def put_back(self, head: int) -> None:
+        """The source's folder as it was at ``head``, from a backup: what is written next has other commits."""
+        del self.source.commits[head + 1 :]
+        self.history += 1
+
     def _commit_source(self, operation: str, **fields: Any) -> None:
-        self.source.land(Commit(self.source.head + 1, self.now, operation, **fields))
+        version = self.source.head + 1
+        digest = f"{version} of history {self.history}"
+        self.source.land(Commit(version, self.now, operation, **fields, digest=digest))
 
     def view(self, after: int) -> SourceView:
         plan, log = self.stored_plan, self.source
@@ -160,7 +170,8 @@ class Model:
         held = [n >= log.earliest and n not in log.gone for n in numbers]
         epochs = [epoch_of(plan, log.read(n)) if there else lost(n) for n, there in zip(numbers, held, strict=True)]
         table_id = next(c.metadata.table_id for c in reversed(log.commits) if c.metadata is not None)
-        return SourceView(table_id, log.head, after, epochs)
+        known = 0 <= after <= log.head and after >= log.earliest and after not in log.gone
+        return SourceView(table_id, log.head, after, Backlog(epochs), digest=log.read(after).digest if known else None)
 
     # --- the target, as somebody else ---
 
@@ -168,6 +179,10 @@ class Model:
         """Somebody else's commit to the target; it changes rows unless told otherwise."""
         said = {"data_change": True, **fields}
         self.target.land(Commit(self.target.head + 1, self.now, operation, **said))
+
+    def land_text(self, app_id: str, seq: int, text: str) -> None:
+        """A barrier with this record, whatever it says."""
+        self._land(app_id, seq, text, fx.Nothing())
 
     # --- attempts ---
 
@@ -180,7 +195,7 @@ class Model:
             target_id=TARGET_ID,
             target_schema_json=SCHEMA,
             target_version=0,
-            source=SourceFacts(SOURCE_ID, self.epoch, SCHEMA, ()),
+            source=SourceFacts(SOURCE_ID, self.epoch, SCHEMA, (), digest=self.source.read(self.epoch).digest),
             splits=self._cut(sizes, None if None in rows else sum(r or 0 for r in rows)),
             lanes=lanes,
             settings={"spark.sql.session.timeZone": "UTC"},
@@ -287,9 +302,13 @@ class Model:
 
     def _write(self, effect: fx.WritePlan | fx.Write) -> fx.Written:
         if isinstance(effect, fx.WritePlan):
-            return self._land(app_id(effect.plan.build), 1, effect.plan.encode(), fx.Nothing())
+            return self._land(app_id(effect.plan.build), 1, self._text(effect.plan.encode()), fx.Nothing())
         record = effect.record
-        return self._land(record.app_id, record.seq, record.encode(), effect.work)
+        return self._land(record.app_id, record.seq, self._text(record.encode()), effect.work)
+
+    def _text(self, text: str) -> str:
+        """What a commit says for a record."""
+        return text
 
     def _land(self, app: str, seq: int, text: str, work: fx.Work) -> fx.Written:
         """As Delta does: a sequence number that is already there is skipped without a word."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Command, Control, Verb
 from airflow_backfill.core.lag import Bound
 from airflow_backfill.core.phase import Event, Phase
@@ -42,7 +43,7 @@ def state(phase: Phase, *positions: Position, **record: Any) -> BuildState:
 def view(head: int = V, after: int = V, *, rows: int = 1, at: int = 0, **fields: Any) -> SourceView:
     """A source with an epoch of some rows at every version."""
     epochs = [Epoch(n, at, rows, rows) for n in range(after + 1, head + 1)]
-    return replace(SourceView(SOURCE_ID, head, after, epochs), **fields)
+    return replace(SourceView(SOURCE_ID, head, after, Backlog(epochs)), **fields)
 
 
 def numbered(*verbs: Verb) -> list[tuple[int, Command]]:

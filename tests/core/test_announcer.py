@@ -8,7 +8,7 @@ import pytest
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.announcement import Announcement, Kind, announcement
-from airflow_backfill.core.announcer import EVERY, announce
+from airflow_backfill.core.announcer import EVERY, announce, unannounced
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.epoch import EpochRange
@@ -17,7 +17,15 @@ from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.task import CancelTask, CatchUpTask, ConsumeLogTask, SnapshotTask, UpstreamTask, VerifyTask
+from airflow_backfill.core.task import (
+    CancelTask,
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    UpstreamTask,
+    VerifyTask,
+)
 from tests.core.model import NO_LAG, PATIENCE, ROUND, Model, Running
 
 V = 7
@@ -75,6 +83,12 @@ def together(work: Running, announcer: Running) -> None:
     assert work.error is None, work.error
 
 
+def consumed(model: Model) -> None:
+    """The snapshot is sealed, and the data stands where the source does; nothing of that is announced."""
+    model.run(SnapshotTask(0, 1, ROUND))
+    model.start(CONSUME).until(fx.Pause)
+
+
 def caught_up(model: Model) -> None:
     """The snapshot is read, and the log up to the hand-off epoch, announcing included."""
     model.run(SnapshotTask(0, 1, ROUND))
@@ -122,6 +136,22 @@ def test_no_data_goes_ahead_of_its_announcement() -> None:
     assert work.waits_at.why == "everything that is announced is applied"
 
 
+def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None:
+    """Whichever task runs again, with a source that has moved on."""
+    model = chain()
+    caught_up(model)
+    certificate = model.finished_after_proof().certificate
+    model.write(times=3)
+    head, effects = model.target.head, len(model.effects)
+    for task in (SnapshotTask(0, 1, ROUND), CONSUME, CATCH_UP, VerifyTask(), FinishTask()):
+        me = model.attempt()
+        work, announcer = model.start(task, me), beside(model, me)
+        assert (work.finish().certificate, work.result.handoff) == (certificate, V)
+        announcer.finish()
+    assert model.target.head == head
+    assert not [effect for effect in model.effects[effects:] if isinstance(effect, (fx.Watch, fx.Cut, fx.Prove))]
+
+
 def test_the_data_catches_up_with_what_was_announced_and_then_epochs_show_with_their_data() -> None:
     model = chain()
     work, announcer = claimed(model)
@@ -164,10 +194,7 @@ def test_it_compares_only_after_a_fresh_look_found_nothing_new() -> None:
 
 def test_epochs_that_come_all_the_time_are_caught_up_with_at_the_hand_off_epoch() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
-    me = model.attempt()
-    work, announcer = model.start(ConsumeLogTask(ROUND, MaxLag(epochs=50), PATIENCE), me), beside(model, me)
-    together(work, announcer)
+    consumed(model)
     me = model.attempt()
     work, announcer = model.start(CatchUpTask(ROUND, MaxLag(epochs=50), PATIENCE), me), beside(model, me)
     while not work.ended:
@@ -181,10 +208,61 @@ def test_epochs_that_come_all_the_time_are_caught_up_with_at_the_hand_off_epoch(
     assert max(announced(model), default=V) <= (state.handoff or 0) + 1
 
 
+LOOSE = ConsumeLogTask(ROUND, MaxLag(epochs=50), PATIENCE)
+
+
+def test_an_application_within_the_bound_announces_what_is_there_and_if_the_source_rests_ends_it() -> None:
+    model = chain()
+    consumed(model)
+    model.write(times=3)
+    assert unannounced(model.state(), model.view(V))
+    me = model.attempt()
+    together(model.start(LOOSE, me), beside(model, me))
+    state = model.state()
+    assert (announced(model), kinds(model)[-1]) == ([V + 1, V + 2, V + 3], "caught_up")
+    assert (state.applied, state.rearranging, unannounced(state, model.view(V))) == (V + 3, False, False)
+
+
+def test_a_source_that_never_rests_keeps_no_application_running() -> None:
+    model = chain()
+    consumed(model)
+    model.write(times=3)
+    me = model.attempt()
+    work, announcer = model.start(LOOSE, me), beside(model, me)
+    while not work.ended:
+        if isinstance(work.waits_at, fx.Look):
+            model.write()
+        work.step()
+        announcer.step()
+    state = model.state()
+    assert state.rearranging and state.applied is not None and state.seen is not None
+    assert state.seen >= V + 3 and state.applied > V
+
+
+def test_epochs_are_announced_in_a_pause_too() -> None:
+    model = chain()
+    consumed(model)
+    model.write(times=2)
+    model.order(Command(Verb.PAUSE))
+    me = model.attempt()
+    together(model.start(LOOSE, me), beside(model, me))
+    assert (model.state().applied, model.state().seen) == (V, V + 2)
+
+
+def test_nothing_is_announced_from_an_epoch_on_that_stops_the_build_and_nobody_waits_for_it() -> None:
+    model = chain()
+    consumed(model)
+    model.write()
+    model.alter(schema_json='{"fields":[]}')
+    me = model.attempt()
+    together(model.start(LOOSE, me), beside(model, me))
+    state = model.state()
+    assert (state.applied, state.seen, state.rearranging) == (V + 1, V + 1, False)
+
+
 def test_what_was_announced_while_an_earlier_epoch_became_the_hand_off_stays_seen() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
-    model.run(CONSUME)
+    consumed(model)
     me = model.attempt()
     work = model.start(CATCH_UP, me)
     work.until(fx.Write)
@@ -205,8 +283,7 @@ def test_what_was_announced_while_an_earlier_epoch_became_the_hand_off_stays_see
 
 def test_nothing_is_proven_before_the_data_has_caught_up() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
-    model.run(CONSUME)
+    consumed(model)
     work = model.start(CATCH_UP)
     work.until(fx.Pause)
     assert (model.state().applied, model.state().handoff) == (V, V)
@@ -341,9 +418,9 @@ def test_the_state_is_read_back_over_many_announcements() -> None:
     reads = [effect for effect in model.effects if isinstance(effect, fx.ReadCommit)]
     assert (state.seen, len(reads) < 8) == (V + 50, True)
     together(work, announcer)
-    for _ in range(3):
-        model.run(CONSUME)
-    assert model.state().seen == V + 50
+    me = model.attempt()
+    together(model.start(CONSUME, me), beside(model, me))
+    assert (model.state().seen, model.state().rearranging) == (V + 50, False)
 
 
 def test_after_the_hand_off_epochs_are_followed_without_announcements() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from airflow_backfill.core.attempt import BACK_OFF, CONTENTION_LIMIT, Attempt
-from airflow_backfill.core.effect import Head, Look, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.effect import Head, Look, Pause, Prove, ReadCommit, Watch, Write, Written
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
     Fenced,
+    NotPlanned,
     SourceUnavailable,
     TargetContended,
     TargetDiverged,
@@ -43,6 +45,18 @@ def test_no_round_begins_before_the_last_one_was_read_back() -> None:
     for n, kind in enumerate(kinds):
         if kind is Write:
             assert kinds[n + 1] is Head
+
+
+@pytest.mark.parametrize("left_over", [False, True])
+def test_nothing_is_read_before_a_plan_is_committed(left_over: bool) -> None:
+    """A copy of a plan that lies beside the target is none."""
+    model = Model()
+    model.stored_plan = model.draft() if left_over else None
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyTask(), FinishTask()):
+        with pytest.raises(NotPlanned):
+            model.run(task)
+    assert model.target.head == 0
+    assert {type(effect) for effect in model.effects} == {Head, ReadCommit}
 
 
 def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
@@ -299,9 +313,10 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
     model = Model()
     model.write(times=2)
     model.finished()
-    listed = [e.files for e in model.effects if isinstance(e, Look)]
-    assert listed[0]
-    assert not listed[-1]
+    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, Look)]
+    assert any(files for _, files in looks)
+    assert not looks[-1][1]
+    assert all(isinstance(before, Watch) for before, files in looks if files), "listed of a source nobody has looked at"
     watched = [e.after for e in model.effects if isinstance(e, Watch)]
     assert watched == sorted(watched)
     assert set(watched) == {V, V + 2}

@@ -7,25 +7,31 @@ import pytest
 
 from airflow_backfill.core.attempt import HEARTBEAT, POLL
 from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import FileSize, Pause, Write, Written
+from airflow_backfill.core.effect import AppendFiles, ApplyEpochs, FileSize, Look, Pause, Prove, Write, Written
 from airflow_backfill.core.errors import (
     BackfillError,
     Cancelled,
+    Interrupted,
     NotConverging,
 )
+from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import (
     CancelTask,
+    CatchUpTask,
     ConsumeLogTask,
     FinishTask,
     ResumeTask,
     SnapshotTask,
+    Task,
     UpstreamTask,
     VerifyTask,
 )
 from tests.core.attempts import CATCH_UP, CONSUME, ONE_FILE, SNAPSHOT, V, epochs_applied, events, files_read, planned
 from tests.core.model import NO_LAG, PATIENCE, ROUND, Model, Running
+
+CONSUME_ALL = ConsumeLogTask(RoundSize(), NO_LAG, PATIENCE)
 
 # --- commands ---
 
@@ -91,6 +97,52 @@ def test_commands_act_in_every_phase_that_moves_rows() -> None:
     assert epochs_applied(model) == Counter((8, 9))
 
 
+def paused(model: Model, task: Task) -> None:
+    """No row moves while the task is paused; then it ends."""
+    rounds, number = len(model.rounds), model.order(Command(Verb.PAUSE))
+    attempt = model.start(task)
+    for _ in range(20):
+        attempt.until(Pause)
+        attempt.step()
+    assert (len(model.rounds), model.state().control.number) == (rounds, number)
+    model.order(Command(Verb.RESUME))
+    attempt.finish()
+    assert len(model.rounds) > rounds
+
+
+def test_a_pause_stops_the_last_epochs_and_the_follower_too() -> None:
+    model = Model()
+    model.sealed()
+    model.write(times=3)
+    pinned = model.start(CatchUpTask(ROUND, MaxLag(epochs=9), PATIENCE))
+    while model.state().phase is not Phase.CATCH_UP:
+        pinned.step()
+    paused(model, CATCH_UP)
+    model.finished_after_proof()
+    for _ in ("the first epoch after the hand-off", "the next"):
+        model.write()
+        paused(model, UpstreamTask(ROUND, upto=model.source.head))
+    assert epochs_applied(model) == Counter(range(8, 13))
+
+
+@pytest.mark.parametrize("borders", [None, ("10L",)], ids=["files", "ranges"])
+@pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.HOLD])
+def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(
+    borders: tuple[str, ...] | None, verb: Verb
+) -> None:
+    """A hold does, too, and lets rows pass."""
+    model = planned(borders=borders)
+    model.order(Command(verb))
+    for _ in range(4):
+        attempt = model.start(SNAPSHOT)
+        while not attempt.ended and not isinstance(attempt.waits_at, Pause):
+            attempt.step()
+        model.write()
+    assert (model.state().control.paused, model.state().control.held) == (verb is Verb.PAUSE, verb is Verb.HOLD)
+    assert model.state().read == (verb is Verb.HOLD)
+    assert bool(model.rounds) == (verb is Verb.HOLD)
+
+
 def test_a_hold_stops_no_row() -> None:
     model = planned()
     model.order(Command(Verb.HOLD))
@@ -137,6 +189,92 @@ def test_an_old_cancel_does_not_come_back_after_a_resume() -> None:
     model.run(CancelTask())
     model.run(ResumeTask(number))
     assert model.run(SNAPSHOT).sealed
+
+
+# --- inside a round ---
+
+INTERRUPTED = Interrupted("paused")
+
+
+def test_a_pause_inside_a_round_is_acknowledged_and_the_round_is_done_afterwards() -> None:
+    model = planned()
+    attempt = model.start(SNAPSHOT)
+    attempt.until(Write, nth=3)
+    number = model.order(Command(Verb.PAUSE))
+    attempt.step(Written(error=INTERRUPTED))
+    assert attempt.until(Pause).why == "paused"
+    assert (model.state().control.number, len(model.rounds)) == (number, 1)
+    model.order(Command(Verb.RESUME))
+    attempt.finish()
+    assert files_read(model) == Counter(range(6))
+
+
+def test_a_round_that_landed_before_it_could_be_interrupted_counts_once() -> None:
+    model = planned()
+    attempt = model.start(SNAPSHOT)
+    model.answer(attempt.until(Write, nth=3))
+    model.order(Command(Verb.PAUSE))
+    attempt.step(Written(error=INTERRUPTED))
+    attempt.until(Pause)
+    model.order(Command(Verb.RESUME))
+    attempt.finish()
+    assert files_read(model) == Counter(range(6))
+
+
+def test_a_cancel_inside_a_round_ends_the_attempt_without_it() -> None:
+    model = planned()
+    attempt = model.start(SNAPSHOT)
+    attempt.until(Write, nth=3)
+    model.order(Command(Verb.CANCEL))
+    attempt.step(Written(error=Interrupted("cancelled")))
+    with pytest.raises(Cancelled):
+        attempt.finish()
+    assert len(model.rounds) == 1
+    assert model.run(CancelTask()).phase is Phase.CANCELLED
+
+
+def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -> None:
+    """Every round that may be interrupted is; one in four may not."""
+    model, spared, interrupted = planned(), [False], 0
+    attempt = model.start(SNAPSHOT)
+    while not attempt.ended:
+        effect = attempt.waits_at
+        if isinstance(effect, Look):
+            spared[0] = effect.spared
+        if isinstance(effect, Write) and isinstance(effect.work, AppendFiles) and not spared[0]:
+            model.order(Command(Verb.PAUSE))
+            attempt.step(Written(error=INTERRUPTED))
+            model.order(Command(Verb.RESUME))
+            interrupted += 1
+        else:
+            attempt.step()
+    assert attempt.error is None
+    assert interrupted == 18
+    assert files_read(model) == Counter(range(6))
+
+
+def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards() -> None:
+    model = Model()
+    model.caught_up()
+    attempt = model.start(VerifyTask())
+    attempt.until(Prove)
+    number = model.order(Command(Verb.PAUSE))
+    attempt.step(INTERRUPTED)
+    assert attempt.until(Pause, nth=2).why == "paused"
+    assert model.state().control.number == number
+    model.order(Command(Verb.RESUME))
+    assert attempt.finish().certificate is not None
+
+
+def test_a_cancel_inside_a_verification_ends_it() -> None:
+    model = Model()
+    model.caught_up()
+    attempt = model.start(VerifyTask())
+    attempt.until(Prove)
+    model.order(Command(Verb.CANCEL))
+    attempt.step(Interrupted("cancelled"))
+    with pytest.raises(Cancelled):
+        attempt.finish()
 
 
 # --- the throttle ---
@@ -260,20 +398,100 @@ def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
     assert model.state().control.number == number
 
 
-@pytest.mark.parametrize("rows", [10, 200])
-def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(rows: int) -> None:
+@pytest.mark.parametrize(("rows", "of"), [(10, "rate"), (200, "byte_rate")])
+def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(rows: int, of: str) -> None:
     """Also when the rounds are so far apart that the record has to be renewed between them."""
     model = Model()
     model.sealed()
     model.rounds.clear()
-    model.write(rows=rows, times=20)
-    model.order(Command(Verb.THROTTLE, 1))
+    model.write(rows=rows, size=rows, times=20)
+    model.order(Command(Verb.THROTTLE, **{of: 1}))
     attempt = model.start(ConsumeLogTask(RoundSize(10**9, rows), NO_LAG, PATIENCE))
     with pytest.raises(NotConverging, match="throttle"):
         while not attempt.ended:
             if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
-                model.write(rows=rows, times=2)
+                model.write(rows=rows, size=rows, times=2)
             attempt.step()
         attempt.finish()
     assert heaviest(model.rounds, 10_000) <= 10 + rows
     assert ("mark" in events(model)) == (rows == 200)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(36_000, 1), (1, 3_000), (70, 60)])
+@pytest.mark.parametrize("phase", ["consume_log", "catch_up", "upstream"])
+def test_the_log_passes_a_throttle_in_units_of_seconds(rows: int, times: int, phase: str) -> None:
+    """A large epoch in parts, small ones a few at a time: never at once what takes hours, and nothing is wasted."""
+    model, rate = Model(), 10
+    model.finished() if phase == "upstream" else model.sealed()
+    model.rounds.clear()
+    model.write(rows=rows, times=times)
+    tasks: dict[str, Task] = {
+        "consume_log": CONSUME_ALL,
+        "catch_up": CatchUpTask(RoundSize(), NO_LAG, PATIENCE),
+        "upstream": UpstreamTask(RoundSize(), upto=model.source.head),
+    }
+    model.order(Command(Verb.THROTTLE, rate))
+    begun = model.now
+    an_hour(model, [model.start(tasks[phase])])
+    assert sum(n for _, n in model.rounds) == pytest.approx(rows * times, rel=0.01)
+    assert max(n for _, n in model.rounds) <= 30 * rate
+    for window in (1_000, 10_000, 60_000, HOUR):
+        assert heaviest(model.rounds, window) <= rate * window // 1000 + 30 * rate
+    assert model.rounds[-1][0] - begun <= 1000 * rows * times / rate
+
+
+def test_bytes_hold_the_log_too() -> None:
+    model = Model()
+    model.sealed()
+    model.rounds.clear()
+    model.write(rows=1, size=1_000, times=20)
+    model.order(Command(Verb.THROTTLE, byte_rate=100))
+    begun = model.now
+    model.run(CONSUME_ALL)
+    assert model.now - begun >= 19 * 10_000
+    assert heaviest(model.rounds, 10_000) == 1
+
+
+def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_for() -> None:
+    """An epoch that cannot be parted is waited for afterwards, for hours: until somebody says otherwise."""
+    model = Model()
+    model.sealed()
+    model.write(rows=1, size=2_000_000, times=2)
+    model.order(Command(Verb.THROTTLE, byte_rate=100))
+    attempt = model.start(CONSUME_ALL)
+    attempt.until(Pause)
+    begun = model.now
+    for _ in range(5):
+        assert attempt.until(Pause).until - model.now <= POLL
+        attempt.step()
+    model.order(Command(Verb.THROTTLE, byte_rate=10**9))
+    attempt.finish()
+    assert model.now - begun <= 6 * POLL
+
+
+# --- how long rounds take ---
+
+
+def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() -> None:
+    model = Model()
+    model.sealed()
+    model.write(times=8_000)
+    attempt, taken = model.start(CONSUME_ALL), []
+    while not attempt.ended:
+        write = attempt.waits_at
+        if isinstance(write, Write) and isinstance(write.work, ApplyEpochs):
+            taken.append(len(write.work.epochs))
+            # A tenth of a second an epoch; from the fifth round on the machine is fast.
+            model.write_ms = 100 * taken[-1] if len(taken) < 5 else 1
+        attempt.step()
+    assert taken[:8] == [1_000, 500, 500, 500, 500, 1_000, 1_000, 1_000]
+
+
+def test_rounds_that_take_long_however_small_they_are_stay_as_large_as_they_may_be() -> None:
+    model = Model()
+    model.sealed()
+    model.write(times=8_000)
+    model.write_ms = 200_000
+    model.run(CONSUME_ALL)
+    works = [work for work in model.works if isinstance(work, ApplyEpochs)]
+    assert [len(work.epochs) for work in works] == [1_000, 500, *[1_000] * 6, 500]

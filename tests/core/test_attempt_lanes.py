@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import Write
-from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.errors import Fenced, RecordInvalid
 from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.core.totals import Totals
 from tests.core.attempts import CONSUME, ONE_FILE, V, events, files_read, planned
 from tests.core.model import Model
 
@@ -67,6 +70,42 @@ def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
                 one.step()
     assert [one.error for one in working] == [None] * 3
     assert files_read(model) == Counter(range(30))
+
+
+def test_a_lane_that_has_ended_outlives_its_record() -> None:
+    """The other lane renews what it knows, for as long as it is paused; the log is cleaned up behind it."""
+    model = planned(files=30, splits=5, lanes=2)
+    model.run(SnapshotTask(0, 2, ONE_FILE))
+    ended, rows = model.state().lanes[0], model.state().totals.snapshot_rows
+    paused = model.start(SnapshotTask(1, 2, ONE_FILE))
+    paused.until(Write, nth=5)
+    model.order(Command(Verb.PAUSE))
+    while model.target.head < 60:
+        paused.step()
+    assert ended is not None
+    model.target.earliest = model.records()[-1].prev + 1
+    state = model.state()
+    kept = state.lanes[0]
+    assert kept is not None and (kept.record.seq, kept.totals) == (ended.record.seq, ended.totals)
+    assert state.totals.snapshot_rows > rows
+    model.order(Command(Verb.RESUME))
+    paused.finish()
+    assert model.run(SnapshotTask(0, 2, ONE_FILE)).sealed
+    assert model.run(CONSUME).layout.number == 2
+    assert files_read(model) == Counter(range(30))
+
+
+def test_a_record_that_nobody_could_read_is_not_committed() -> None:
+    model = planned()
+    attempt = model.start(SnapshotTask(0, 1, ONE_FILE))
+    write = attempt.until(Write, nth=2)
+    head = model.target.head
+    for damage in ({"totals": Totals(unwanted_rows=-50)}, {"due": -1}, {"tails": ()}, {"attempt": ""}):
+        with pytest.raises(RecordInvalid):
+            model.answer(Write(replace(write.record, **damage), write.work))
+    assert model.target.head == head
+    attempt.finish()
+    assert model.state().sealed
 
 
 def test_lanes_cannot_change_while_the_log_is_consumed() -> None:

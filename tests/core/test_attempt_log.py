@@ -179,6 +179,23 @@ def test_a_hundred_pending_and_one_arrival_a_round_end_as_not_converging() -> No
         consumed(1, 1, pending=100, max_lag=0)
 
 
+def test_a_build_that_did_not_converge_goes_on_once_its_writers_have_slowed_down() -> None:
+    model = Model()
+    model.sealed()
+    model.write(rows=1, times=20)
+    one_by_one = RoundSize(10**9, 1)
+    with pytest.raises(NotConverging):
+        attempt = model.start(ConsumeLogTask(one_by_one, NO_LAG, PATIENCE))
+        while not attempt.ended:
+            if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
+                model.write(rows=1)
+            attempt.step()
+        attempt.finish()
+    cleared = model.run(ConsumeLogTask(one_by_one, NO_LAG, PATIENCE))
+    assert cleared.applied == model.source.head
+    assert model.run(CatchUpTask(one_by_one, NO_LAG, PATIENCE)).phase is Phase.CATCH_UP
+
+
 def test_the_bounds_start_is_what_was_pending_at_the_seal_whatever_comes_later() -> None:
     model = planned()
     model.write(times=5)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.control import Command, Control, Verb, obey
+from airflow_backfill.core.control import Command, Control, Verb, obey, resumed
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 
 RATES = st.none() | st.integers(0, 10**9)
@@ -76,6 +76,14 @@ def test_no_command_but_resuming_the_build_lifts_a_cancel() -> None:
     for number, verb in enumerate(Verb, start=2):
         cancelled = obey(cancelled, [(number, Command(verb))])
         assert cancelled.cancelled
+
+
+def test_resuming_the_build_lifts_the_cancels_that_it_was_ordered_after() -> None:
+    commands = [(1, Command(Verb.CANCEL, drop=True)), (2, Command(Verb.PAUSE)), (3, Command(Verb.CANCEL))]
+    assert resumed(Control(), commands, 2) == Control(3, paused=True, cancelled=True)
+    assert resumed(Control(), commands, 3) == Control(3, paused=True)
+    assert resumed(Control(1, cancelled=True, drop=True), commands[:2], 2) == Control(2, paused=True)
+    assert resumed(Control(3, cancelled=True), commands, 2).cancelled, "acknowledged, and ordered later"
 
 
 @pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.THROTTLE])

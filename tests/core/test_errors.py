@@ -7,13 +7,21 @@ import pytest
 
 from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.way_out import WAYS_OUT, way_out
 
 KINDS = [
     kind
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, BackfillError) and kind is not BackfillError
 ]
-WORTH_A_RETRY = {"TARGET_CONTENDED", "TARGET_BUSY", "SOURCE_UNAVAILABLE", "APPLICATION_FAILED", "LANDING_AHEAD"}
+WORTH_A_RETRY = {
+    "INTERRUPTED",
+    "TARGET_CONTENDED",
+    "TARGET_BUSY",
+    "SOURCE_UNAVAILABLE",
+    "APPLICATION_FAILED",
+    "LANDING_AHEAD",
+}
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
@@ -37,3 +45,12 @@ def test_an_error_says_what_it_is_in_words_and_in_json(kind: type[BackfillError]
         "data": {"epoch": 8},
     }
     assert kind.__doc__
+
+
+def test_every_code_has_a_way_out() -> None:
+    assert {kind.code for kind in KINDS} - WAYS_OUT.keys() == set()
+    for kind in KINDS:
+        said = way_out(kind("what happened"))
+        assert said.endswith(".")
+        assert ("It is tried again." in said) is kind.retry
+    assert way_out(BackfillError("of a newer version")) not in WAYS_OUT.values()

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_backfill.core import forecast as forecasts
 from airflow_backfill.core.forecast import APPLY_ROWS, RECENT, Work, described, forecast
+from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetention
 from airflow_backfill.core.recommend import Advice
 from airflow_backfill.core.retention import FILES, Retention
 from airflow_backfill.core.round_size import RoundSize
@@ -104,9 +105,20 @@ def test_it_can_be_read() -> None:
 
 def test_unknown_figures_can_be_read() -> None:
     text = said(rows=None, expected_seconds={"snapshot": 3, "log": None}, warnings=["too fast"])
-    for part in ("an unknown number of rows", "3 seconds", "never", "WARNING: too fast"):
+    for part in ("an unknown number of rows", "3 seconds", "and more than can ever be applied", "WARNING: too fast"):
         assert part in text
 
 
 def test_a_build_that_is_there() -> None:
     assert described({"existing": True}) == ["the build is there already and goes on"]
+
+
+def test_a_topics_history_that_may_expire_before_it_is_read_is_warned_of() -> None:
+    """What is said of the history is Kafka's retention, not the landing table's."""
+    soon, late = (TopicExpiry(TopicRetention(7 * 86_400_000, None), NOW - age * 86_400_000) for age in (7, 1))
+    advice = Advice("source", "why")
+    for expiry, warned in ((soon, True), (late, False)):
+        said = forecasts.report(PLAN, work(), [], NOW, WEEK, "lock", [], advice, expiry)
+        assert any("topic.expired" in warning for warning in said["warnings"]) is warned
+        assert any(line.startswith("Kafka keeps the topic's records: 7.0 days") for line in described(said))
+    assert forecasts.report(PLAN, work(), [], NOW, WEEK, "lock", [], advice)["topic_retention"] is None

@@ -93,7 +93,7 @@ def test_going_up_and_down_is_no_contraction() -> None:
 def test_a_new_attempt_measures_its_own_rounds_and_keeps_the_bound() -> None:
     bound = Bound.initial(10).take(5).take(5).take(5)
     assert bound == Bound(10, 3, stalled=2, least=5)
-    assert bound.renewed() == Bound(10, 3, stalled=2)
+    assert bound.renewed() == Bound(10, 3)
     assert bound.renewed().take(8) == Bound(10, 2, stalled=0, least=8)
     assert bound.renewed().take(8).take(8).stalled == 1
 

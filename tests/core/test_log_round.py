@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import ApplyEpochs, Nothing
 from airflow_backfill.core.epoch import EpochRange
@@ -29,7 +31,7 @@ def at(position: Position) -> BuildState:
 
 
 def seen(*epochs: Epoch, after: int = V) -> Observed:
-    return Observed(0, SourceView(SOURCE_ID, after + len(epochs), after, epochs), Control())
+    return Observed(0, SourceView(SOURCE_ID, after + len(epochs), after, Backlog(epochs)), Control())
 
 
 def epochs(*rows: int, after: int = V, size: int = 1) -> list[Epoch]:
@@ -213,3 +215,46 @@ def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:
     assert move is not None
     assert move.event is Event.EPOCHS
     assert (move.does.log_epochs, move.does.upstream_epochs) == (0, 1)
+
+
+# --- how much a round takes up ---
+
+
+def test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts() -> None:
+    many = [Epoch(V + 1 + n, 0, 1, 1, files=2, cuts=n % 3 == 0) for n in range(3_000)]
+    view = seen(*many)
+    for size, taken in (
+        (RoundSize(), 48),
+        (RoundSize(cuts=10**6), 1_000),
+        (RoundSize(cuts=10**6, files=90), 45),
+        (RoundSize(files=1), 1),
+    ):
+        assert len(found(next_epochs(at(Consumed(V)), view, size))) == taken
+
+
+def test_many_small_epochs_still_make_one_round() -> None:
+    many = [Epoch(V + 1 + n, 0, 100, 1_000, files=4) for n in range(64)]
+    assert len(found(next_epochs(at(Consumed(V)), seen(*many), RoundSize()))) == 64
+
+
+def test_a_long_backlog_is_looked_at_once_and_not_once_a_round() -> None:
+    class Counting(list[Epoch]):
+        looked = 0
+
+        def __getitem__(self, where: Any) -> Any:
+            Counting.looked += len(range(*where.indices(len(self)))) if isinstance(where, slice) else 1
+            return super().__getitem__(where)
+
+    state, view, rounds = at(Consumed(V)), seen(*epochs(*[1] * 20_000)), 0
+    view.source.epochs._epochs = Counting(view.source.epochs._epochs)
+    while (move := next_epochs(state, view, RoundSize(epochs=100), upto=V + 20_000)) is not None:
+        state, rounds = replace(state, positions=move.positions or ()), rounds + 1
+    assert rounds == 200
+    assert Counting.looked < 4 * 20_000
+
+
+def test_an_epoch_of_few_and_large_rows_is_parted_by_their_bytes() -> None:
+    large = Epoch(V + 1, 0, 15_000_000, 75 << 30, weight=75 << 30)
+    assert next_epochs(at(Consumed(V)), seen(large), RoundSize()).work == ApplyEpochs(EpochRange(8, 9), 0, 38)  # type: ignore[union-attr]
+    light = replace(large, weight=1 << 20)
+    assert next_epochs(at(Consumed(V)), seen(light), RoundSize()).work == ApplyEpochs(EpochRange(8, 9))  # type: ignore[union-attr]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.effect import (
     Ask,
@@ -17,12 +19,14 @@ from airflow_backfill.core.effect import (
     Fetch,
     Fetched,
     Ingested,
+    Kept,
     Nothing,
     Sift,
     Sifted,
     TakeOffsets,
     Topic,
     Transactions,
+    Watch,
 )
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -47,19 +51,18 @@ LOGS = {0: Log(0, 100), 1: Log(0, 40), 2: Log(0, 0)}
 EVERYTHING = RoundSize(rows=1_000)
 
 
-def plan(logs: Mapping[int, Log] = LOGS, lanes: int = 1) -> Plan:
+def plan(logs: Mapping[int, Log] = LOGS, lanes: int = 1, spec: Mapping[str, Any] = MappingProxyType({})) -> Plan:
     splits = tuple(opened(n, log, None, None) for n, log in logs.items())
-    spec = BackfillSpec.parse(
-        {"name": "t", "source": "/l", "target": "/t", "strategy": "source", "topic": {"name": "clicks"}}
-    )
+    topic = {"name": "clicks", **spec}
+    asked = BackfillSpec.parse({"name": "t", "source": "/l", "target": "/t", "strategy": "source", "topic": topic})
     facts = SourceFacts("landing", E0, "{}", ())
-    return Plan("build", spec, "target", "{}", 0, facts, Partitions("id", splits, "rules"), lanes, {})
+    return Plan("build", asked, "target", "{}", 0, facts, Partitions("id", splits, "rules"), lanes, {})
 
 
 def seen(*rows: int, now: int = 1_000, at: int = 0, interval: int | None = None) -> Observed:
     """As many epochs after the pinned one as there are numbers of rows."""
     epochs = [Epoch(E0 + 1 + n, at, count, count) for n, count in enumerate(rows)]
-    view = SourceView("landing", E0 + len(rows), E0, epochs, None, at, interval)
+    view = SourceView("landing", E0 + len(rows), E0, Backlog(epochs), None, at, interval)
     return Observed(now, view, Control())
 
 
@@ -75,6 +78,7 @@ def turn(
     begins: bool = False,
     ingested: Mapping[int, int] | None = None,
     decoded: Decoded | None = None,
+    landed: Mapping[int, Batch] | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
     """What a round comes to, and what it asked for until it was decided. Without ``fetched`` every offset holds a
     record, without ``decoded`` each becomes a row.
@@ -92,13 +96,18 @@ def turn(
             continue
         asked.append(effect)
         match effect:
+            case Watch():
+                answer = looked.source
             case Ask():
                 answer = topic or Topic("id", LOGS)
             case Sift():
                 answer = sifted or Sifted({})
             case Ingested():
                 answer = ingested or {}
-            case Fetch(ranges):
+            case Fetch({}, kept=Kept()) if not effect.hold and landed is not None:
+                answer = Fetched(landed, 10)
+            case Fetch():
+                ranges = {**effect.ranges, **(effect.kept.ranges if effect.kept is not None else {})}
                 whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
                 answer = Fetched(whole if fetched is None else fetched, 10)
 
@@ -157,6 +166,16 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
     assert asked[2].ranges == {1: Offsets(0, 40)}
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert move.work.landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
+
+
+def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
+    done = {f"p{n}": replace(s, state=Finished(), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
+    move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=Sifted({1: Batch(10, 21, 12)}))
+    assert isinstance(move, Move)
+    assert (move.rows, move.bytes) == (12, 12)
+    both, _ = turn(BuildState.planned(plan()), seen(3), sifted=Sifted({0: Batch(5, 7, 3)}))
+    assert isinstance(both, Move)
+    assert both.rows >= 40 and both.bytes >= 10
 
 
 def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
@@ -294,7 +313,28 @@ def test_another_topic_of_the_same_name_is_refused() -> None:
 
 def test_records_that_retention_took_are_missed() -> None:
     with pytest.raises(KafkaLost, match="offset 0 is wanted, the log starts at 3"):
-        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(3, 100)}))
+        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(3, 100)}), landed={})
+
+
+def test_records_that_retention_took_are_read_where_they_landed() -> None:
+    """In a range of their own, at the newest epoch of the landing table that there is."""
+    topic = Topic("id", {**LOGS, 0: Log(3, 100)})
+    move, asked = turn(BuildState.planned(plan()), seen(0, 0), topic=topic)
+    assert asked[2] == Fetch({}, hold=False, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert asked[3] == Fetch({1: Offsets(0, 40)}, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert (splits(move)[0].floor, splits(move)[0].scanned, splits(move)[0].lost) == (3, 2, 0)
+
+
+def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:
+    state = BuildState.planned(plan(spec={"expired": "skip"}))
+    move, _ = turn(state, seen(), topic=Topic("id", {**LOGS, 0: Log(30, 100)}), landed={0: Batch(10, 19, 10)})
+    assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
+    with pytest.raises(KafkaLost) as lost:
+        turn(
+            BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(30, 100)}),
+            landed={0: Batch(10, 19, 10)},
+        )  # fmt: skip
+    assert lost.value.data["missing"] == 20 and "topic.expired" in lost.value.message
 
 
 PLANNED = {n: opened(n, log, None, None) for n, log in LOGS.items()}
@@ -304,3 +344,29 @@ LONG = PLANNED[0]
 def sealed(state: BuildState) -> BuildState:
     """The state of a build that consumes the log."""
     return replace(state, newest=Barrier(1, 0, replace(FULL, phase=Phase.CONSUME_LOG), 0))
+
+
+@pytest.mark.parametrize(
+    ("key", "compacted", "landed", "expected"),
+    [
+        (("id",), True, 59, Offsets(0, 40)),
+        (("id",), True, 20, Offsets(0, 21)),
+        (("id",), True, None, None),
+        (("id",), False, 59, None),
+        ((), True, 59, None),
+    ],
+)
+def test_a_tombstone_that_is_compacted_away_is_looked_for_where_it_landed(
+    key: tuple[str, ...], compacted: bool, landed: int | None, expected: Offsets | None
+) -> None:
+    logs = {0: Log(0, 40 if landed is None else max(landed + 1, 40))}
+    some = plan(logs)
+    found = Partitions("id", tuple(opened(0, log, landed, None) for log in logs.values()), "rules", compacted)
+    state = BuildState.planned(replace(some, splits=found, spec=replace(some.spec, key=key)))
+    step, topic = Poll(EVERYTHING, RoundSize(rows=40)), Topic("id", logs)
+    for fetched in ({0: Batch(3, 38, 9)}, {}):
+        move, _ = turn(state, seen(), topic=topic, fetched=fetched, step=step)
+        assert isinstance(move, Move)
+        assert getattr(move.work, "compacted", None) == (Kept({0: expected}, E0) if expected else None)
+    move, _ = turn(state, seen(), topic=topic, step=step)
+    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets) and move.work.compacted is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -87,6 +88,16 @@ def test_a_round_takes_the_changes_that_fit_it_and_one_epoch_always() -> None:
     assert [len(work.changes) for work in reads(model) if work.changes] == [2, 2, 1, 1, 1]
 
 
+def test_a_round_takes_the_changes_whose_bytes_fit_it() -> None:
+    model = arranged()
+    running = model.start(READ)
+    until_round(running, 1)
+    model.write(size=90, times=5)
+    running.finish()
+    # ROUND takes 200 bytes.
+    assert [len(work.changes) for work in reads(model) if work.changes] == [2, 2, 1]
+
+
 def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
     model = arranged()
     running = model.start(READ)
@@ -100,6 +111,24 @@ def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
     assert isinstance(running.until(fx.Pause), fx.Pause)
     model.order(Command(Verb.RESUME))
     assert running.until(fx.Cut) is not None
+
+
+def test_a_throttle_holds_rows_back_and_lets_changes_pass() -> None:
+    """They stay readable only for so long; and what passes does not push the rows further away."""
+    model = arranged()
+    model.order(Command(Verb.THROTTLE, rate=1))
+    running = model.start(READ)
+    until_round(running, 1)
+    begun = model.now
+    for _ in range(8):
+        model.write(rows=50)
+        work = running.until(fx.Write).work
+        assert isinstance(work, fx.ReadRanges) and work.changes is not None
+        assert work.after[0] == replace(work.before[0], epoch=work.epoch)
+        running.step()
+    assert model.now == begun
+    running.until(fx.Cut)
+    assert 10_000 <= model.now - begun <= 15_000
 
 
 def test_a_pause_before_the_first_row_writes_nothing() -> None:

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.commit import FileTotals, TableMetadata
+from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import FileSize, ReadCommit, Write
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.source import epoch_of
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
 from tests.core.histories import SEEDS, random_build, states
@@ -272,3 +273,41 @@ def test_a_commit_that_is_gone_before_it_was_looked_at_is_no_good_sign() -> None
     model.target.gone.add(model.target.head - 1)
     with pytest.raises(HistoryLost):
         Running(model, catch_up(state)).finish()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"added": FileTotals(1, 10, 5)},
+        {"added": FileTotals(1, 10, None)},
+        {"removed": FileTotals(1, 10, 5)},
+        {"added": FileTotals(1, 10, 6), "removed": FileTotals(2, 10, 5)},
+        {"added": FileTotals(1, 10, 5), "removed": FileTotals(1, 10, 5, deleted_rows=1)},
+    ],
+    ids=str,
+)
+def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict[str, FileTotals]) -> None:
+    model = Model()
+    model.sealed()
+    model.foreign("WRITE", data_change=False, rewrites=True, **files)
+    with pytest.raises(TargetDiverged, match="dataChange=false"):
+        model.state()
+    stop = epoch_of(model.draft(), Commit(9, 0, "WRITE", rewrites=True, **files)).stop
+    assert isinstance(stop, ChangesIncomplete) and stop.data["epoch"] == 9
+
+
+@pytest.mark.parametrize(
+    ("operation", "files"),
+    [
+        ("OPTIMIZE", {"added": FileTotals(1, 10, 5), "removed": FileTotals(2, 10, 5)}),
+        ("REORG", {"added": FileTotals(1, 10, 5), "removed": FileTotals(1, 10, 8, deleted_rows=3)}),
+        ("OPTIMIZE", {"added": FileTotals(1, 10, 5), "removed": FileTotals(2, 10, None)}),
+        ("COMPUTE STATS", {"added": FileTotals(2, 10, 5)}),
+    ],
+)
+def test_maintenance_keeps_as_many_rows_as_there_were(operation: str, files: dict[str, FileTotals]) -> None:
+    model = Model()
+    model.sealed()
+    model.foreign(operation, data_change=False, rewrites=True, **files)
+    model.state()
+    assert epoch_of(model.draft(), Commit(9, 0, operation, rewrites=True, **files)).stop is None

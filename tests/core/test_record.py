@@ -243,3 +243,9 @@ def test_pause_is_a_state_of_its_own_in_the_record() -> None:
     stopped = obey(Control(), [(1, Command(Verb.THROTTLE, 0))])
     assert replace(FULL, control=paused).to_json()["control"] == {"number": 1, "paused": True}
     assert replace(FULL, control=stopped).to_json()["control"] == {"number": 1, "rate": 0}
+
+
+def test_a_certificate_counts_what_was_passed_over_and_one_of_before_counts_nothing() -> None:
+    assert FULL.certificate is not None and len(FULL.to_json()["certificate"]) == 7
+    counted = replace(FULL, certificate=replace(FULL.certificate, lost=3))
+    assert decode(counted.encode()) == counted

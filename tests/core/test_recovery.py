@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from airflow_backfill.core import effect as fx
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.control import Command, Control, Verb
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import (
     Fenced,
     HistoryLost,
     NotAllowedNow,
     NotPlanned,
+    RecordInvalid,
     SourceReplaced,
     TargetDiverged,
     VerificationFailed,
@@ -22,6 +24,7 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed
+from airflow_backfill.core.record import Layout
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import ConsumeLogTask, FinishTask, RepairTask, SnapshotTask, UpstreamTask, VerifyTask
@@ -151,10 +154,75 @@ def test_orders_of_before_are_over() -> None:
     model.order(Command(Verb.PAUSE))
     model.order(Command(Verb.CANCEL))
     state = recovered(model, V + 3)
-    assert (state.control.number, state.control.cancelled, state.control.paused) == (2, False, False)
+    assert state.control == Control(2, paused=True), "a pause is lifted by its own command, a cancel is over"
+    model.order(Command(Verb.RESUME))
     assert model.run(VerifyTask()).certificate is not None
     model.order(Command(Verb.HOLD))
     assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
+    model = upstream()
+    model.order(Command(Verb.HOLD))
+    model.order(Command(Verb.THROTTLE, rate=50_000))
+    model.order(Command(Verb.PAUSE))
+    before = model.state().totals
+    model.foreign("RESTORE")
+    state = recovered(model, V + 2)
+    assert state.totals == before and before.upstream_rows > 0
+    assert state.control == Control(3, paused=True, rate=50_000, held=True)
+    model.order(Command(Verb.RESUME))
+    model.run(VerifyTask())
+    model.run(FinishTask())
+    model.write()
+    assert model.run(UpstreamTask(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
+
+
+def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
+    model = upstream()
+    state, newest = model.state(), model.records()[-1]
+    damaged = {**newest.to_json(), "seq": newest.seq + 1, "totals": {"log_rows": -50}}
+    model.land_text(newest.app_id, newest.seq + 1, json.dumps(damaged))
+    with pytest.raises(RecordInvalid):
+        model.state()
+    assert recovered(model, V + 2).totals == state.totals
+
+
+def test_a_snapshot_that_lanes_were_reading_goes_on_as_one_to_be_repaired() -> None:
+    model = _read_in_part()
+    zombies = [model.start(SnapshotTask(lane, 2, ROUND)) for lane in range(2)]
+    for zombie in zombies:
+        zombie.until(fx.Write, 2)
+    state = recovered(model, V)
+    assert (state.layout, state.phase, state.handoff) == (Layout(3, 1), Phase.CATCH_UP, V)
+    works = len(model.works)
+    for zombie in zombies:
+        assert zombie.finish().phase is Phase.CATCH_UP
+    assert len(model.works) == works, "rows of a lane that was fenced landed"
+    model.run(RepairTask())
+    model.run(VerifyTask())
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
+    model = _read_in_part()
+    zombie = model.start(SnapshotTask(1, 2, ROUND))
+    write = zombie.until(fx.Write, 2)
+    recovering = Running(model, recover(model.attempt(), V))
+    recovering.until(fx.Write)
+    model.answer(write)
+    assert recovering.finish().layout == Layout(4, 1), "what was fenced before is left behind, too"
+
+
+def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
+    model = Model()
+    model.plan(lanes=3)
+    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
+    late = model.start(SnapshotTask(2, 3, ROUND))
+    late.until(fx.Write)
+    recovered(model, V)
+    assert late.finish().phase is Phase.CATCH_UP
+    assert model.state().layout == Layout(3, 1)
 
 
 def test_recovering_twice_says_it_twice() -> None:
@@ -203,7 +271,6 @@ def _another_source() -> Model:
 
 REFUSED = {
     "no build": (_nothing, V, NotPlanned),
-    "a snapshot that lanes were reading": (_read_in_part, V, NotAllowedNow),
     "an epoch before the snapshot's": (caught_up, V - 1, NotAllowedNow),
     "an epoch that is not there yet": (caught_up, V + 9, SourceReplaced),
     "another table": (_another_table, V, NotAllowedNow),

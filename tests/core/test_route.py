@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +116,33 @@ def test_no_way_costs_more_than_reading_every_feed(drawn: list[Footprint]) -> No
         Footprint(n, f.changes, f.files, f.masked, f.rewrites, f.reshapes, False) for n, f in enumerate(drawn)
     ]
     assert sum(leg.cost for leg in choose(footprints)) <= sum(f.feed_cost for f in footprints)
+
+
+def in_turn(count: int) -> list[Footprint]:
+    """Deletes of the whole table, and updates of files that nothing else touches: each by its own way is cheapest."""
+    return [
+        one
+        for n in range(0, 2 * count, 2)
+        for one in (*deletes(n, 1), Footprint(n + 1, changes=[1], files={f"large{n}": 90_000 * MB}))
+    ]
+
+
+def test_a_plan_has_few_legs_however_many_would_be_cheapest() -> None:
+    apart = [
+        replace(one, files={f"{name}-{one.epoch}": size for name, size in one.files.items()}) for one in in_turn(9)
+    ]
+    distrusted = [replace(one, distrusted=one.masked) for one in apart]
+    assert len(choose(distrusted[:16])) == 16
+    assert ways(choose(distrusted)) == [(0, 18, "difference")]
+    assert ways(choose(in_turn(500))) == [(0, 1000, "feed")]
+
+
+@given(footprint_lists, st.integers(1, 40))
+def test_as_many_legs_as_there_are_rewrites_and_changes_of_schema_and_no_more(
+    drawn: list[Footprint], times: int
+) -> None:
+    footprints = [
+        Footprint(n, f.changes, f.files, f.masked, f.rewrites, f.reshapes, f.distrusted)
+        for n, f in enumerate(drawn * times)
+    ]
+    assert len(choose(footprints)) <= max(16, 1 + sum(2 * f.rewrites + f.reshapes for f in footprints))

@@ -172,6 +172,15 @@ def test_finding_the_next_round_does_not_take_longer_with_more_splits() -> None:
     assert Counted.looked_at <= 10
 
 
+@pytest.mark.parametrize("splits", [1, 7, 100, 1_000])
+def test_the_rounds_are_those_of_the_files_however_many_splits_there_are(splits: int) -> None:
+    files = [FileSize(1, 1)] * 1_000
+    state, rounds = planned(files, splits=splits), 0
+    while (move := next_files(state, 0, files, RoundSize(100, 100))) is not None:
+        state, rounds = moved(state, move), rounds + 1
+    assert (len(state.positions), rounds) == (splits, 10)
+
+
 def test_a_file_without_a_count_is_not_taken_for_one_without_rows() -> None:
     """Else a throttle would let any number of them through."""
     files = [FileSize(1_000_000, None)] * 5

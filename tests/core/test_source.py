@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
+from airflow_backfill.core.backlog import Backlog
+from airflow_backfill.core.commit import Commit, CommitId, FileTotals, TableMetadata
 from airflow_backfill.core.errors import (
     BackfillError,
     FeedOff,
@@ -102,6 +103,54 @@ def test_a_restore_that_brings_hidden_rows_back_does_not_count_as_nothing() -> N
     assert of(operation="RESTORE", added=after, removed=before, data_change=True).rows >= 10
 
 
+VECTORS = {"added": FileTotals(6, 6_600, 1_073, 73), "removed": FileTotals(4, 4_400, 1_000)}
+COPIES = {"added": FileTotals(4, 4_400, 1_000), "removed": FileTotals(4, 4_400, None)}
+REWRITE = {"numCopiedRows": 927, "numDeletedRows": 73, "numOutputRows": 1_000}
+OPERATIONS = [
+    ("WRITE", VECTORS, REWRITE, 146),
+    ("WRITE", COPIES, REWRITE, 146),
+    ("WRITE", {**COPIES, "changed": FileTotals(4, 90)}, REWRITE, 146),
+    ("WRITE", VECTORS, {"numCopiedRows": 1_000, "numDeletedRows": 0, "numOutputRows": 1_000}, 1),
+    ("DELETE", VECTORS, {"numCopiedRows": 0, "numDeletedRows": 3}, 3),
+    ("DELETE", COPIES, {"numCopiedRows": 997, "numDeletedRows": 3}, 3),
+    ("DELETE", {"removed": FileTotals(2, 900, 500)}, {"numCopiedRows": 0, "numDeletedRows": 500}, 500),
+    ("UPDATE", VECTORS, {"numCopiedRows": 0, "numUpdatedRows": 4}, 4),
+    ("MERGE", VECTORS, {"numTargetRowsInserted": 6, "numTargetRowsCopied": 9, "numOutputRows": 15}, 6),
+    ("TRUNCATE", {"removed": FileTotals(2, 900, 210)}, {}, 210),
+    ("RESTORE", {"added": FileTotals(6, 900, 1_040), "removed": FileTotals(1, 900, 1_250)}, {}, 2_290),
+]
+
+
+@pytest.mark.parametrize(("operation", "files", "metrics", "rows"), OPERATIONS)
+def test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches(
+    operation: str, files: dict[str, Any], metrics: dict[str, int], rows: int
+) -> None:
+    assert of(operation=operation, data_change=True, metrics=metrics, **files).rows == rows
+
+
+def test_metrics_that_the_files_contradict_are_not_believed() -> None:
+    grown = {"added": FileTotals(1, 900, 50), "removed": FileTotals(1, 900, 10)}
+    assert of(data_change=True, metrics={"numDeletedRows": 2}, **grown).rows == 40
+    assert of(data_change=True, metrics={"numUpdatedRows": 10**9}, **grown).rows == 60
+    silent = {"numTargetRowsInserted": 0, "numTargetRowsUpdated": 0, "numTargetRowsDeleted": 0}
+    assert of(data_change=True, metrics=silent, changed=FileTotals(1, 4_000, None)).rows == 41
+
+
+def test_what_nobody_counted_is_guessed_by_its_size() -> None:
+    replaced = of(data_change=True, added=FileTotals(2, 900, 50), removed=FileTotals(3, 1_000, None))
+    assert replaced.rows == 50 + 3 + 1_000 // 18
+    assert of(data_change=True, changed=FileTotals(2, 5_000, None)).rows == 52
+
+
+def test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it() -> None:
+    """By this an epoch is parted: parts of a delete would all read the same files, and hold nothing."""
+    few = of(operation="DELETE", data_change=True, metrics={"numDeletedRows": 10}, **VECTORS)
+    assert (few.bytes, few.weight) == (11_000, 54)
+    assert of(data_change=True, changed=FileTotals(2, 5_000, 9)).weight == 5_000
+    assert of(data_change=True, added=FileTotals(2, 5_000, None)).weight == 5_000
+    assert of(data_change=True, added=FileTotals(2, 5_000, 70)).weight == 5_000
+
+
 # --- what stops a build ---
 
 
@@ -191,7 +240,7 @@ def test_columns_in_another_order_hold_the_same_rows() -> None:
 
 def view(head: int, after: int, *, table_id: str = SOURCE_ID, gone: tuple[int, ...] = ()) -> SourceView:
     numbers = range(after + 1, head + 1)
-    return SourceView(table_id, head, after, [lost(n) if n in gone else Epoch(n, 0, 1, 1) for n in numbers])
+    return SourceView(table_id, head, after, Backlog(lost(n) if n in gone else Epoch(n, 0, 1, 1) for n in numbers))
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
@@ -203,32 +252,54 @@ def test_pending_is_exactly_what_is_later_than_the_applied_epoch(after: int, mor
 
 def test_a_source_that_is_there_passes() -> None:
     for head in (7, 8, 20):
-        check_source(PLAN, view(head, 7), 7)
+        check_source(PLAN, view(head, 7), 7, ())
 
 
 def test_another_table_in_the_place_is_not_read_on() -> None:
     with pytest.raises(SourceReplaced, match="source-2") as raised:
-        check_source(PLAN, view(20, 7, table_id="source-2"), 7)
+        check_source(PLAN, view(20, 7, table_id="source-2"), 7, ())
     assert raised.value.data == {"planned": SOURCE_ID, "found": "source-2"}
 
 
 def test_a_history_that_went_backwards_names_both_numbers() -> None:
     with pytest.raises(SourceReplaced) as raised:
-        check_source(PLAN, view(6, 6), 7)
+        check_source(PLAN, view(6, 6), 7, ())
     assert raised.value.data == {"head": 6, "applied": 7}
+
+
+def test_a_history_that_was_put_back_and_has_grown_again_is_not_read_on() -> None:
+    seen = replace(view(20, 7), digest="new")
+    check_source(PLAN, seen, 7, [CommitId(7, "new")])
+    with pytest.raises(SourceReplaced, match=r"put back.*on_existing='restart'.*recover --epoch 7") as raised:
+        check_source(PLAN, seen, 7, [CommitId(7, "old")])
+    assert raised.value.data == {"epoch": 7, "known": "old", "found": "new"}
+
+
+def test_every_commit_that_anything_stands_at_is_compared() -> None:
+    """Lanes stand at epochs of their own, and a part of an epoch is in the target before the epoch is."""
+    epochs = [Epoch(n, 0, 1, 1, digest=f"digest {n}") for n in range(8, 13)]
+    seen = replace(view(12, 7), epochs=Backlog(epochs), digest="digest 7")
+    check_source(PLAN, seen, 7, [CommitId(7, "digest 7"), CommitId(10, "digest 10")])
+    for stands in (CommitId(10, "another"), CommitId(13, "digest 13")):
+        with pytest.raises(SourceReplaced, match=f"epoch {stands.version}"):
+            check_source(PLAN, seen, 7, [CommitId(7, "digest 7"), stands])
+
+
+def test_a_commit_that_was_cleaned_up_is_compared_with_nothing() -> None:
+    check_source(PLAN, view(12, 7), 7, [CommitId(7, "old"), CommitId(5, "older")])
 
 
 def test_the_next_epoch_being_gone_stops_at_once_and_names_it() -> None:
     with pytest.raises(HistoryLost, match="epoch 8") as raised:
-        check_source(PLAN, view(12, 7, gone=(8,)), 7)
+        check_source(PLAN, view(12, 7, gone=(8,)), 7, ())
     assert raised.value.data == {"epoch": 8}
     assert not raised.value.retry
 
 
 def test_a_later_hole_does_not_stop_what_comes_before_it() -> None:
-    check_source(PLAN, view(12, 7, gone=(10,)), 7)
+    check_source(PLAN, view(12, 7, gone=(10,)), 7, ())
     with pytest.raises(HistoryLost, match="epoch 10"):
-        check_source(PLAN, view(12, 7, gone=(10,)), 9)
+        check_source(PLAN, view(12, 7, gone=(10,)), 9, ())
 
 
 # --- sources to which rows are only added ---
@@ -266,3 +337,9 @@ def test_without_feed_or_key_an_epoch_that_does_more_than_add_rows_stops(fields:
 )
 def test_without_a_feed_added_rows_and_maintenance_are_followed(fields: dict[str, Any]) -> None:
     assert epoch_of(ADDS_ONLY, Commit(9, 70, **fields)).stop is None
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"fields": [1]}', '{"fields": [{}]}', "[" * 100_000])
+def test_a_schema_that_cannot_be_read_is_a_change_of_it(damaged: str) -> None:
+    changed = schema_change(schema(column("id")), damaged, 7, allow_new=True)
+    assert changed is not None and "version 7 has a schema that cannot be read" in changed.message

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
-from airflow_backfill.core.options import MAX_BYTES, masked
+from airflow_backfill.core.options import MAX_BYTES, masked, normal, parsed
 from airflow_backfill.core.spec import BackfillSpec, difference
 
 CANARY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYcanary"
@@ -136,6 +136,7 @@ def test_plain_names_are_taken(name: str) -> None:
 
 def test_a_key_names_each_column_once() -> None:
     assert "twice" in str(refused(key=["id", "part", "id"]))
+    assert "twice" in str(refused(key=["id", "ID"]))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_what_is_no_location_is_refused(location: str) -> None:
 @pytest.mark.parametrize(
     "location",
     ["/a", "/a/b c/ü", "s3://b/x", "S3A://b/x", "abfss://box@account.dfs.core.windows.net/x", "hdfs://host:8020/x",
-     "file:///a/b", "gs://b/x=1/y", "/a/%20b", "/a..b/c"],
+     "file:///a/b", "file:/a/b", "gs://b/x=1/y", "/a/%20b", "/a..b/c", "/a#1", "/" + "ü" * 123],
 )  # fmt: skip
 def test_plain_locations_are_taken(location: str) -> None:
     assert BackfillSpec.parse({**GOOD, "source": location}).source == location
@@ -161,12 +162,42 @@ def test_plain_locations_are_taken(location: str) -> None:
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [("/a/b", "/a/b"), ("/a/b", "/a/b/"), ("/a/b", "file:///a/b"), ("/a/b", "/a//b"), ("/a/b", "/a/./b"),
+    [("/a/b", "/a/b"), ("/a/b", "/a/b/"), ("/a/b", "file:///a/b"), ("/a/b", "file:/a/b"),
+     ("/a/b", "/a//b"), ("/a/b", "/a/./b"),
      ("s3://b/x", "s3a://b/x"), ("s3://b/x", "S3N://B/x/"), ("/a/ b", "/a/%20b")],
 )  # fmt: skip
 def test_one_table_under_two_names_is_recognised(source: str, target: str) -> None:
     for one, other in ((source, target), (target, source)):
         assert "same table" in str(refused(source=one, target=other))
+
+
+@pytest.mark.parametrize("character", ["#", "?"])
+def test_a_plain_path_is_literal(character: str) -> None:
+    assert normal(f"/a{character}1") != normal(f"/a{character}2")
+    spec = BackfillSpec.parse({**GOOD, "source": f"/a{character}1", "target": f"/a{character}2"})
+    assert spec.target == f"/a{character}2"
+
+
+@pytest.mark.parametrize(("field", "longest"), [("source", 255), ("target", 246)])
+def test_a_name_that_no_file_system_takes_is_refused(field: str, longest: int) -> None:
+    assert f"longer than {longest} bytes" in str(refused(**{field: "/a/" + "x" * (longest + 1)}))
+    BackfillSpec.parse({**GOOD, field: "/a/" + "x" * longest})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{bad", "the spec is not JSON: Expecting property name"),
+        ("", "the spec is not JSON: Expecting value"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ('{"name": "a", "key": ["id"], "name": "b"}', "name: is given twice"),
+        ('{"topic": {"value": "bytes", "value": "string"}}', "value: is given twice"),
+    ],
+    ids=["broken", "empty", "deep", "twice", "twice inside"],
+)
+def test_a_text_that_is_no_spec_is_refused(text: str, why: str) -> None:
+    with pytest.raises(InvalidSpec, match=why):
+        BackfillSpec.parse(parsed(text))
 
 
 @pytest.mark.parametrize(
@@ -283,3 +314,18 @@ def test_a_hundred_thousand_random_specs_give_a_spec_or_a_coded_error() -> None:
             assert len(str(error)) < 2_000
     assert codes == {"SPEC_INVALID"}
     assert taken > 1_000
+
+
+def test_texts_with_random_damage_give_a_spec_or_a_coded_error() -> None:
+    rng, whole = random.Random(12), json.dumps({**FULL, "strategy": "source", "topic": {"name": "t", "value": "bytes"}})
+    for _ in range(4_000):
+        text = list(whole)
+        for _ in range(rng.randrange(1, 4)):
+            place = rng.randrange(len(text))
+            text[place : place + rng.randrange(3)] = rng.choice(
+                ['"', "{", "[", ",", ":", "\\", "\ud800", "1e999", "x", ""]
+            )
+        try:
+            BackfillSpec.parse(parsed("".join(text)))
+        except BackfillError as error:
+            assert error.code == "SPEC_INVALID" and len(str(error)) < 2_000

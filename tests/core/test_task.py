@@ -22,6 +22,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Certify, Done, Move, Observed, Wait
 from airflow_backfill.core.task import (
+    THROTTLED,
     CancelTask,
     CatchUpTask,
     ConsumeLogTask,
@@ -191,9 +192,13 @@ def test_a_log_that_does_not_contract_ends_with_numbers(name: str) -> None:
 
 
 def test_a_throttle_is_named_when_the_log_does_not_contract() -> None:
-    build = state(Phase.CONSUME_LOG, bound=Bound(9, 1, stalled=3))
+    """After as much time as without one: its rounds are short."""
+    looked = seen(V + 30, control=Control(rate=1))
+    patient = state(Phase.CONSUME_LOG, bound=Bound(9, 1, stalled=3 * THROTTLED - 1))
+    assert isinstance(TASKS["consume_log"].step(patient, looked), Move)
+    build = state(Phase.CONSUME_LOG, bound=Bound(9, 1, stalled=3 * THROTTLED))
     with pytest.raises(NotConverging, match="throttle"):
-        TASKS["consume_log"].step(build, seen(V + 30, control=Control(rate=1)))
+        TASKS["consume_log"].step(build, looked)
 
 
 # --- catch-up ---

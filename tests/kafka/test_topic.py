@@ -66,6 +66,12 @@ def test_records_can_be_deleted_up_to_an_offset(topic):
     assert topic.bounds(1) == (0, 0)
 
 
+def test_every_partition_of_a_new_topic_answers_at_once(topic):
+    """The broker lists partitions before it leads them: with twenty of them, one that is asked then still refuses."""
+    topic.create(20)
+    assert topic.bounds(19) == (0, 0)
+
+
 def test_a_topic_can_grow(topic):
     topic.create()
     topic.grow(3)

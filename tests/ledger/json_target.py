@@ -173,7 +173,7 @@ class JsonBuild(Model):
         return self._drawn("unknown")
 
     def _drawn(self, task: str) -> Attempt:
-        return self.reader.control.draw_attempt({"task": task})
+        return self.reader.draw_attempt({"task": task})
 
     def state(self) -> BuildState:
         return self.reader.state()
@@ -186,11 +186,17 @@ class JsonBuild(Model):
         assert plan is not None
         return SourceWatcher(plan).view(after)
 
+    def _text(self, text: str) -> str:
+        return self.reader.control.enclosures.enclosed(text)
+
     def answer(self, effect: fx.Effect) -> Any:
         match effect:
             case fx.Head() | fx.ReadCommit() | fx.ReadPlan():
                 self.effects.append(effect)
                 return self.reader.answer(effect)
+            case fx.ReadTransactions():
+                _, metadata = self.reader.log.protocol_and_metadata()
+                return fx.Transactions(metadata.table_id, dict(self._txns))
             case fx.StorePlan(plan):
                 self.stored_plan = plan
                 return self.reader.control.store_plan(plan)

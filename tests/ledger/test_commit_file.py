@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +11,14 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.commit import Commit, FileTotals
 from airflow_backfill.ledger.actions import Malformed
-from airflow_backfill.ledger.commit_file import parse_commit
+from airflow_backfill.ledger.commit_file import DIGESTED_BYTES, parse_commit
 
 Run = Callable[..., str]
 
 
 def parse(*actions: dict[str, Any], size: int = 1 << 20, end: str = "\n") -> Commit:
     data = ("\n".join(json.dumps(action) for action in actions) + end).encode()
-    return parse_commit(7, [data[start : start + size] for start in range(0, len(data), size)])
+    return replace(parse_commit(7, [data[start : start + size] for start in range(0, len(data), size)]), digest=None)
 
 
 def add(rows: int | None = 10, **fields: Any) -> dict[str, Any]:
@@ -27,6 +28,20 @@ def add(rows: int | None = 10, **fields: Any) -> dict[str, Any]:
 
 def remove(rows: int | None = 10, **fields: Any) -> dict[str, Any]:
     return {"remove": add(rows, **fields)["add"]}
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ({"txn": {"version": 1}}, "line 1: appId: expected a string, found nothing"),
+        ({"txn": {"appId": "a", "version": "x"}}, 'line 1: version: expected a whole number, found "x" (str)'),
+        ({"protocol": {"minWriterVersion": 7}}, "line 1: minReaderVersion: expected a whole number, found nothing"),
+    ],
+)
+def test_what_is_malformed_is_named_with_its_value(action: dict[str, Any], said: str) -> None:
+    with pytest.raises(Malformed) as raised:
+        parse(action)
+    assert str(raised.value) == said
 
 
 def test_an_append_is_summed_up() -> None:
@@ -250,3 +265,15 @@ print(commit.added.files, commit.added.rows, peak_kilobytes() - before)
     assert rows == 5 * files
     assert files > 150_000
     assert grown < 20_000, "kilobytes, for 200 MB of commit"
+
+
+@pytest.mark.parametrize("size", [1, 1000, DIGESTED_BYTES - 1, 3 * DIGESTED_BYTES])
+def test_a_commit_is_told_from_another_by_its_first_mebibyte(size: int) -> None:
+    def digest(path: str, padding: int = 0, *, chunk: int = size) -> str | None:
+        lines = [json.dumps({"commitInfo": {"timestamp": 1}}), json.dumps(add(path=path)), *["{}"] * (padding // 3)]
+        data = ("\n".join(lines) + "\n").encode()
+        return parse_commit(7, [data[start : start + chunk] for start in range(0, len(data), chunk)]).digest
+
+    assert digest("a") == digest("a", chunk=7) != digest("b")
+    if size > 1:
+        assert digest("a", 2 * DIGESTED_BYTES) == digest("a", 3 * DIGESTED_BYTES, chunk=DIGESTED_BYTES)

@@ -27,7 +27,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(10):
     if what == "attempts":
-        me = control.draw_attempt({"task": "snapshot"})
+        me = control.draw_attempt({"task": "snapshot"}, floor=0)
         print(me.generation, me.name, flush=True)
     else:
         print(control.order("b1", Command(Verb.THROTTLE, int(what))), what, flush=True)
@@ -90,7 +90,7 @@ def test_eight_processes_draw_eighty_attempts_with_numbers_of_their_own(target: 
 
 
 def test_an_attempt_is_newer_than_all_before_and_than_the_log_knows(control: ControlFolder) -> None:
-    first = control.draw_attempt({"task": "plan"})
+    first = control.draw_attempt({"task": "plan"}, floor=0)
     second = control.draw_attempt({"task": "snapshot"}, floor=9)
     third = control.draw_attempt({"task": "snapshot"}, floor=4)
     assert [a.generation for a in (first, second, third)] == [1, 10, 11]
@@ -98,7 +98,7 @@ def test_an_attempt_is_newer_than_all_before_and_than_the_log_knows(control: Con
 
 
 def test_an_outcome_is_what_the_attempt_left_behind(control: ControlFolder) -> None:
-    me, other = control.draw_attempt({}), control.draw_attempt({})
+    me, other = control.draw_attempt({}, floor=0), control.draw_attempt({}, floor=0)
     assert control.outcome(me) is None
     control.announce(me, {"url": "http://host:4040"})
     control.store_outcome(me, {"code": "FENCED", "data": {"by": "x"}})
@@ -109,7 +109,7 @@ def test_an_outcome_is_what_the_attempt_left_behind(control: ControlFolder) -> N
 
 def test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody(target: str) -> None:
     before = ControlFolder.beside(target)
-    old = [before.draw_attempt({}) for _ in range(3)][-1]
+    old = [before.draw_attempt({}, floor=0) for _ in range(3)][-1]
     shutil.rmtree(target + SUFFIX)
     after = ControlFolder.beside(target)
     new = after.draw_attempt({}, floor=old.generation)
@@ -120,10 +120,10 @@ def test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody(tar
     assert after.outcome(again) is not None
 
 
-def test_a_lost_folder_without_a_floor_gives_a_number_twice_and_never_a_name(target: str) -> None:
-    old = ControlFolder.beside(target).draw_attempt({})
+def test_a_lost_folder_without_a_log_gives_a_number_twice_and_never_a_name(target: str) -> None:
+    old = ControlFolder.beside(target).draw_attempt({}, floor=0)
     shutil.rmtree(target + SUFFIX)
-    new = ControlFolder.beside(target).draw_attempt({})
+    new = ControlFolder.beside(target).draw_attempt({}, floor=0)
     assert new.generation == old.generation
     assert new.name != old.name
 

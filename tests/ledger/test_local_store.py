@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.errors import SourceUnavailable, UnsafeCommitStore
+from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, TargetExists, UnsafeCommitStore
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
@@ -135,3 +135,20 @@ def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UnsafeCommitStore, match="hard links"):
         LocalStore(str(tmp_path)).create("f/x", b"data")
     assert os.listdir(tmp_path / "f") == []
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("mine")
+    store = LocalStore(str(tmp_path / "store"))
+    assert store.list("f") == ()
+    for write in (store.create, store.put):
+        with pytest.raises(TargetExists, match=f"{tmp_path}/store is a file, .* move the file away"):
+            write("f/x", b"data")
+    assert (tmp_path / "store").read_text() == "mine"
+
+
+def test_a_name_that_is_too_long_is_refused_for_good(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path / ("x" * 300)))
+    for trouble in (lambda: store.list("f"), lambda: store.read("f/x", 9), lambda: store.create("f/x", b"data")):
+        with pytest.raises(InvalidSpec, match="name is too long"):
+            trouble()

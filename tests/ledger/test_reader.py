@@ -10,7 +10,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from airflow_backfill.core.commit import FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.commit import CommitId, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.effect import Head, Write
 from airflow_backfill.core.errors import (
@@ -23,7 +23,9 @@ from airflow_backfill.core.errors import (
     UnsupportedTable,
 )
 from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.source import check_source
+from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import (
     CancelTask,
     CatchUpTask,
@@ -36,7 +38,7 @@ from airflow_backfill.core.task import (
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
-from tests.core.model import NO_LAG, PATIENCE, ROUND, SCHEMA, Model
+from tests.core.model import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 from tests.ledger.json_target import JsonBuild
 from tests.ledger.process_cost import bytes_read
 
@@ -103,6 +105,27 @@ def test_a_lost_control_folder_loses_nothing_of_the_state(build: JsonBuild) -> N
     assert reader.commands(sealed.plan.build) == []
 
 
+def test_with_the_control_folder_gone_the_next_attempt_is_the_newest_all_the_same(build: JsonBuild) -> None:
+    build.plan(lanes=2)
+    for _ in range(5):
+        build.start(SnapshotTask(0, 2, ROUND)).until(Write, nth=2)
+    build.run(SnapshotTask(1, 2, ROUND))
+    shutil.rmtree(build.location + SUFFIX)
+    state = build.run(SnapshotTask(0, 2, ROUND))
+    assert state.sealed
+    assert state.generation(0) == 8, "seven were drawn before"
+
+
+def test_no_attempt_is_drawn_below_a_record_that_cannot_be_read(build: JsonBuild) -> None:
+    build.caught_up()
+    me, record = build.reader.draw_attempt({}), build.state().newest
+    assert record is not None
+    damaged = {**record.record.to_json(), "generation": 70, "positions": "nowhere"}
+    build.foreign("WRITE", txns={record.record.app_id: 99}, user_metadata=json.dumps(damaged), data_change=False)
+    shutil.rmtree(build.location + SUFFIX)
+    assert (me.generation < 70, build.reader.draw_attempt({}).generation) == (True, 71)
+
+
 def test_a_plan_that_is_nowhere_any_more_is_an_error_with_a_name(build: JsonBuild) -> None:
     build.sealed()
     build.target.write_checksum()
@@ -120,6 +143,22 @@ def test_the_plan_is_read_once(build: JsonBuild) -> None:
     shutil.rmtree(build.location + SUFFIX)
     commit_file(build.location, 1).unlink()
     assert reader.state() == sealed
+
+
+def test_a_copy_of_the_plan_that_is_damaged_is_not_needed(build: JsonBuild) -> None:
+    sealed = build.sealed()
+    next(Path(build.location + SUFFIX, "plans").iterdir()).write_text("{")
+    assert BuildReader(build.location).state() == sealed
+
+
+def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> None:
+    build.caught_up()
+    build.order(Command(Verb.PAUSE))
+    Path(build.location + SUFFIX, "commands", "000000002.json").write_text("{")
+    with pytest.raises(RecordInvalid, match=r"000000002\.json"):
+        build.run(VerifyTask())
+    state: BuildState = Running(build, recover(build.attempt(), V)).finish()
+    assert (state.handoff, state.control.number) == (V, 0)
 
 
 def test_a_copy_of_the_plan_that_somebody_edited_is_refused(build: JsonBuild) -> None:
@@ -286,7 +325,29 @@ def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tu
     assert all(isinstance(stop, HistoryLost) and stop.data == {"epoch": n} for n, stop in stops.items())
     if gone[0] == 8:
         with pytest.raises(HistoryLost):
-            check_source(build.draft(), view, V)
+            check_source(build.draft(), view, V, ())
+
+
+def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
+    watched: tuple[JsonBuild, SourceWatcher],
+) -> None:
+    """What a watcher remembers of commits that are others now would pass for what is there."""
+    build, watcher = watched
+    build.write(rows=5, times=4)
+    before = watcher.view(V)
+    assert before.commit(V) == CommitId(V, build.source.read(V).digest or "")
+    assert before.commit(V + 4) == CommitId(V + 4, build.source.read(V + 4).digest or "")
+    assert before.commit(V + 5) is None and before.commit(V - 1) is None
+    for version in range(9, 12):
+        commit_file(build.spec.source, version).unlink()
+    assert numbers(watcher.view(V)) == [8]
+    build.write(rows=9, times=5)
+    after = watcher.view(V)
+    assert [e.rows for e in after.epochs] == [5, 9, 9, 9, 9, 9]
+    assert after.commit(V) == before.commit(V) and after.commit(V + 4) != before.commit(V + 4)
+    build.source.write_checksum()
+    commit_file(build.spec.source, V).unlink()
+    assert watcher.view(V).commit(V) is None
 
 
 def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, SourceWatcher]) -> None:
@@ -312,7 +373,7 @@ def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(tmp_path
     view = watcher.view(V)
     assert (view.table_id, view.head, numbers(view)) == ("source-2", 19, [])
     with pytest.raises(SourceReplaced):
-        check_source(build.draft(), view, V)
+        check_source(build.draft(), view, V, ())
 
 
 def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[JsonBuild, SourceWatcher]) -> None:
@@ -320,7 +381,7 @@ def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[Jso
     build.write()
     build.alter(table_id="source-2")
     with pytest.raises(SourceReplaced):
-        check_source(build.draft(), watcher.view(V), V)
+        check_source(build.draft(), watcher.view(V), V, ())
 
 
 def test_a_source_that_is_gone_is_no_silent_one(watched: tuple[JsonBuild, SourceWatcher]) -> None:

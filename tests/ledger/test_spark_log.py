@@ -11,6 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from airflow_backfill.core.changed_rows import changed_rows
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
@@ -52,6 +53,13 @@ def test_counts_add_up_to_the_rows_of_every_version(table: str, sample: Sample) 
         rows += commit.added.rows - commit.added.deleted_rows
         rows -= commit.removed.rows - commit.removed.deleted_rows
         assert rows == expected[table]["commits"][str(commit.version)]["rows"], commit
+
+
+def test_every_commit_changes_as_many_rows_as_it_did(sample: Sample) -> None:
+    """And not every row of the files that it touched."""
+    rows = [changed_rows(commit) for commit in read(sample[0], "changed")]
+    assert rows[:7] == [0, 1000, 500, 300, 170, 510, 0]
+    assert rows[9] == 0
 
 
 def test_every_kind_of_commit_is_told_apart(sample: Sample) -> None:

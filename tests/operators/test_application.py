@@ -203,7 +203,7 @@ def test_yarns_handle_is_kept_under_the_attempts_name(context, source, target, s
 
 def test_an_application_that_outlived_its_worker_is_rejoined(context, source, target, submitted, yarn, tmp_path):
     built(source, target, "plan")
-    me = BuildReader(str(target)).control.draw_attempt({"task": "snapshot"})
+    me = BuildReader(str(target)).control.draw_attempt({"task": "snapshot"}, floor=0)
     context["task_state_store"]["attempt"] = {"generation": me.generation, "name": me.name}
     context["task_state_store"][f"spark_job_id/{me.name}"] = HANDLE
     outcome = {"code": "OK", "result": {}}

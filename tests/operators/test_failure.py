@@ -8,19 +8,21 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core import errors
-from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.operators.failure import FAILURE, decided, error_in
+from airflow_backfill.core.errors import BackfillError, error_in
+from airflow_backfill.core.way_out import WAYS_OUT
+from airflow_backfill.operators.failure import FAILURE, decided
 
 KINDS = sorted(BackfillError.__subclasses__(), key=lambda kind: kind.code)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
-def test_every_code_fails_for_good_or_is_tried_again(kind, context):
+def test_every_code_fails_for_good_or_is_tried_again(kind, context, caplog):
     with pytest.raises(AirflowException) as raised, decided(context):
         raise kind("what happened", number=1)
     assert isinstance(raised.value, AirflowFailException) is not kind.retry
     assert str(raised.value) == f"[{kind.code}] what happened"
     assert context["task_state_store"][FAILURE]["data"] == {"number": 1}
+    assert WAYS_OUT[kind.code] in caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)

@@ -7,13 +7,16 @@ import json
 import pytest
 from deltalake import DeltaTable
 
+from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
 from airflow_backfill.core.gate import Broken, MaxLag, Ready, Waiting
+from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.conditions import Window
 from airflow_backfill.sensors.gate_watch import Approval, GateWatch
-from tests.airflow.without_spark import built, commit_to
+from tests.airflow.without_spark import Shell, built, commit_to
 
 NEVER = Window.parse(("00:00", "00:00:00.000001", "UTC"))
 
@@ -76,6 +79,20 @@ def test_a_paused_build_is_not_woken_to_wait_in_spark(fresh, source, target):
     assert watch(target).live().wake is False
     order(target, Verb.RESUME)
     assert watch(target).live().wake is True
+
+
+def test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark(source, target):
+    """An application whose announcer never came to a word."""
+    built(source, target, "plan", strategy="chain")
+    shell = Shell(str(target))
+    shell.run(run(SnapshotTask(0, 1, RoundSize()), Attempt(1, "a")))
+    order(target, Verb.PAUSE)
+    shell.run(run(ConsumeLogTask(RoundSize(), MaxLag(epochs=9), 9), Attempt(2, "b")))
+    order(target, Verb.HOLD)
+    loose = watch(target, max_lag=MaxLag(epochs=9))
+    assert loose.live().wake is False
+    commit_to(source)
+    assert loose.live().wake is True
 
 
 def test_a_closed_window(fresh, target):

@@ -8,6 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
@@ -127,3 +128,39 @@ def test_the_door_waits_for_the_build_it_was_told(context, source, target):
     built(source, target, *WHOLE)
     with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*not of another"):
         door(target, build="another").execute(context)
+
+
+def admission(target, **options):
+    return AdmissionSensor(
+        **{"task_id": "may_write", "target": str(target), "poke_interval": 0, "max_lag": 2} | options
+    )
+
+
+def test_a_writer_waits_until_enough_of_the_log_is_applied_and_never_for_good(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    commit_to(source, 2)
+    assert admission(target).execute(context) is True
+    commit_to(source)
+    assert admission(target, timeout=0).execute(context) is False
+    assert context["task_state_store"]["waiting"] == ["3 epochs are pending after epoch 3"]
+    waiting = admission(target, deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute(context)
+    assert waiting.resumed(context, event={"deadline": 0}) is False
+    assert deferred.value.trigger.due() is False
+    built(source, target, "consume_log")
+    assert deferred.value.trigger.due() is True
+    assert waiting.resumed(context, event={"deadline": deferred.value.trigger.deadline}) is True
+
+
+@pytest.mark.parametrize("applications", [(), ("plan",), ("plan", "snapshot", "consume_log", "cancel"), WHOLE])
+def test_a_writer_waits_for_no_other_build_and_for_no_error(context, source, target, applications):
+    if applications:
+        built(source, target, *applications)
+    commit_to(source, 9)
+    assert admission(target, max_lag=0).execute(context) is True
+    if applications:
+        version = BuildReader(str(target)).log.head() + 1
+        foreign = '{"commitInfo":{"operation":"DELETE"}}\n{"remove":{"path":"a","dataChange":true}}'
+        (target / "_delta_log" / f"{version:020}.json").write_text(foreign)
+        assert admission(target, max_lag=0).execute(context) is True

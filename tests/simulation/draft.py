@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.kafka.opening import opened
+from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
+from airflow_backfill.core.kafka.opening import Expiry, opened
 from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
 from airflow_backfill.core.key_ranges import KeyRanges
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits
 from airflow_backfill.core.spec import BackfillSpec
 from tests.simulation.landing import LandingSource
-from tests.simulation.source import SCHEMA
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
-from tests.simulation.target import TABLE_ID
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -29,8 +29,10 @@ def draft(world: World) -> Plan:
     if borders is not None:
         splits = KeyRanges(tuple((str(key),) for key in borders), sum(sizes), len(at.rows))
     if isinstance(source, LandingSource):
-        partitions = [opened(n, p.log, _landed(source, n), None) for n, p in source.partitions.items()]
-        splits = Partitions(source.topic_id, tuple(partitions), "rules")
+        # Where retention is to lose something, a hole is taken for that.
+        compacted = world.fatal != "expire"
+        partitions = [_opened(source, n, compacted) for n in source.partitions]
+        splits = Partitions(source.topic_id, tuple(partitions), "rules", compacted)
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
     spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy)
     if isinstance(source, LandingSource):
@@ -40,16 +42,21 @@ def draft(world: World) -> Plan:
     return Plan(
         build=world.build,
         spec=spec,
-        target_id=TABLE_ID,
+        target_id=world.target.table_id,
         target_schema_json=TARGET_SCHEMA,
         target_version=0,
-        source=SourceFacts(source.table_id, source.head, SCHEMA, (), feed=not source.appends),
+        source=SourceFacts(
+            source.table_id, source.head, source.schema, (), feed=not source.appends, digest=at.commit.digest
+        ),
         splits=splits,
         lanes=world.lanes,
         settings={},
     )
 
 
-def _landed(source: LandingSource, partition: int) -> int | None:
-    """The greatest offset that the landing table has."""
-    return max((offset for rows in source.added.values() for p, offset in rows if p == partition), default=None)
+def _opened(source: LandingSource, partition: int, compacted: bool) -> Split:
+    log = source.partitions[partition].log
+    landed = source.kept(partition, Offsets(0, MAX), source.head)
+    kept = [offset for offset in landed if offset < log.start]
+    expiry = Expiry(Batch(kept[0], kept[-1], len(kept)) if kept else None, compacted=compacted)
+    return opened(partition, log, max(landed, default=None), None, expiry)

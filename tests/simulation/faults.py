@@ -31,6 +31,9 @@ OF_TOPICS = {
 }
 """The same, of a topic and its ingestion."""
 
+RETENTION = 0.02
+"""And how often Kafka deletes what has landed, in the worlds that have that."""
+
 CALM = 2500
 """Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
 
@@ -39,10 +42,16 @@ AFTERWARDS = {
     "wrong epoch": 0.2,
     "left wrong": 0.2,
     "repair": 0.7,
+    "cure": 0.6,
+    "restart": 0.3,
 }
 """What people do about a target that somebody else changed: put it right (or not, or not quite: then a repair may
-follow) and go on from an epoch, sometimes the wrong one.
+follow) and go on from an epoch, sometimes the wrong one. About anything else: remove the cause and clear the task; or
+drop the target and plan the build again.
 """
+
+CURABLE = ("replace source", "clean log", "vacuum")
+"""What somebody can undo: the table is moved back, its files are restored from a backup."""
 
 FATAL = {
     "foreign append": "TARGET_DIVERGED",
@@ -60,8 +69,14 @@ FATAL_TO_TOPICS = {name: code for name, code in FATAL.items() if name != "vacuum
 }
 """The same, of a topic and its landing table. Those of the topic alone end it only while its history is read."""
 
-ENDS = FATAL | FATAL_TO_TOPICS | {"delete": "NOT_APPEND_ONLY"}
-"""The same, with what can only befall a source to which rows are only added."""
+ENDS = (
+    FATAL
+    | FATAL_TO_TOPICS
+    | {"delete": "NOT_APPEND_ONLY", "put back": "SOURCE_REPLACED", "quiet append": "TARGET_DIVERGED"}
+)
+"""The same, with what can only befall a source to which rows are only added, and what only befalls a world that is
+made for it.
+"""
 
 COMMANDS = (
     Command(Verb.PAUSE),

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.control import Verb
 from airflow_backfill.core.errors import VerificationFailed
 from tests.simulation.invariant import WHOLE, Violation, must
 from tests.simulation.partition_judge import PartitionJudge
@@ -53,10 +54,20 @@ class Judge:
     """The version that pinned the hand-off epoch."""
     shown: int = -1
     """The newest epoch that anybody was shown."""
+    lifted: int = 0
+    """No cancel up to this command is in force."""
     unproven: bool = False
     """Since a recovery: somebody's word for the epoch, until a comparison backs it."""
     repaired: int = 0
     """The version of the last repair: a sleeper may still find one wrong that was before it."""
+    stood: int = -1
+    """The newest epoch of the source at which anything stands, or that is announced."""
+    stale: bool = False
+    """Whether that is an epoch of a history that was taken back."""
+    forked: int | None = None
+    """The step at which the source was put back."""
+    looks: dict[str, int] = field(default_factory=dict)
+    """When each process looked at the source last."""
     proofs: set[tuple[int, int]] = field(default_factory=set)
     """Epoch and target version of each comparison that succeeded."""
 
@@ -70,16 +81,39 @@ class Judge:
             landed = log[self.seen]
             self.seen += 1
             if landed.writer == "":
-                if landed.commit.data_change:
+                before = log[landed.commit.version - 1].content if landed.commit.version else landed.content
+                if landed.commit.data_change or landed.content != before:
                     self.foreign_at = self.foreign_at if self.foreign_at is not None else landed.commit.version
                 continue
             document = json.loads(landed.commit.user_metadata or "null")
-            if "airflow_backfill_plan" in document:
-                self._plan(document)
+            if "airflow_backfill_fence" in document:
+                self._fence(landed)
+            elif "airflow_backfill_plan" in document:
+                self._plan(landed, document)
             elif "airflow_backfill_seen" in document:
                 self._announcement(landed, document)
             else:
                 self._barrier(landed, document)
+
+    def fork(self) -> None:
+        """The source was put back."""
+        self.forked, at = self.world.steps, self.world.source.forked_at
+        self.stale = at is not None and self.stood >= at
+
+    def blind(self, process: str) -> bool:
+        """Whether a process has not looked at the source since it was put back."""
+        return self.forked is not None and self.looks.get(process, 0) <= self.forked
+
+    def between(self, process: str) -> bool:
+        """Whether a process may have met two histories at once: it is cleared, whatever it says."""
+        return process in self.looks and self.blind(process)
+
+    def _stands(self, epoch: int, writer: str) -> None:
+        """Something stands at an epoch: of the history that is no more, if its writer does not know that."""
+        at = self.world.source.forked_at
+        if epoch > self.stood:
+            self.stood = epoch
+            self.stale = self.stale or (at is not None and epoch >= at and self.blind(writer))
 
     def show(self, seen: int | None) -> None:
         """What somebody who looks is told to be seen."""
@@ -88,9 +122,18 @@ class Judge:
             self.shown = seen
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
-        if self.foreign_at is None and not self.unproven and version >= self.repaired:
+        if self.foreign_at is None and not self.stale and not self.unproven and version >= self.repaired:
             raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
         return VerificationFailed("the target differs", epoch=epoch)
+
+    def check_announced(self, head: int) -> None:
+        """An application that consumed the log has announced every epoch that it found, unless one stops the build."""
+        self.look()
+        ended = self.news is not None and self.news["kind"] == "caught_up"
+        if not self.world.chain or not self.announcing or ended or self.handoff is not None or self.world.fatal_done:
+            return
+        seen = self.news["seen"] if self.news is not None else -1
+        must(seen >= head, f"the log was consumed, the source stood at {head}, only {seen} was announced")
 
     def check_end(self) -> None:
         """The build was followed to its end: it is finished, and not before its hand-off epoch."""
@@ -102,9 +145,10 @@ class Judge:
         if self.applied is None or self.handoff is None or self.applied < self.handoff:
             raise Violation(f"ended at {self.applied}, the hand-off was at {self.handoff}")
 
-    def _plan(self, document: dict[str, Any]) -> None:
+    def _plan(self, landed: Landed, document: dict[str, Any]) -> None:
         must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]
+        self._stands(self.pinned, landed.writer)
         if "partitions" in document["splits"]:
             self.partitions.plan(self.pinned, document["splits"]["partitions"])
             self.progress = self.partitions.progress
@@ -132,7 +176,11 @@ class Judge:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             must(behind, "a round was begun after a foreign commit had been there to see")
         must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+        if self._of_another_history(landed, document):
+            self._promises(document)
+            return
         self._announced(document)
+        self._ordered(landed, document["control"])
         self._pending(document)
         self._progress(document)
         if self.handoff is None and document.get("handoff") is not None:
@@ -143,6 +191,23 @@ class Judge:
             self.repaired = landed.commit.version
         if self.foreign_at is None:
             self._content(landed, document)
+
+    def _of_another_history(self, landed: Landed, document: dict[str, Any]) -> bool:
+        """Whether nobody can say any more what the rows have to be. Then no round is begun on them."""
+        begun = self.stale and landed.commit.data_change and not self.blind(landed.writer)
+        must(not begun, "changes of one history were applied to rows of another one")
+        for _, position in document["positions"]:
+            if isinstance(position, list):
+                self._stands(position[0], landed.writer)
+        return self.stale
+
+    def _fence(self, landed: Landed) -> None:
+        """Nothing lands in the lane any more."""
+        must(not landed.commit.data_change, "a fence with rows")
+        ((app, seq),) = landed.commit.txns.items()
+        lane = {"layout": [int(app.split("/")[1]), 0], "attempt": "", "generation": 0}
+        last = {**self.lanes.get(app, lane), "seq": seq, "event": "close", "fence": True}
+        self.lanes[app] = last
 
     def _announcement(self, landed: Landed, document: dict[str, Any]) -> None:
         """Every epoch is announced once, in order, when it is there; the lane ends when its data is, too."""
@@ -171,6 +236,7 @@ class Judge:
             there = self.applied is not None and (self.applied >= seen or self.applied in self.handoffs)
             must(there, f"caught up at {self.applied}, announced was {seen}")
         self.news = document
+        self._stands(seen, landed.writer)
 
     def _announced(self, document: dict[str, Any]) -> None:
         """Until the data has caught up no epoch is applied that was not announced, and nothing is handed over."""
@@ -199,12 +265,12 @@ class Judge:
                     "a barrier by an attempt that does not own the lane",
                 )
         else:
-            must(event in ("claim", "close"), "a lane that begins without a claim")
+            must(event in ("claim", "close", "recover"), "a lane that begins without a claim")
         number, _ = document["layout"]
         for other in self.lanes.values():
             if other["layout"][0] < number:
                 must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
-            if other["layout"][0] == number:
+            if other["layout"][0] == number and "fence" not in other:
                 must(other["layout"] == document["layout"], "two layouts have one number")
 
     def _decided(self, document: dict[str, Any]) -> None:
@@ -229,13 +295,19 @@ class Judge:
         self.finished = self.cancelled = False
         self.bound, self.foreign_at, self.unproven = None, None, True
         self.announcing = False
+        self.lifted = max(self.lifted, document["control"].get("number", 0))
 
     @property
     def can_be_recovered(self) -> bool:
-        """Whether the whole target stood at one epoch before somebody changed it."""
-        return (
-            not self.cancelled and self.applied is not None and set(self.progress.values()) == {(self.applied, WHOLE)}
-        )
+        """Whether nobody has cancelled the build. What is read of a snapshot in part is repaired."""
+        return not self.cancelled and self.pinned is not None
+
+    def _ordered(self, landed: Landed, control: dict[str, Any]) -> None:
+        """A cancel that is acknowledged is in force, unless a resume or a recovery was ordered after it."""
+        self.lifted = max(self.lifted, self.world.resumed.get(landed.writer, 0))
+        number = control.get("number", 0)
+        cancels = [n for n, command in self.world.commands if command.verb is Verb.CANCEL and n <= number]
+        must(max(cancels, default=0) <= self.lifted or control.get("cancelled", False), "a cancel was swallowed")
 
     def _pending(self, document: dict[str, Any]) -> None:
         """What the record calls pending is what comes after the epoch at which the target stood before it."""
@@ -368,9 +440,10 @@ class Judge:
             )
 
     def _at(self, epoch: int, done: int, document: dict[str, Any]) -> Bag:
-        now = transform(self.world.source.versions[epoch].rows)
+        rows = self.world.source.versions[epoch].rows
         if done == WHOLE:
-            return Counter(now.items())
+            return self.world.made(rows)
+        now = transform(rows)
         of = next(p[2] for _, p in document["positions"])
         before = transform(self.world.source.versions[epoch - 1].rows)
         mixed = {k: v for k, v in now.items() if k % of < done} | {k: v for k, v in before.items() if k % of >= done}

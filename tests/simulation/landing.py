@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from airflow_backfill.core.effect import Sifted
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
-from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.position import AtOffset
 from airflow_backfill.core.source import SourceView
 from tests.core.kafka.topic import Partition
-from tests.simulation.source import Source
+from tests.simulation.source import Rows, Source
 
 FIRST = "topic-1"
 SPAN = 10_000
@@ -27,6 +27,28 @@ PACE = 2_000
 def row(partition: int, offset: int) -> tuple[int, int]:
     """A record as a row."""
     return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
+
+
+def key_of(record: int) -> int:
+    """The key of a record where keys are in several partitions."""
+    return record * 5 % 11
+
+
+def place_of(record: int) -> tuple[int, int, int]:
+    """By what a record of a key is later than another one: what it says itself, its partition, its offset."""
+    partition, offset = divmod(record, SPAN)
+    return (partition * 17 + offset * 13) % 40, partition, offset
+
+
+def last_records(records: Rows) -> tuple[dict[int, int], dict[int, int]]:
+    """The last record of each key, of those with a row and of those that delete one. What cannot be decoded is left
+    out.
+    """
+    last: dict[int, int] = {}
+    for record in sorted((one for one, value in records.items() if value % 10 != 5), key=place_of):
+        last[key_of(record)] = record
+    gone = {key: record for key, record in last.items() if records[record] % 10 == 0}
+    return {key: record for key, record in last.items() if key not in gone}, gone
 
 
 def no_rows(values: Iterable[int]) -> tuple[int, int]:
@@ -118,10 +140,20 @@ class LandingSource(Source):
         if again or fresh:
             self._land(self.rng.choice([again + fresh, again + fresh + fresh]), now)
 
-    def expire(self) -> None:
-        """Retention takes all but the newest record of each partition, as far as they have landed."""
-        for partition in self.partitions.values():
-            partition.expire(max(min(partition.end - 1, partition.ingested), 0))
+    def expire(self, numbers: Iterable[int]) -> None:
+        """Retention takes all but the newest record of these partitions, as far as they have landed."""
+        for number in numbers:
+            partition = self.partitions[number]
+            landed = max(self.kept(number, Offsets(0, MAX), self.head), default=-1)
+            partition.expire(max(min(partition.end - 1, landed + 1), 0))
+
+    def _forget(self, start: int) -> None:
+        """The ingestion's notes are put back, too: it lands the same records again, otherwise divided."""
+        super()._forget(start)
+        self.added = {version: rows for version, rows in self.added.items() if version < start}
+        self.notes = {version: notes for version, notes in self.notes.items() if version < start}
+        for number, partition in self.partitions.items():
+            partition.ingested = self.notes[max(self.notes)].get(number, 0)
 
     def _notes(self) -> dict[int, int]:
         return {number: partition.ingested for number, partition in self.partitions.items()}
@@ -178,6 +210,10 @@ class LandingSource(Source):
         if at.start > offsets.start:
             raise KafkaLost(f"offset {offsets.start} of partition {partition} is gone", have=at.start)
         return at.between(offsets.start, min(offsets.stop, at.end))
+
+    def kept(self, partition: int, offsets: Offsets, epoch: int) -> list[int]:
+        """What of these offsets has landed at a version."""
+        return sorted(offset for offset in self._before(partition, epoch) if offset in offsets)
 
     def _before(self, partition: int, epoch: int) -> set[int]:
         versions = range(min(epoch, self.head) + 1)

@@ -12,18 +12,27 @@ from tests.simulation.process import STAGES
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+STORM = 400
+"""Epochs after which a storm is over."""
+
 
 def strike(world: World) -> None:
     """Whatever this step brings."""
     _tables_change(world)
     _processes_suffer(world)
     _people_interfere(world)
-    if world.fatal and not world.fatal_done and world.steps >= world.fatal_at and not world.judge.finished:
+    if world.fatal and not world.fatal_done and world.steps >= world.fatal_at and _may_strike(world):
         _end(world, world.fatal)
 
 
+def _may_strike(world: World) -> bool:
+    """What is followed after the hand-off may be put back then, too."""
+    return not world.judge.finished or world.fatal == "put back"
+
+
 def _tables_change(world: World) -> None:
-    if world.rng.random() < world.write_rate:
+    storm = world.storm and STAGES[world.stage] in ("consume_log", "catch_up") and world.source.head < STORM
+    if world.rng.random() < (0.5 if storm else world.write_rate):
         world.source.write(world.now)
     if isinstance(world.source, LandingSource):
         _topic_changes(world, world.source)
@@ -33,6 +42,9 @@ def _tables_change(world: World) -> None:
         world.target.optimize()
     if world.happens("target property"):
         world.target.set_property()
+    if world.ages and world.pinned is not None and world.aging.random() < 0.02:
+        world.target.clean_up()
+        world.cleaned = world.steps
 
 
 def _topic_changes(world: World, source: LandingSource) -> None:
@@ -41,6 +53,8 @@ def _topic_changes(world: World, source: LandingSource) -> None:
         source.land(world.now)
     if world.happens("repeat"):
         source.repeat(world.now)
+    if "retention" in world.faults and world.happens("retention"):
+        source.expire(range(world.judge.partitions.planned))
     if world.happens("partition") and len(source.partitions) < 9:
         # What was missed and has expired is nowhere any more, and nobody could say what is right; nor of a partition
         # that appears and of which nothing ever lands.
@@ -85,17 +99,30 @@ def _end(world: World, fault: str) -> None:
         case "foreign append":
             world.foreign += 1
             world.target.append_foreign()
+        case "quiet append":
+            world.foreign += 1
+            world.target.append_quietly()
         case "restore":
             world.foreign += 1
             world.target.restore(world.rng.randrange(len(world.target.log)))
+        case _:
+            _end_of_source(world, fault)
+
+
+def _end_of_source(world: World, fault: str) -> None:
+    match fault:
         case "replace source":
             world.source.replace_table(world.now)
+        case "put back":
+            world.judge.look()
+            world.source.put_back(world.now)
+            world.judge.fork()
         case "replace topic":
             assert isinstance(world.source, LandingSource)
             world.source.replace_topic()
         case "expire":
             assert isinstance(world.source, LandingSource)
-            world.source.expire()
+            world.source.expire(world.source.partitions)
         case "delete":
             world.source.delete(world.now)
         case "drop column":

@@ -12,6 +12,8 @@ from tests.mutation import Edit, mutated
 class Mutant(Edit):
     topic: bool = False
     """Whether a topic's history is what it spoils."""
+    trouble: str | None = None
+    """What has to befall a build for it to matter, if that befalls no other."""
 
 
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
@@ -20,7 +22,7 @@ def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
         world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:
-                world.World(seed, topic=mutant.topic).run()
+                world.World(seed, topic=mutant.topic, trouble=mutant.trouble).run()
             except world.Violation as violation:
                 return seed, str(violation)
     return None

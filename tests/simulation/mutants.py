@@ -142,8 +142,23 @@ MUTANTS = (
     Mutant(
         "a cancel is only looked at when an attempt starts",
         "attempt",
-        "    elif control.cancelled or state.phase is Phase.CANCELLED:",
-        "    elif False:",
+        "    if over and not isinstance(task, CancelTask):",
+        "    if False:",
+    ),
+    Mutant(
+        "an interrupted round is a failed one",
+        "attempt",
+        "    if isinstance(written.error, Interrupted):\n        return state, None\n",
+        "",
+    ),
+    Mutant(
+        "what was interrupted is taken for not landed",
+        "attempt",
+        "    state = yield from catch_up(state)\n    entering =",
+        "    if isinstance(written.error, Interrupted):\n"
+        "        from dataclasses import replace as changed\n"
+        "        return changed(state, proven=state.proven + 1), None\n"
+        "    state = yield from catch_up(state)\n    entering =",
     ),
     Mutant(
         "finish does not ask for a certificate",
@@ -177,6 +192,12 @@ MUTANTS = (
         "lag",
         "        allowed = max(self.value - 1, 0)",
         "        allowed = max(pending_after, self.value)",
+    ),
+    Mutant(
+        "a new attempt inherits the rounds that did not contract",
+        "lag",
+        "        return Bound(self.start, self.value)\n",
+        "        return Bound(self.start, self.value, self.stalled)\n",
     ),
     Mutant(
         "the snapshot is sealed by the last lane, not by all",
@@ -224,8 +245,8 @@ MUTANTS = (
     Mutant(
         "a recovery repeats a sequence number",
         "recovery",
-        "_record(plan, layout, seq + 1, me, head, epoch, control)",
-        "_record(plan, layout, seq, me, head, epoch, control)",
+        "        seq=place.seq,",
+        "        seq=max(place.seq - 1, 1),",
     ),
     Mutant(
         "a recovery is called proven",
@@ -233,7 +254,7 @@ MUTANTS = (
         "        handoff=epoch,\n",
         "        handoff=epoch,\n"
         "        certificate=__import__('airflow_backfill.core.record', fromlist=['x'])"
-        ".Certificate(epoch, head, 0, 'd', 1, 0),\n",
+        ".Certificate(epoch, 0, 0, 'd', 1, 0),\n",
     ),
     Mutant(
         "a repair writes nothing",
@@ -261,8 +282,8 @@ MUTANTS = (
     ),
     Mutant(
         "announced beyond the hand-off epoch, for ever",
-        "announcer",
-        "epoch.stop is not None or (state.handoff is not None and epoch.number > state.handoff)",
+        "announcement",
+        "epoch.stop is not None or (handoff is not None and epoch.number > handoff)",
         "epoch.stop is not None",
     ),
     Mutant(
@@ -278,6 +299,30 @@ MUTANTS = (
         "    if True:\n",
     ),
     Mutant(
+        "a record forgets the lanes that have ended",
+        "attempt",
+        "if b is not None and n != lane}",
+        "if False}",
+    ),
+    Mutant(
+        "a record forgets what was announced",
+        "attempt",
+        "news=state.announced if",
+        "news=None if",
+    ),
+    Mutant(
+        "a recovery fences nobody",
+        "recovery",
+        "    for fence in fences:\n",
+        "    return True\n    for fence in fences:\n",
+    ),
+    Mutant(
+        "a resume lifts a cancel that came later",
+        "attempt",
+        "task.number)\n",
+        "10**9)\n",
+    ),
+    Mutant(
         "handed over while epochs are announced",
         "task",
         "state.applied == state.handoff and not state.rearranging",
@@ -286,8 +331,8 @@ MUTANTS = (
     Mutant(
         "what landed twice is taken twice",
         "offset_round",
-        "self.landed, self.sifted.repeated > 0)",
-        "self.landed, False)",
+        "self.landed, self.sifted.repeated > 0, self.compacted)",
+        "self.landed, False, self.compacted)",
         topic=True,
     ),
     Mutant(
@@ -357,7 +402,7 @@ MUTANTS = (
     Mutant(
         "the ingestion's notes are those of now",
         "offset_round",
-        "Ingested(self.since + len(self.taken))",
+        "Ingested(self._stand)",
         "Ingested(self.seen.source.head)",
         topic=True,
     ),
@@ -369,10 +414,66 @@ MUTANTS = (
         topic=True,
     ),
     Mutant(
+        "what was deleted since the seam is forgotten",
+        "kafka/split",
+        "for offset in (self.cut, self.landed))",
+        "for offset in (self.cut,))",
+        topic=True,
+    ),
+    Mutant(
         "records that become no rows are forgotten",
         "offset_round",
         "does=move.does + no_rows",
         "does=move.does",
         topic=True,
+    ),
+    Mutant(
+        "the log is consumed without a word about epochs within the bound",
+        "task",
+        "if _announcing(state, seen) else Done()",
+        "if False else Done()",
+    ),
+    Mutant(
+        "a source that was put back from a backup is followed on",
+        "source",
+        "        if commit.version > view.head or view.commit(commit.version) not in (None, commit):",
+        "        if False:",
+        trouble="put back",
+    ),
+    Mutant(
+        "a source that was put back from a backup is followed on by a topic",
+        "source",
+        "        if commit.version > view.head or view.commit(commit.version) not in (None, commit):",
+        "        if False:",
+        topic=True,
+        trouble="put back",
+    ),
+    Mutant(
+        "records forget at which commit of the source they stand",
+        "attempt",
+        "    return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)",
+        "    return None",
+        trouble="put back",
+    ),
+    Mutant(
+        "in place of Kafka the landing table is read as of the round",
+        "offset_round",
+        "self.newest = _readable((yield Watch(self.since)), self.since)",
+        "self.newest = self._stand",
+        topic=True,
+    ),
+    Mutant(
+        "what the landing table kept is read from Kafka all the same",
+        "offset_round",
+        "if some.start < self.splits[n].floor}",
+        "if False}",
+        topic=True,
+    ),
+    Mutant(
+        "a commit that says that it changes no row is believed",
+        "commit",
+        "        return added != removed",
+        "        return False",
+        trouble="quiet append",
     ),
 )

@@ -6,13 +6,12 @@ to its seam, and one that is finished everything that has landed at its epoch: e
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.kafka.offsets import MAX, Offsets
 from tests.simulation.invariant import WHOLE, must
 from tests.simulation.landing import LandingSource, no_rows, row
-from tests.simulation.source import transform
 from tests.simulation.target import Bag
 
 if TYPE_CHECKING:
@@ -38,7 +37,13 @@ class PartitionJudge:
     def plan(self, pinned: int, splits: list[dict[str, Any]]) -> None:
         self.planned = len(splits)
         self.known = {split["partition"]: (pinned, split) for split in splits}
-        self.begins = {partition: self._source.partitions[partition].start for partition in self.known}
+        self.begins = {partition: self._begin(partition, pinned) for partition in self.known}
+
+    def _begin(self, partition: int, pinned: int) -> int:
+        """The first offset that Kafka has, or had when it landed."""
+        source = self._source
+        landed = source.kept(partition, Offsets(0, MAX), pinned)
+        return min([*landed, source.partitions[partition].start])
 
     def move(self, positions: list[Any], phase: str) -> None:
         """Take over what a record says, of which some may be older than what is known."""
@@ -86,7 +91,7 @@ class PartitionJudge:
 
     def content(self) -> Bag:
         """What the target holds."""
-        return Counter(transform(self._taken()).items())
+        return self.world.made(self._taken())
 
     def _taken(self) -> dict[int, int]:
         """The records that the target has taken."""

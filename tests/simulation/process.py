@@ -14,15 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.commit import Commit
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, SourceReplaced, SourceUnavailable
+from airflow_backfill.core.errors import (
+    ApplicationFailed,
+    BackfillError,
+    Interrupted,
+    SourceReplaced,
+    SourceUnavailable,
+)
+from airflow_backfill.core.interruption import Begun
 from airflow_backfill.core.kafka.offsets import Batch
+from airflow_backfill.core.kafka.progress import held
 from airflow_backfill.core.plan import Plan, app_id
 from airflow_backfill.core.position import AtKey, Position
-from airflow_backfill.core.record import Certificate
+from airflow_backfill.core.record import Certificate, Record
 from tests.simulation.faults import CALM
-from tests.simulation.landing import FIRST, LandingSource, no_rows, row
+from tests.simulation.landing import FIRST, SPAN, LandingSource, key_of, last_records, no_rows, place_of, row
 from tests.simulation.source import transform
-from tests.simulation.target import TABLE_ID, Bag, Transaction
+from tests.simulation.target import Bag, Transaction
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -47,7 +55,11 @@ class Process:
         self.world, self.name, self.task = world, name, task
         self.known = True
         self.generation = 0
+        self.began = 0
+        """The step at which it was started."""
         self.lanes = 1
+        self.head = 0
+        """Where the source stood when it was started."""
         self.ended = False
         self.result: Any = None
         self.error: BackfillError | None = None
@@ -56,8 +68,12 @@ class Process:
         """The thread of the same application that announces epochs."""
         self.held: dict[int, list[int]] = {}
         self.decoded: list[tuple[int, int]] = []
+        self.positions: tuple[Position, ...] = ()
+        """Of the record that is written."""
         """By partition: the records that were fetched last."""
         self.wakes = 0
+        self.begun: Begun | None = None
+        """What it does since it looked at the commands."""
         self.foreign_seen = world.foreign
         self._generator = generator
         self._effect: fx.Effect | None = None
@@ -99,15 +115,18 @@ class Process:
                 return target.read(version)
             case fx.ReadPlan() | fx.StorePlan() | fx.WritePlan():
                 return self._answer_plan(effect)
-            case fx.Look():
+            case fx.Look(_, spared):
+                self.begun = Begun.under(world.commands, spared=spared)
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
                 return fx.Looked(world.now, tuple(world.commands), files)
             case fx.Watch(after):
                 plan = world.stored_plan or _plan_of(world)
                 assert plan is not None
+                world.judge.looks[self.name] = world.steps
                 return world.source.view(plan, after)
             case fx.Write(record, work):
+                self.positions = record.positions if isinstance(record, Record) else ()
                 return self._write(record.app_id, record.seq, record.encode(), work)
             case _:
                 return self._answer_reading(effect)
@@ -123,7 +142,7 @@ class Process:
             case fx.Prove(epoch, version):
                 return self._prove(epoch, version)
             case fx.ReadTransactions():
-                return fx.Transactions(TABLE_ID, self.world.target.txns())
+                return fx.Transactions(self.world.target.table_id, self.world.target.txns())
             case fx.Pause(until, _):
                 self.wakes = until
                 return None
@@ -140,8 +159,10 @@ class Process:
                 return source.sift(epochs, known)
             case fx.Ingested(epoch):
                 return source.ingested(epoch)
-            case fx.Fetch(ranges, hold):
+            case fx.Fetch(ranges, hold, kept):
                 fetched = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
+                if kept is not None:
+                    fetched |= {n: source.kept(n, offsets, kept.epoch) for n, offsets in kept.ranges.items()}
                 if source.topic_id != FIRST:
                     raise SourceReplaced("what was read is another topic's")
                 self.held = fetched if hold else self.held
@@ -168,10 +189,20 @@ class Process:
         fault = world.write_fault()
         if fault == "lost request":
             return fx.Written(error=ApplicationFailed("the request was lost"))
+        if not isinstance(work, fx.Nothing) and (stopped := self._stopped()):
+            # Or the commit was being written already, and lands.
+            if world.rng.random() < 0.5:
+                world.target.finish(transaction)
+            return fx.Written(error=Interrupted(stopped))
         conflict = world.target.finish(transaction)
         if fault == "lost response":
             return fx.Written(error=ApplicationFailed("the response was lost"))
         return fx.Written(conflict=conflict)
+
+    def _stopped(self) -> str | None:
+        """By which command, if somebody looked in time."""
+        stopped = self.begun.stopped_by(self.world.commands) if self.begun is not None else None
+        return stopped if stopped and self.world.rng.random() < 0.7 else None
 
     def _rows(self, work: fx.Work) -> tuple[Bag, frozenset[int], bool]:
         source = self.world.source
@@ -195,12 +226,30 @@ class Process:
                 mine = {key for key in upserts.keys() | deletes if key <= low}
                 behind = Counter((k, v) for k, v in upserts.items() if k in mine)
                 return behind + Counter(rows), frozenset(mine), bool(mine)
+            case fx.TakeOffsets() if self.world.ordered:
+                return self._last_values()
             case fx.TakeOffsets():
                 return Counter(shown for one in self.decoded for shown in transform(dict([one])).items()), _NONE, False
             case fx.RewriteKeys(epoch):
-                expected, found = Counter(transform(source.versions[epoch].rows).items()), self.world.target.content
+                expected, found = self.world.made(source.versions[epoch].rows), self.world.target.content
                 keys = {key for key, _ in (expected - found) + (found - expected)}
                 return Counter({row: n for row, n in expected.items() if row[0] in keys}), frozenset(keys), True
+
+    def _last_values(self) -> tuple[Bag, frozenset[int], bool]:
+        """The rows of a round that are later than the target's, and than what deleted theirs; the memory of that is
+        written first.
+        """
+        rows, gone = last_records(dict(self.decoded))
+        self.world.memory |= set(gone.values())
+        upto, there = held(self.positions), dict(self.world.target.content.keys())
+        counts = sorted((one for one in self.world.memory if one % SPAN <= upto.get(one // SPAN, -1)), key=place_of)
+        deleted = {key_of(one): one for one in counts}
+        later = {
+            key: one
+            for key, one in (rows | gone).items()
+            if all(place_of(one) >= place_of(known[key]) for known in (there, deleted) if key in known)
+        }
+        return Counter({(key, one): 1 for key, one in later.items() if key in rows}), frozenset(later), True
 
     def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
         source = self.world.source
@@ -242,9 +291,11 @@ class Process:
 
     def _prove(self, epoch: int, version: int) -> Certificate:
         world = self.world
+        if stopped := self._stopped():
+            raise Interrupted(stopped)
         if world.rng.random() < world.faults.get("verifier error", 0):
             raise ApplicationFailed("the comparison broke off")
-        expected = Counter(transform(world.source.versions[epoch].rows).items())
+        expected = world.made(world.source.versions[epoch].rows)
         content = world.target.log[version].content
         if content != expected:
             raise world.judge.unequal(epoch, version)

@@ -23,8 +23,8 @@ def protocol_of(world: World, name: str, me: Attempt) -> Generator[Effect, Any, 
     size = RoundSize(world.round_bytes, world.round_rows)
     lag = MaxLag(epochs=world.max_lag)
     tasks: dict[str, Callable[[], task.Task]] = {
-        "consume_log": lambda: task.ConsumeLogTask(size, lag, 50),
-        "catch_up": lambda: task.CatchUpTask(size, lag, 50),
+        "consume_log": lambda: task.ConsumeLogTask(size, lag, world.patience),
+        "catch_up": lambda: task.CatchUpTask(size, lag, world.patience),
         "verify": task.VerifyTask,
         "repair": task.RepairTask,
         "finish": task.FinishTask,

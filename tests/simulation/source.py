@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.plan import Plan
@@ -43,6 +44,9 @@ class Source:
     """Whether rows are only added: no feed says what else happens."""
     replaced_at: int | None = None
     """The first version of another table in this one's place."""
+    forked_at: int | None = None
+    """The first version that is another one since the table was put back from a backup."""
+    schema: str = SCHEMA
 
     def __post_init__(self) -> None:
         rows = {key: self.rng.randrange(100) for key in range(self.keys)}
@@ -79,6 +83,25 @@ class Source:
             rows = {0: value}
             self._commit(rows, _files(rows), rows_changed=1, change=True, now=now)
 
+    def put_back(self, now: int) -> None:
+        """The folder as it was at some version, from a backup, and written on past where it had been."""
+        end = self.head
+        self.forked_at = 1 + min(self.rng.randint(self.earliest, end) for _ in range(2))
+        self._forget(self.forked_at)
+        while self.head <= end:
+            self.write(now)
+
+    def _forget(self, start: int) -> None:
+        """Everything from a version on."""
+        del self.versions[start:]
+
+    def cure(self) -> None:
+        """The table itself returns to its place, and from a backup what its log and folder have lost."""
+        if self.replaced_at is not None:
+            self.table_id = "source-1"
+            self._forget(self.replaced_at)
+        self.replaced_at, self.forked_at, self.earliest, self.vacuumed_before = None, None, 0, 0
+
     def delete(self, now: int) -> None:
         """Rows go, in a source where they never do."""
         rows = dict(self.versions[-1].rows)
@@ -87,8 +110,8 @@ class Source:
 
     def drop_column(self, now: int) -> None:
         last = self.versions[-1]
-        schema = json.dumps({"type": "struct", "fields": []})
-        self._commit(last.rows, last.files, rows_changed=0, change=False, now=now, schema=schema)
+        self.schema = json.dumps({"type": "struct", "fields": []})
+        self._commit(last.rows, last.files, rows_changed=0, change=False, now=now, schema=self.schema)
 
     def _commit(
         self,
@@ -116,18 +139,22 @@ class Source:
             data_change=change,
             rewrites=not change,
             metadata=metadata,
+            digest=f"{len(self.versions)} {'of before' if self.forked_at is None else 'since'}",
         )
         self.versions.append(Version(rows, files, commit))
 
     def view(self, plan: Plan, after: int) -> SourceView:
         numbers = range(after + 1, self.head + 1)
         epochs = [lost(n) if n < self.earliest else epoch_of(plan, self.versions[n].commit) for n in numbers]
-        return SourceView(self.table_id, self.head, after, epochs)
+        digest = self.versions[after].commit.digest if self.earliest <= after <= self.head else None
+        return SourceView(self.table_id, self.head, after, Backlog(epochs), digest=digest)
 
     def read_files(self, version: int, indices: range) -> list[tuple[int, int]]:
         if version < self.vacuumed_before:
             raise HistoryLost(f"a data file of version {version} is gone", version=version)
         at = self.versions[version]
+        if indices and indices[-1] >= len(at.files):
+            raise HistoryLost(f"version {version} has other files than were planned", version=version)
         rows = {key: at.rows[key] for n in indices for key in at.files[n]}
         return list(transform(rows).items())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -39,9 +40,12 @@ class Transaction:
 @dataclass
 class Target:
     log: list[Landed] = field(default_factory=list)
+    table_id: str = TABLE_ID
+    earliest: int = 0
+    """The oldest version whose commit was not cleaned up."""
 
     def __post_init__(self) -> None:
-        metadata = TableMetadata(TABLE_ID, SCHEMA)
+        metadata = TableMetadata(self.table_id, SCHEMA)
         self._land(Commit(0, operation="CREATE TABLE", metadata=metadata), Counter(), "")
 
     @property
@@ -53,7 +57,7 @@ class Target:
         return self.log[-1].content
 
     def read(self, version: int) -> Commit:
-        if not 0 <= version <= self.head:
+        if not self.earliest <= version <= self.head:
             raise HistoryLost(f"version {version} of the target's log is gone", version=version)
         return self.log[version].commit
 
@@ -107,19 +111,41 @@ class Target:
         self._land(commit, kept + txn.appends, txn.writer)
         return None
 
+    def clean_up(self) -> None:
+        """Everything ages out but what came since the newest barrier was begun: who waits renews no more than that."""
+        self.earliest = max(self.earliest, self._needed)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the newest barrier was begun by a sleeper, before commits that have aged out since."""
+        return self._needed < self.earliest
+
+    @property
+    def _needed(self) -> int:
+        """The first version after what the newest barrier's writer knew."""
+        for landed in reversed(self.log):
+            document = json.loads(landed.commit.user_metadata or "{}") if landed.writer else {}
+            if "airflow_backfill" in document:
+                return int(document["prev"]) + 1
+        return self.earliest
+
     def optimize(self) -> None:
         """Somebody's, or an auto-compaction in a session whose user metadata lands on it, too."""
         text = self.log[-1].commit.user_metadata
         self._foreign("OPTIMIZE", self.content, rewrites=True, text=text)
 
     def set_property(self) -> None:
-        metadata = TableMetadata(TABLE_ID, SCHEMA, configuration={"a": str(self.head)})
+        metadata = TableMetadata(self.table_id, SCHEMA, configuration={"a": str(self.head)})
         self._land(Commit(self.head + 1, operation="SET TBLPROPERTIES", metadata=metadata), self.content, "")
 
     def append_foreign(self) -> None:
         """With a copy of the last record, but without a transaction id."""
         text = next((x.commit.user_metadata for x in reversed(self.log) if x.commit.user_metadata), None)
         self._foreign("WRITE", self.content + Counter({(999, 999): 1}), data_change=True, text=text)
+
+    def append_quietly(self) -> None:
+        """A commit that adds a row, and says that it changes none."""
+        self._foreign("WRITE", self.content + Counter({(999, 999): 1}), rewrites=True, added=FileTotals(1, 1, 1))
 
     def restore(self, version: int) -> None:
         """Rows go back; transaction ids stay (as Delta does)."""
@@ -137,12 +163,12 @@ class Target:
         data_change: bool = False,
         rewrites: bool = False,
         text: str | None = None,
+        added: FileTotals | None = None,
     ) -> None:
-        added = FileTotals(files=1) if data_change else FileTotals()
         commit = Commit(
             self.head + 1,
             operation=operation,
-            added=added,
+            added=added or FileTotals(files=int(data_change)),
             data_change=data_change,
             rewrites=rewrites,
             user_metadata=text,

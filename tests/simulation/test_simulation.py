@@ -8,15 +8,17 @@ from collections import Counter
 import pytest
 
 from tests.simulation.faults import ENDS, FATAL_TO_TOPICS
+from tests.simulation.invariant import Violation
 from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "400"))
 SEEDS_OF_TOPICS = 150
+SEEDS_OF_HISTORIES = 60
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 
 PAST_FAILURES = (22, 35, 39, 48, 95, 149, 1104, 1813, 2025, 2037, 2870, 2871, 303023)
 """Seeds that once found something, run first for ever."""
-PAST_FAILURES_OF_CHAINS = (241, 200514, 405789, 600522)
+PAST_FAILURES_OF_CHAINS = (241, 200514, 405789, 600522, 700097)
 PAST_FAILURES_OF_TOPICS = (6, 34, 51, 55, 112, 240, 262, 293, 1587, 201620, 201684, 303156, 303920, 403380, 403760)
 
 
@@ -49,6 +51,20 @@ def test_every_seed_of_a_topic_ends_as_it_must() -> None:
     assert set(FATAL_TO_TOPICS.values()) <= set(outcomes), "a fatal fault that no seed reached proves nothing"
 
 
+@pytest.mark.parametrize("task", ["finish", "upstream"])
+def test_a_memory_that_is_dropped_too_early_brings_back_what_was_deleted(task: str) -> None:
+    for seed in range(60):
+        world = World(seed, topic=True, keyed=True)
+        world.forgets = task
+        if world.ordered:
+            try:
+                world.run()
+            except Violation as violation:
+                assert "extra" in str(violation)
+                return
+    raise AssertionError("60 seeds noticed nothing")
+
+
 def test_every_seed_ends_as_it_must() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(FIRST, FIRST + SEEDS):
@@ -61,6 +77,33 @@ def test_every_seed_ends_as_it_must() -> None:
     print(dict(outcomes))
     assert outcomes["DONE"] >= SEEDS // 3
     assert set(ENDS.values()) - {"KAFKA_LOST"} <= set(outcomes), "a fatal fault that no seed reached proves nothing"
+
+
+def test_a_source_that_is_put_back_from_a_backup_is_followed_no_further_than_it_is_the_same() -> None:
+    """Under tables, chains and topics, before the hand-off and after it: a build ends by name where anything that it
+    has applied or announced is taken back, and goes on where nothing is.
+    """
+    ends: Counter[tuple[bool, bool, str]] = Counter()
+    for seed in range(SEEDS_OF_HISTORIES):
+        world = World(seed, trouble="put back", topic=seed % 2 == 0)
+        world.fatal_at //= 2
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        ends[world.judge.forked is not None, world.judge.stale, world.outcome] += 1
+    print(dict(ends))
+    assert ends[True, True, "SOURCE_REPLACED"] >= SEEDS_OF_HISTORIES // 5, ends
+    assert ends[True, False, "DONE"] >= SEEDS_OF_HISTORIES // 20, ends
+    assert not ends[True, True, "DONE"] and not ends[True, False, "SOURCE_REPLACED"], ends
+
+
+def test_a_row_that_comes_without_data_change_is_noticed() -> None:
+    for seed in range(10):
+        world = World(seed, trouble="quiet append")
+        world.faults.pop("recovery")
+        world.run()
+        assert world.outcome == ("TARGET_DIVERGED" if world.foreign and world.judge.foreign_at else "DONE"), seed
 
 
 def test_a_recovery_is_believed_after_its_proof_only() -> None:

@@ -11,21 +11,36 @@ from airflow_backfill.core import announcer, gate
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.kafka.offsets import MAX, Offsets
 from airflow_backfill.core.plan import Plan, build_id
 from airflow_backfill.core.reading import load
 from tests.simulation import misfortune
-from tests.simulation.faults import AFTERWARDS, BENIGN, CALM, ENDS, FATAL, FATAL_TO_TOPICS, OF_TOPICS
+from tests.simulation.faults import (
+    AFTERWARDS,
+    BENIGN,
+    CALM,
+    CURABLE,
+    ENDS,
+    FATAL,
+    FATAL_TO_TOPICS,
+    OF_TOPICS,
+    RETENTION,
+)
 from tests.simulation.invariant import Violation
 from tests.simulation.judge import Judge
-from tests.simulation.landing import LandingSource, some_topic
+from tests.simulation.landing import LandingSource, last_records, some_topic
 from tests.simulation.process import STAGES, Process, Started
 from tests.simulation.protocol import protocol_of
-from tests.simulation.source import Source, transform
-from tests.simulation.target import TABLE_ID, Bag, Target, Transaction
+from tests.simulation.source import Rows, Source, transform
+from tests.simulation.target import Bag, Target, Transaction
 
 MAX_STEPS = 20000
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
+
+
+RUNS = 4
+"""How often an ordered build is followed to the end of what landed."""
 
 
 @dataclass
@@ -39,6 +54,10 @@ class World:
     """Whether the records of a topic have keys; None: as the seed says."""
     ordered: bool = False
     """Whether a column says which record of a key is the last."""
+    trouble: str | None = None
+    """What befalls it; None: as the seed says."""
+    forgets: str = ""
+    """The task after which a build's memory of what it deleted is dropped, which is a bug."""
     rng: random.Random = field(init=False)
     now: int = 0
     target: Target = field(default_factory=Target)
@@ -49,6 +68,10 @@ class World:
     processes: list[Process] = field(default_factory=list)
     started: list[Started] = field(default_factory=list)
     orphans: list[Transaction] = field(default_factory=list)
+    memory: set[int] = field(default_factory=set)
+    """The records by which an ordered build has deleted rows, whether that landed or not."""
+    runs: int = 0
+    """How often the build was followed to the source's end."""
     foreign: int = 0
     stage: int = 0
     generation: int = 0
@@ -57,6 +80,10 @@ class World:
     by_hand: str = ""
     """What somebody runs instead of the DAG: "recover" from the epoch ``named``, or "repair"."""
     named: int = 0
+    resumed: dict[str, int] = field(default_factory=dict)
+    """By attempt that resumes a cancelled build: the newest command that there was."""
+    cleaned: int = -1
+    """The step at which the target's log was cleaned up last."""
     misnamed: bool = False
     """Whether the target's rows are not those of the named epoch."""
     happened: Counter[str] = field(default_factory=Counter)
@@ -91,8 +118,19 @@ class World:
             self.fatal = "delete"
         if self.topic:
             self._of_topic(apart)
+        self.fatal = self.trouble or self.fatal
+        self.aging = random.Random(f"aging {self.seed}")
+        self.ages = self.aging.random() < 0.2
+        """Whether the target's log is cleaned up far too early."""
+        self.storm = random.Random(f"storm {self.seed}").random() < 0.1
+        """Whether epochs come faster than they are applied, once the snapshot is read."""
+        self.patience = 3 if self.storm else 50
+        """Rounds in a row that may leave more pending than the bound allows."""
+        self._begin()
+
+    def _begin(self) -> None:
         self.judge = Judge(self)
-        self.build = build_id(TABLE_ID, "sim")
+        self.build = build_id(self.target.table_id, "sim")
 
     def _of_topic(self, rng: random.Random) -> None:
         self.source, self.key_borders, self.chain = some_topic(rng), None, False
@@ -109,6 +147,12 @@ class World:
         self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
         if self.fatal == "expire" and self.source.missed:
             self.fatal = None
+        older = random.Random(f"older {self.seed}")
+        if self.fatal != "expire" and not self.source.noted:
+            if older.random() < 0.3:
+                self.source.expire(self.source.partitions)
+            if older.random() < 0.4:
+                self.faults["retention"] = RETENTION
 
     # --- running ---
 
@@ -133,7 +177,10 @@ class World:
     def _advance_one(self) -> None:
         ready = [p for p in self.processes if not p.ended and p.wakes <= self.now]
         if ready and self.rng.random() < 0.95:
-            self.rng.choice(ready).step()
+            process = self.rng.choice(ready)
+            process.step()
+            if process.ended and process.task == self.forgets:
+                self.memory.clear()
             self._end_together()
         elif self.orphans and self.rng.random() < 0.5:
             self.target.finish(self.orphans.pop(self.rng.randrange(len(self.orphans))))
@@ -206,13 +253,25 @@ class World:
             self._passed(stage, results)
 
     def _passed(self, stage: str, results: list[Any]) -> None:
+        if stage == "consume_log":
+            self.judge.check_announced(max(p.head for p in self.processes if p.known and p.task == stage))
         if stage == "finish" and not self.judge.finished:
             raise Violation("finish succeeded without an effective hand-off record")
         if stage == "upstream":
             self.judge.check_end()
-            self.outcome = "DONE"
+            self._followed()
         else:
             self.stage += 1
+
+    def _followed(self) -> None:
+        """Keys that are in several partitions go on coming, in no order."""
+        self.runs += 1
+        if not self.ordered or self.runs == RUNS:
+            self.outcome = "DONE"
+            return
+        self.source.write(self.now)
+        for process in self.processes:
+            process.known = False
 
     def _is_final(self, process: Process) -> bool:
         """Decide about an attempt of Airflow's that ended with an error: retry, or the end of the build."""
@@ -222,24 +281,49 @@ class World:
         if error.code == "CANCELLED" or (error.code == "NOT_ALLOWED_NOW" and self.judge.cancelled):
             self._resume()
             return True
+        self._check_error(process, error)
+        if error.retry or error.code == "FENCED" or self.judge.between(process.name):
+            return False
+        if error.code == "HISTORY_LOST" and process.began <= self.cleaned and "of the target's log" in error.message:
+            return False  # it slept while the log was cleaned up, and is cleared
+        if self.fatal == "put back" and error.code == ENDS[self.fatal] and not self.judge.stale:
+            raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
+        if self.fatal_done and error.code in (ENDS.get(self.fatal or ""), "VERIFICATION_FAILED"):
+            self.outcome = "" if self._put_right() or self._rewritten() or self._removed() else error.code
+        elif error.code == "HISTORY_LOST" and self.target.outlived:
+            self.outcome = error.code
+        elif error.code == "NOT_CONVERGING" and (self.storm or self.write_rate):
+            self._calmed(error)
+        elif isinstance(self.source, LandingSource) and self._topic_ended(error, self.source):
+            self.outcome = error.code
+        else:
+            raise Violation(f"{process.task} failed without a cause: {error}")
+        return True
+
+    def _check_error(self, process: Process, error: BackfillError) -> None:
+        """Raise for an error that nothing excuses."""
         if error.code == "FENCED" and not self._rivals(process):
             raise Violation(f"the attempt that Airflow knows was fenced: {error}")
-        if error.retry or error.code == "FENCED":
-            return False
-        expected = ENDS.get(self.fatal or "")
-        if self.fatal_done and (error.code == expected or error.code == "VERIFICATION_FAILED"):
-            self.outcome = "" if self._put_right() or self._rewritten() else error.code
-            return True
-        if error.code == "NOT_CONVERGING" and self.write_rate:
-            self.outcome = error.code
-            return True
-        if error.code == "PARTITION_INCOMPLETE" and isinstance(self.source, LandingSource) and self.source.joined_late:
-            self.outcome = error.code
-            return True
-        if error.code == "PARTITIONS_GREW" and self.keyed and not self.ordered and self.judge.partitions.grown:
-            self.outcome = error.code
-            return True
-        raise Violation(f"{process.task} failed without a cause: {error}")
+        if error.code == "INTERRUPTED":
+            raise Violation(f"{process.task} ended by a command that only stops a round: {error}")
+
+    def _topic_ended(self, error: BackfillError, source: LandingSource) -> bool:
+        """Whether the topic or its ingestion has brought about what the error says."""
+        match error.code:
+            case "KAFKA_LOST":
+                return bool(self.happened["retention"]) and self._may_be_lost(**error.data)
+            case "PARTITION_INCOMPLETE":
+                return source.joined_late
+            case "PARTITIONS_GREW":
+                return bool(self.keyed) and not self.ordered and bool(self.judge.partitions.grown)
+            case _:
+                return False
+
+    def _may_be_lost(self, partition: int, wanted: int, have: int, **_: int) -> bool:
+        """Whether the landing table does not show that it has all, or what it has cannot be read any more."""
+        assert isinstance(self.source, LandingSource)
+        landed = self.source.kept(partition, Offsets(0, MAX), self.source.head)
+        return self.fatal_done or not landed or landed[0] > wanted or landed[-1] < have - 1
 
     def _rivals(self, process: Process) -> bool:
         """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other
@@ -269,7 +353,7 @@ class World:
         self.judge.look()
         self.judge.show(state.seen if self.chain else None)
         verdict = gate.decide(state, view, self.commands, conditions, self.now)
-        if isinstance(verdict, gate.Ready):
+        if isinstance(verdict, gate.Ready) and not self.judge.stale:
             committed = self.judge.applied
             if committed is None or verdict.epoch != committed:
                 raise Violation(f"the gate opened at {verdict.epoch}, committed is {committed}")
@@ -286,16 +370,22 @@ class World:
                 self.stage += 1
             case gate.Broken(error):
                 self._gate_broken(error)
-            case gate.Waiting(_, lag=True):
+            case gate.Waiting(_, lag) if lag or self._unannounced():
                 self.stage = STAGES.index("consume_log")
                 for process in self.processes:
                     process.known = process.known and process.task != "consume_log"
+
+    def _unannounced(self) -> bool:
+        state = self._drive(load(self.build))
+        return announcer.unannounced(state, self.source.view(state.plan, state.reached))
 
     def _gate_broken(self, error: BackfillError) -> None:
         if error.code == "CANCELLED":
             self._resume()
         elif self.fatal_done and error.code == ENDS.get(self.fatal or ""):
-            self.outcome = "" if self._put_right() else error.code
+            self.outcome = "" if self._put_right() or self._removed() else error.code
+        elif error.code == "HISTORY_LOST" and self.target.outlived:
+            self.outcome = error.code
         else:
             raise Violation(f"the gate broke without a cause: {error}")
 
@@ -303,6 +393,7 @@ class World:
         """Whether somebody makes the target's rows right, to go on from a named epoch: mostly the right one."""
         self.judge.look()
         epoch, pinned = self.judge.applied, self.pinned
+        epoch = pinned if epoch is None else epoch
         if self.judge.foreign_at is None or self.misnamed or not self.judge.can_be_recovered:
             return False
         if epoch is None or pinned is None or not self.happens("recovery"):
@@ -316,8 +407,49 @@ class World:
             process.known = False
         return True
 
+    def _calmed(self, error: BackfillError) -> None:
+        """Mostly somebody slows the writers down, and clears the task."""
+        if not self.happens("cure"):
+            self.outcome = error.code
+            return
+        self.storm, self.write_rate = False, 0.0
+        self.faults.pop("source optimize", None)
+        self._cleared()
+
+    def _removed(self) -> bool:
+        """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
+        if self.fatal in CURABLE and self.happens("cure"):
+            self.source.cure()
+            self._cleared()
+        elif not self.topic and self.happens("restart"):
+            self._restart()
+        else:
+            return False
+        self.fatal = None
+        return True
+
+    def _cleared(self) -> None:
+        """What has failed meanwhile runs again, too."""
+        for process in self.processes:
+            process.known = process.known and not process.ended
+
+    def _restart(self) -> None:
+        """A cancel fences whoever still runs; then the target is dropped, and another build begins in its place."""
+        for process in self.processes:
+            if not process.ended:
+                process.die()
+        self.target = Target(table_id=f"target after {self.target.table_id}")
+        self.source.cure()
+        self.orphans, self.processes, self.commands, self.stored_plan, self.pinned = [], [], [], None, None
+        self.by_hand, self.misnamed, self.foreign, self.stage = "", False, 0, 0
+        self._begin()
+
     def _expected(self, epoch: int) -> Bag:
-        return Counter(transform(self.source.versions[epoch].rows).items())
+        return self.made(self.source.versions[epoch].rows)
+
+    def made(self, rows: Rows) -> Bag:
+        """What a target has to hold of these rows of the source."""
+        return Counter((last_records(rows)[0] if self.ordered else transform(rows)).items())
 
     def _rewritten(self) -> bool:
         """Whether somebody lets the keys be rewritten that a verification found to differ."""
@@ -355,9 +487,12 @@ class World:
         stage = name.split("/")[0]
         if twin and stage == "snapshot" and "/" not in name:
             name = f"snapshot/{self.rng.randrange(self.lanes)}"
+        if name == "resume":
+            self.resumed[me.name] = len(self.commands)
         self.started.append(Started(me.generation, name, self.lanes))
         process = Process(self, me.name, name, protocol_of(self, name, me))
-        process.generation, process.lanes = me.generation, self.lanes
+        process.began = self.steps
+        process.generation, process.lanes, process.head = me.generation, self.lanes, self.source.head
         process.known = not twin
         self.processes.append(process)
         if self.chain and stage in ("snapshot", "consume_log", "catch_up") and not name.endswith(("/1", "/2")):

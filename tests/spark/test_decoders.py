@@ -67,7 +67,7 @@ def test_a_function_of_a_record_has_columns_and_its_errors_are_dead_letters(spar
     assert rows == [(1, "a"), (None, None), (None, None)]
     assert reasons == [
         "value makes its decoder raise ValueError",
-        "value was given up by its decoder",
+        "value made its decoder return null",
         "value makes its decoder raise JSONDecodeError",
     ]
 
@@ -105,7 +105,7 @@ def test_functions_of_spark_decode_columns(spark: SparkSession) -> None:
 
     assert outcomes(read_with(spark, ColumnDecoder(read_number, "1")), b"7", b"x", None) == (
         [(7,), (None,)],
-        ["value was given up by its decoder"],
+        ["value made its decoder return null"],
     )
 
 
@@ -128,7 +128,7 @@ def test_a_pandas_udf_decodes_columns_and_what_it_raises_fails_the_run(
 def test_a_class_on_the_class_path_decodes(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"ADD JAR '{java_decoder(tmp_path)}'")
     read = read_with(spark, JavaDecoder("Length", "BIGINT", version="1"))
-    assert outcomes(read, b"abc", b"", None) == ([(3,), (None,)], ["value was given up by its decoder"])
+    assert outcomes(read, b"abc", b"", None) == ([(3,), (None,)], ["value made its decoder return null"])
 
 
 def shuffled(raw: Column) -> Column:

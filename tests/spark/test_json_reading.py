@@ -220,9 +220,9 @@ def test_a_single_column_is_no_shortcut(spark: SparkSession) -> None:
         ("c STRING COLLATE UNICODE_CI", "c is of type string collate"),
         ("k MAP<INT, INT>", "k is of type map<int,int>"),
         ("a ARRAY<STRUCT<i: INTERVAL DAY>>", "a.i is of type interval"),
-        ("timestamp TIMESTAMP", "its column 'timestamp' has the name of one of the record"),
+        ("timestamp TIMESTAMP", "its column 'timestamp' has the name of a field of the record"),
         ("Offset INT", "'offset'"),
-        ("key STRING", "its column 'key' has the name of one of key"),
+        ("key STRING", "its column 'key' has the name of a field of key"),
     ],
 )
 def test_a_schema_that_cannot_be_kept_is_refused(spark: SparkSession, ddl: str, says: str) -> None:

@@ -29,7 +29,7 @@ import time
 import pytest
 from pyspark.errors import IllegalArgumentException
 
-from airflow_backfill.spark.failure import _causes
+from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark.kafka_options import kafka_options
 from demo.kafka.topic import COMPACTED, Record
 from tests.kafka.conftest import LOGIN
@@ -70,7 +70,7 @@ def failure(frame, within: float = 30) -> str:
     with pytest.raises(Exception) as failed:
         frame.collect()
     assert time.monotonic() - begun < within
-    return "\n".join(f"{name}: {message}" for name, message in _causes(failed.value))
+    return "\n".join(f"{trouble.kind}: {trouble.text}" for trouble in troubles(failed.value))
 
 
 def test_rows_have_headers_and_null_keys_and_values(read, topic):

@@ -18,8 +18,8 @@ from pyspark.errors import StreamingQueryException
 
 from airflow_backfill.core.errors import KafkaOption, LandingInvalid
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark import landing
-from airflow_backfill.spark.failure import _causes
 from airflow_backfill.spark.ingestion import Ingestion
 from demo.kafka.topic import Record
 from environment import quick
@@ -122,7 +122,7 @@ def test_records_that_are_gone_before_they_landed_are_an_error(landed, topic):
     topic.truncate(7)
     with pytest.raises(StreamingQueryException) as failed:
         landed.run()
-    assert any("Some data may have been lost" in message for _, message in _causes(failed.value))
+    assert any("Some data may have been lost" in trouble.text for trouble in troubles(failed.value))
     assert landed.offsets() == [(0, n) for n in range(5)]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import ChangesIncomplete, DuplicateKey, KeyNull
+from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.changes import Changes
 from airflow_backfill.spark.expected import Expected
-from airflow_backfill.spark.net_change import Buckets, NetChanges, net_changes
+from airflow_backfill.spark.net_change import REPEATED, Buckets, NetChanges, net_changes
 from airflow_backfill.spark.transform import Transform, parse
 
 pytestmark = pytest.mark.spark
@@ -99,7 +99,7 @@ def test_only_inserts_of_new_keys_may_be_appended(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("where", [None, "v <> 'b'"])
-def test_two_rows_of_one_key_in_one_epoch(spark: SparkSession, where: str | None) -> None:
+def test_two_rows_of_one_key(spark: SparkSession, where: str | None) -> None:
     changes = changes_of(
         spark,
         [
@@ -109,12 +109,15 @@ def test_two_rows_of_one_key_in_one_epoch(spark: SparkSession, where: str | None
             (2, "b", 1, "insert", 6),
             (3, "a", 1, "update_postimage", 6),
             (3, "b", 1, "insert", 6),
+            (4, "a", 1, "insert", 5),
+            (4, "a", 1, "delete", 6),
+            (4, "b", 1, "insert", 6),
         ],
     )
-    with pytest.raises(DuplicateKey) as raised:
-        net_changes(changes, transform_of(spark, changes, where=where), ("id",))
-    assert raised.value.data["count"] == 2
-    assert {(s["id"], s["epoch"]) for s in raised.value.data["sample"]} == {("1", "5"), ("3", "6")}
+    with net_changes(changes, transform_of(spark, changes, where=where), ("id",)) as net:
+        assert net.repeated == 3
+        assert {row["id"] for row in net.staged.where(REPEATED).collect()} == {1, 2, 3}
+        assert not net.only_inserts
 
 
 def test_a_row_without_a_key(spark: SparkSession) -> None:

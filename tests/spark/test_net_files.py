@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_backfill.core.errors import ChangesIncomplete
@@ -11,7 +13,7 @@ from airflow_backfill.spark.net_files import net_files
 
 
 def file(path: str, rows: int | None = 10, vector: str | None = None, *, data_change: bool = True) -> FileAction:
-    return FileAction(path, 100, rows, vector, data_change, "{}")
+    return FileAction(path, 100, rows, vector, data_change)
 
 
 def commit(epoch: int, added: list[FileAction] = [], removed: list[FileAction] = [], **more) -> EpochFiles:  # noqa: B006
@@ -123,3 +125,21 @@ def test_rows_that_a_commit_copied_are_not_expected() -> None:
 def test_where_the_log_has_no_counts_nothing_is_expected_of_them() -> None:
     net = net_files([commit(1, added=[file("a", None)], removed=[file("b", 5)])])
     assert expected_of_files(1, net) == Expected(1, None, None, 5, images=False)
+
+
+def test_the_proof_of_many_epochs_looks_at_what_was_read_once() -> None:
+    class Read(dict[tuple[int, str], int]):
+        looked = 0
+
+        def __iter__(self) -> Any:
+            Read.looked += 1
+            return super().__iter__()
+
+        def items(self) -> Any:
+            Read.looked += 1
+            return super().items()
+
+    many = range(2_000)
+    expected = [Expected(epoch, growth=1, comes=1, goes=0, images=False) for epoch in many]
+    assert prove(expected, Read({(epoch, "insert"): 1 for epoch in many})) == frozenset()
+    assert Read.looked <= 2

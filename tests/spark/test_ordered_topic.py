@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.errors import InvalidSpec, MemoryLost
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
-from airflow_backfill.ledger.control_folder import tombstones_beside
+from airflow_backfill.ledger.control_folder import memory_beside
 from demo.kafka.topic import Record, Topic
 from tests.spark.topics import Landing, TopicBuild
 
@@ -41,7 +41,7 @@ def names(build: TopicBuild) -> dict[int, str]:
     return {row["id"]: row["name"] for row in build.rows().collect()}
 
 
-def folded(topic: Topic) -> dict[int, str]:
+def folded(topic: Topic, without: str | None = None) -> dict[int, str]:
     """What a client of its own makes of the topic: the greatest (timestamp, partition, offset) of a key is the last."""
     last: dict[int, tuple[Any, str | None]] = {}
     for partition in topic.partitions():
@@ -50,7 +50,7 @@ def folded(topic: Topic) -> dict[int, str]:
             place = (message.timestamp()[1], partition, message.offset())
             if key not in last or place > last[key][0]:
                 last[key] = (place, None if message.value() is None else message.value().decode())
-    return {key: name for key, (_, name) in last.items() if name is not None}
+    return {key: name for key, (_, name) in last.items() if name not in (None, without)}
 
 
 def finished(build: TopicBuild, landing: Landing) -> BuildState:
@@ -86,6 +86,38 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
     assert names(build) == {1: "new", 2: "newest", 6: "last"} == folded(topic)
 
 
+def test_what_was_deleted_stays_deleted_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """By a tombstone or by the filter, in the history or in an earlier run: an older record of another partition lands
+    later, and changes nothing.
+    """
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([record(0, 1, 20, None), record(0, 2, 20, "draft"), record(0, 3, 20, "stays")])
+    landing.land_all()
+    build = ordered(spark, landing, tmp_path / "target", where="value <> 'draft'")
+    build.plan()
+    finished(build, landing)
+    for more in (
+        [record(1, 1, 10, "older"), record(1, 2, 10, "older"), record(0, 3, 30, None), record(0, 4, 30, "draft")],
+        [record(1, 3, 10, "older"), record(1, 4, 10, "older"), record(1, 1, 15, "older")],
+        [record(1, 3, 29, "older"), record(0, 2, 40, "back")],
+        [record(1, 2, 30, None), record(1, 4, 29, "older")],
+    ):
+        topic.send(more)
+        landing.land_all()
+        build.upstream()
+        assert names(build) == folded(topic, without="draft")
+    memory = Path(memory_beside(build.target, build.reader.state().plan.build))
+    memory.rename(tmp_path / "elsewhere")
+    topic.send([record(1, 4, 28, "older")])
+    landing.land_all()
+    with pytest.raises(MemoryLost, match="put the folder back"):
+        build.upstream()
+    (tmp_path / "elsewhere").rename(memory)
+    build.upstream()
+    assert names(build) == folded(topic, without="draft")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -105,7 +137,7 @@ def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic,
     topic.send(some(6))
     state = finished(build, landing)
     assert names(build) == folded(topic)
-    assert Path(tombstones_beside(build.target, state.plan.build)).is_dir()
+    assert Path(memory_beside(build.target, state.plan.build)).is_dir()
 
 
 def test_what_an_ordered_build_needs_is_said_by_its_plan(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.errors import BackfillError, RecordInvalid
 from airflow_backfill.core.forecast import described
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.round_size import RoundSize
@@ -21,6 +21,7 @@ from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import CancelTask, SnapshotTask
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark import apply
 from airflow_backfill.spark.planner import OnExisting, Planner
 from airflow_backfill.spark.shell import Shell
 
@@ -215,6 +216,15 @@ def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSessio
     assert second.plan.build != first.plan.build
     assert second.plan.source.epoch == first.plan.source.epoch + 1
     assert BuildReader(plans.target).state().plan == second.plan
+    # A record of a newer version: nothing but a restart helps.
+    Path(plans.target + ".backfill", "commands").mkdir()
+    Path(plans.target + ".backfill", "commands", "000000001.json").write_text("{")
+    apply.empty(spark, plans.target, apply.Txn(f"{second.plan.build}/1/0", 1), '{"airflow_backfill":2}')
+    with pytest.raises(RecordInvalid, match="newer version"):
+        plans.plan()
+    third = plans.plan(OnExisting.RESTART)
+    assert third.plan.build not in (first.plan.build, second.plan.build)
+    assert BuildReader(plans.target).commands(third.plan.build) == []
 
 
 def test_a_cancelled_build_goes_on_when_it_is_planned_again(plans: Plans, spark: SparkSession) -> None:

@@ -13,9 +13,11 @@ from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.record import Certificate
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark import apply
 from airflow_backfill.spark import proof as proofs
 from airflow_backfill.spark.planner import OnExisting, Planner
 from airflow_backfill.spark.proof import Proof
+from airflow_backfill.spark.snapshot_files import DataFile, SnapshotFiles
 from airflow_backfill.spark.transform import parse
 from tests.spark.history import Source
 
@@ -47,6 +49,10 @@ class Copy:
     @property
     def version(self) -> int:
         return Source(self.spark, self.target, self.source.columns).head
+
+    @property
+    def files(self) -> list[DataFile]:
+        return SnapshotFiles(self.spark, self.target, self.version).files
 
     def prove(self, part_bytes: int = proofs.PART_BYTES) -> Certificate:
         schema = self.source.at(self.source.head).schema
@@ -107,6 +113,8 @@ def test_an_attempt_goes_on_with_the_parts_that_are_left(copy: Copy, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         copy.prove(part_bytes=1)
     first = read[:2]
+    # The next attempt claims the build first, which is a version of the target without a file.
+    apply.empty(copy.spark, copy.target, apply.Txn("claim", 1), "{}")
     certificate = copy.prove(part_bytes=1)
     again = read[3:]
     assert not set(first) & set(again)
@@ -121,6 +129,18 @@ def test_parts_of_another_version_are_not_taken(copy: Copy) -> None:
     copy.sql("UPDATE $target SET name = 'other' WHERE id = 17")
     with pytest.raises(VerificationFailed):
         copy.prove()
+
+
+def test_a_file_of_which_other_rows_are_deleted_is_another_part(copy: Copy) -> None:
+    copy.prove()
+    before = {file.path: file.deleted for file in copy.files}
+    for key in (17, 18):
+        copy.sql(f"DELETE FROM $target WHERE id = {key}")
+    after = {file.path: file.deleted for file in copy.files}
+    assert before.keys() == after.keys() and before != after, "the rows were to go by deletion vectors"
+    with pytest.raises(VerificationFailed) as failed:
+        copy.prove()
+    assert failed.value.data["counts"] == {"missing": 2}
 
 
 def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path) -> None:

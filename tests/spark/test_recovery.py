@@ -12,6 +12,7 @@ from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import RepairTask
+from airflow_backfill.ledger import enclosures
 from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
@@ -20,8 +21,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def build(source: Source, tmp_path: Path) -> Build:
-    """A build that stands at the source's head, and changes after it."""
+def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """A build that stands at the source's head, and changes after it. Its records are too large for its commits."""
+    monkeypatch.setattr(enclosures, "LARGEST", 300)
     made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
     made.plan()
     made.snapshot()
@@ -50,6 +52,7 @@ def clean_up_log(spark: SparkSession, target: str) -> None:
 
 def test_a_log_that_lost_its_records(build: Build) -> None:
     epoch = build.source.head
+    assert len(list(Path(build.target + ".backfill", "records").iterdir())) > 4
     clean_up_log(build.spark, build.target)
     with pytest.raises(HistoryLost):
         build.reader.state()

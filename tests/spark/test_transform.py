@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from airflow_backfill.core.errors import InvalidExpression, KeyInvalid
+from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
+from airflow_backfill.spark.canonical import check_canonical
 from airflow_backfill.spark.functions import ALLOWED
-from airflow_backfill.spark.transform import parse
+from airflow_backfill.spark.transform import parse, schema_of
 
 pytestmark = pytest.mark.spark
 
@@ -20,6 +23,31 @@ def schema(spark: SparkSession) -> StructType:
         "id bigint NOT NULL, a int, b string, arr array<int>, s struct<f:int,g:string>, m map<string,int>, d date, "
         "ts timestamp, `x.y` int, `q``r` string, `sp ace` int, v variant, fl double, c string COLLATE UNICODE_CI"
     )
+
+
+def log_schema(*columns: tuple[str, str]) -> str:
+    """As a table's log has it."""
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", log_schema(("x", "no_such_type"))])
+def test_a_schema_that_spark_cannot_read_is_refused(damaged: str) -> None:
+    with pytest.raises(UnsupportedTable, match="Spark cannot read the table's schema"):
+        schema_of(damaged)
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ([("x", "long"), ("X", "long")], "'x' and 'X', which Spark cannot tell apart: rename one of them"),
+        ([("id", "long"), ("g", "geometry")], "leave it out of select|build from a table without that column"),
+    ],
+    ids=["case", "geometry"],
+)
+def test_columns_that_cannot_be_kept_are_refused(spark: SparkSession, columns: list[tuple[str, str]], why: str) -> None:
+    with pytest.raises(UnsupportedTable, match=why):
+        check_canonical(parse(spark, schema_of(log_schema(*columns))).schema)
 
 
 def test_all_columns_as_they_are(spark: SparkSession, schema: StructType) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Message
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.spec import BackfillSpec
@@ -34,10 +34,12 @@ PLACES = ["partition", "offset", "string(value) AS value"]
 
 
 class Landing:
-    """A landing table of one topic, and an ingestion that lands what it is told to."""
+    """A landing table of one topic, and an ingestion that lands what it is told to; what was aborted, too, unless it
+    reads ``committed`` records only.
+    """
 
-    def __init__(self, topic: Topic, table: Path) -> None:
-        self.topic, self.table = topic, str(table)
+    def __init__(self, topic: Topic, table: Path, *, committed: bool = True) -> None:
+        self.topic, self.table, self.committed = topic, str(table), committed
         self.landed: dict[int, int] = {}
         """By partition: the next offset to land."""
         write_deltalake(self.table, SCHEMA.empty_table())
@@ -48,7 +50,7 @@ class Landing:
         for partition, stop in upto.items():
             start = self.landed.get(partition, 0)
             if start < stop:
-                found = self.topic.records(partition, first=start)
+                found = self.topic.records(partition, first=start, committed=self.committed)
                 rows += [row(message) for message in found if start <= message.offset() < stop]
                 self.landed[partition] = stop
         self.append(rows)
@@ -60,6 +62,10 @@ class Landing:
     def skip(self, upto: dict[int, int]) -> None:
         """The ingestion began after these offsets."""
         self.landed |= upto
+
+    def delete(self, where: str) -> None:
+        """The table's owner deletes rows."""
+        DeltaTable(self.table).delete(where)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         write_deltalake(self.table, pa.Table.from_pylist(rows, SCHEMA), mode="append")

@@ -40,7 +40,7 @@ class Applications:
     def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
         """The outcome of one attempt; None if it left none, as a killed one does."""
         control = ControlFolder.beside(self.target)
-        me = control.draw_attempt({"task": application})
+        me = control.draw_attempt({"task": application}, floor=0)
         self.submit(application, me, *arguments, crash=crash)
         return control.outcome(me)
 
@@ -59,7 +59,7 @@ class Applications:
     @contextmanager
     def running(self, application: str, *arguments: str) -> Iterator[Attempt]:
         """An attempt at work while the block runs, and waited for at its end."""
-        me = ControlFolder.beside(self.target).draw_attempt({"task": application})
+        me = ControlFolder.beside(self.target).draw_attempt({"task": application}, floor=0)
         with ThreadPoolExecutor() as pool:
             work = pool.submit(self.submit, application, me, *arguments)
             yield me

@@ -1,4 +1,4 @@
-"""What Spark's own event log says of an application: how many rows its scans put out."""
+"""What Spark's own event log says of an application: its settings, and how many rows its scans put out."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def logs(folder: Path, application: str) -> list[Path]:
     return [
         path for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime) if _name(path) == application
     ]
+
+
+def settings(path: Path) -> dict[str, str]:
+    """What the application's session was started with."""
+    found = next(event for event in _events(path) if event["Event"] == "SparkListenerEnvironmentUpdate")
+    return dict(found["Spark Properties"])
 
 
 def rows(path: Path, scan: Callable[[Node], bool]) -> int:

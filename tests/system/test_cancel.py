@@ -36,7 +36,7 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
     planned = apps.result("plan", "--spec", spec)
     control = ControlFolder.beside(target)
     control.order(planned["build"], Command(Verb.THROTTLE, rate=1))
-    me = control.draw_attempt({"task": "snapshot"})
+    me = control.draw_attempt({"task": "snapshot"}, floor=0)
     with apps.process("snapshot", me, "--round-rows", "1") as running:
         _wait_until(lambda: BuildReader(target).state().totals.snapshot_rows > 0)
         table_backfill("cancel", target, "--drop", conf=apps.confs())

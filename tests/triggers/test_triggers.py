@@ -13,6 +13,7 @@ from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
@@ -73,7 +74,12 @@ def epoch(target, awaited=4, reached="applied"):
     return EpochTrigger(**common, epoch=awaited, reached=reached)
 
 
-@pytest.mark.parametrize("make", [gate, lag, finish, epoch])
+def admission(target):
+    common = {"target": str(target), "build": None, "ledger_conn_id": None, "poke_interval": 0.05}
+    return AdmissionTrigger(**common, max_lag=(3, None))
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch, admission])
 def test_a_copy_is_the_same(target, make):
     trigger = make(target)
     assert copied(trigger).serialize() == trigger.serialize()

@@ -72,7 +72,8 @@ def backfilled_batch(split: Split, rows: Batch, stop: Stop | None) -> tuple[Spli
 def _check_once(split: Split, rows: Batch, **data: object) -> None:
     if rows.count > rows.greatest - rows.least + 1:
         raise OffsetsInvalid(
-            f"partition {split.partition} has {rows.count} rows from offset {rows.least} to {rows.greatest}",
+            f"partition {split.partition} has {rows.count} rows from offset {rows.least} to {rows.greatest}: an "
+            "offset has several rows; repair the landing table, then clear the task",
             partition=split.partition,
             offset=rows.least,
             upto=rows.greatest,

@@ -41,14 +41,18 @@ def client_options(connection: str) -> dict[str, str]:
     try:
         given = json.loads(connection)
     except ValueError:
-        raise KafkaOption("the connection is not JSON") from None
+        raise KafkaOption(
+            'the connection\'s extra is not JSON; write it as {"bootstrap.servers": "host:9092"}'
+        ) from None
     if not isinstance(given, dict):
-        raise KafkaOption("the connection is not a JSON object")
+        raise KafkaOption(
+            'the connection\'s extra is not a JSON object; write it as {"bootstrap.servers": "host:9092"}'
+        )
     for name, value in given.items():
         if name not in _JAVA and name not in _AUTHORITY and name not in (*_LOGIN, "sasl.mechanisms"):
-            raise _refused(name, "may not be set")
+            raise _refused(name, "may not be set; leave it out")
         if not isinstance(value, str) or not value.strip():
-            raise _refused(name, "is not a text")
+            raise _refused(name, "must be a non-empty string")
     options = _in_java(given)
     _check(options)
     return options
@@ -60,7 +64,7 @@ def _in_java(given: dict[str, str]) -> dict[str, str]:
 
     def put(name: str, value: str) -> None:
         if name in options:
-            raise _refused(name, "is said twice, in two ways")
+            raise _refused(name, "is set twice (librdkafka's name and Java's); leave one of them out")
         options[name] = value
 
     if "sasl.mechanisms" in given:
@@ -79,20 +83,20 @@ def _check(options: dict[str, str]) -> None:
     _needed(options, "bootstrap.servers")
     protocol = options.get("security.protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
-        raise _refused("security.protocol", f"is none of {', '.join(_PROTOCOLS)}")
+        raise _refused("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}")
     if not protocol.startswith("SASL_"):
         return
     mechanism = _needed(options, "sasl.mechanism")
     if mechanism not in _MODULES:
-        raise _refused("sasl.mechanism", f"is none of {', '.join(_MODULES)}")
+        raise _refused("sasl.mechanism", f"must be one of {', '.join(_MODULES)}")
     jaas = _JAAS.fullmatch(_needed(options, "sasl.jaas.config"))
     if jaas is None or jaas[1] != _MODULES[mechanism]:
-        raise _refused("sasl.jaas.config", f"is not {_MODULES[mechanism]} with a username and a password")
+        raise _refused("sasl.jaas.config", f"must be {_MODULES[mechanism]} with a username and a password")
 
 
 def _needed(options: dict[str, str], name: str) -> str:
     if name not in options:
-        raise _refused(name, "is missing")
+        raise _refused(name, "is missing; add it to the connection's extra")
     return options[name]
 
 

@@ -59,7 +59,7 @@ class Decoding:
         ``undecodable`` is "stop" (if nothing is said) or "dead_letters:<location>".
         """
         if not isinstance(options, Mapping):
-            raise InvalidSpec(f"a decoding is a mapping of options, not {type(options).__name__}")
+            raise InvalidSpec(f"topic: its decoding must be a mapping of options, not {type(options).__name__}")
         check_known(options, OPTIONS)
         check_size(options)
         return Decoding(_format(options, "key"), _format(options, "value"), _dead_letters(options))
@@ -75,20 +75,20 @@ OPTIONS = tuple(Decoding().to_json())
 def _format(options: Mapping[str, Any], field: str) -> Format:
     kind, argument = _choice(options, field, _FORMATS)
     if kind == DECODER and not NAME.match(argument or ""):
-        raise invalid(field, argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
+        raise invalid(f"topic.{field}", argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
     return Format(kind, argument)
 
 
 def _dead_letters(options: Mapping[str, Any]) -> str | None:
     _, argument = _choice(options, "undecodable", _UNDECODABLE)
-    return None if argument is None else location({"undecodable": argument}, "undecodable")
+    return None if argument is None else location({"topic.undecodable": argument}, "topic.undecodable")
 
 
 def _choice(options: Mapping[str, Any], field: str, choices: Mapping[str, str | None]) -> tuple[str, str | None]:
     """A word of ``choices`` and what follows it after a colon, which some words need and the others do not take."""
     if field not in options:
         return next(iter(choices)), None
-    value = checked(field, options[field])
+    value, field = checked(f"topic.{field}", options[field]), f"topic.{field}"
     word, colon, rest = (part.strip() for part in value.partition(":"))
     if word not in choices:
         raise invalid(field, value, f"must be one of {', '.join(choices)}{near(word, choices)}")

@@ -20,6 +20,8 @@ class Partitions:
     splits: tuple[Split, ...]
     rules: str
     """By which rules records become rows: a build keeps to them."""
+    compacted: bool = False
+    """Whether Kafka removes older records of a key, so that an offset without a record proves nothing."""
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -45,9 +47,10 @@ class Partitions:
             "topic": self.topic_id,
             "partitions": [split.to_json() for split in self.splits],
             "rules": self.rules,
+            **({"compacted": True} if self.compacted else {}),
         }
 
     @staticmethod
     def from_json(value: Any) -> Partitions:
         splits = tuple(Split.from_json(split) for split in value["partitions"])
-        return Partitions(value["topic"], splits, value["rules"])
+        return Partitions(value["topic"], splits, value["rules"], value.get("compacted", False))

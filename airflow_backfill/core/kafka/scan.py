@@ -27,7 +27,8 @@ def next_range(split: Split, quota: int) -> Offsets | None:
     """What to read of Kafka next, at most ``quota`` offsets; None if nothing.
 
     Begins after the last offset that was covered, and never goes beyond the broker's end or the target, so that there
-    is nothing to drop. Only splits that are backfilling are read.
+    is nothing to drop; nor from what the landing table has kept into what Kafka has. Only splits that are backfilling
+    are read.
     """
     if not isinstance(split.state, Backfilling):
         return None
@@ -35,6 +36,8 @@ def next_range(split: Split, quota: int) -> Offsets | None:
     stop = min(start + quota, split.end)
     if split.target is not None:
         stop = min(stop, split.target + 1)
+    if start < split.floor:
+        stop = min(stop, split.floor)
     return Offsets(start, stop) if start < stop else None
 
 

@@ -48,11 +48,26 @@ class Split:
     """The seam. Kafka's records up to it and the landing table's rows beyond it are the target's rows; None while
     backfilling, and when everything comes from the landing table. Ours: Finished carries no offset.
     """
+    floor: int = 0
+    """History before this offset is read from the landing table, which has kept it: Kafka has not. Ours."""
+    lost: int = 0
+    """Offsets of the history that were passed over, because neither of the two has them any more. Ours."""
 
     @property
     def dropped(self) -> int:
         """Rows that Kafka returned although the backfill had stopped before them."""
         return self.read - self.written
+
+    @property
+    def held(self) -> int:
+        """The greatest offset that the target holds of the partition, -1 for none: as far as its records count."""
+        match self.state:
+            case Backfilling():
+                return self.scanned
+            case CatchingUp(offset):
+                return offset
+            case Finished():
+                return max(-1 if offset is None else offset for offset in (self.cut, self.landed))
 
     @property
     def left(self) -> int:
@@ -64,7 +79,7 @@ class Split:
 
     def check_successor(self, after: Split) -> None:
         """Raise PositionRegressed unless ``after`` may follow: states, offsets and counters only grow."""
-        grow = ("read", "written", "scanned", "end")
+        grow = ("read", "written", "scanned", "end", "floor", "lost")
         back = any(getattr(after, name) < getattr(self, name) for name in grow)
         landed = -1 if self.landed is None else self.landed
         back = back or (-1 if after.landed is None else after.landed) < landed or rank(after.state) < rank(self.state)
@@ -103,13 +118,14 @@ class Split:
 
     def to_json(self) -> dict[str, Any]:
         document = {f.name: getattr(self, f.name) for f in fields(self)}
+        document = {name: value for name, value in document.items() if value or name not in _LATER}
         document["state"] = to_json(self.state)
         return {**document, "sum": _sum(document)}
 
     @staticmethod
     def from_json(value: Any) -> Split:
         """The split that ``value`` says; RecordInvalid, with the value, for what ``to_json`` does not write."""
-        if not isinstance(value, dict) or set(value) != _FIELDS:
+        if not isinstance(value, dict) or set(value) | _LATER != _FIELDS:
             raise _invalid("fields are missing or unknown", value)
         document = {name: found for name, found in value.items() if name != "sum"}
         split = Split(**{**document, "state": from_json(value["state"])})
@@ -123,6 +139,8 @@ class Split:
 
 
 _FIELDS = {"sum", *(f.name for f in fields(Split))}
+_LATER = {"floor", "lost"}
+"""Fields that are not written while they are 0, as in records of before they came to be."""
 
 
 def _sum(document: dict[str, Any]) -> int:
@@ -134,7 +152,7 @@ def _invalid(why: str, value: Any) -> RecordInvalid:
 
 
 def _typed(split: Split) -> bool:
-    counts = (split.partition, split.read, split.written, split.end)
+    counts = (split.partition, split.read, split.written, split.end, split.floor, split.lost)
     offsets = (split.target, split.credit, split.landed, split.oldest, split.cut)
     sound = all(map(is_offset, counts)) and all(offset is None or is_offset(offset) for offset in offsets)
     return sound and type(split.scanned) is int and -1 <= split.scanned <= MAX
@@ -159,4 +177,5 @@ def _numbers_fit(split: Split) -> bool:
     """Whether the counters and offsets can stand beside each other in any state."""
     counted = split.written <= split.read <= split.scanned + 1
     known = split.credit is None or (split.landed is not None and split.credit <= split.landed)
-    return counted and known and (split.cut is None or split.cut <= split.scanned)
+    bounded = max(split.floor, split.lost) <= split.end
+    return counted and known and bounded and (split.cut is None or split.cut <= split.scanned)

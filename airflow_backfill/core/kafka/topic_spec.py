@@ -16,6 +16,7 @@ from airflow_backfill.core.kafka.decoding import OPTIONS, Decoding
 from airflow_backfill.core.options import check_known, checked, invalid, location
 
 EARLIEST = "earliest"
+STOP, SKIP = "stop", "skip"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
@@ -24,7 +25,13 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 class TopicSpec:
     name: str
     first: str = EARLIEST
-    """Where history starts: "earliest", the log's start, or a time in ISO 8601 with an offset from UTC."""
+    """Where history starts: "earliest", the first record that Kafka or the landing table has, or a time in ISO 8601
+    with an offset from UTC.
+    """
+    expired: str = STOP
+    """What becomes of the build if records of the history are in neither of the two any more: "stop", or "skip", which
+    counts them and goes on from what is left.
+    """
     checkpoint: str | None = None
     """Where the landing table's ingestion, a structured stream, keeps its notes: they tell a partition of which nothing
     has to land any more from one that is late.
@@ -37,14 +44,15 @@ class TopicSpec:
     def parse(options: Any) -> TopicSpec:
         """The topic that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
 
-        Besides ``name``, ``first``, ``checkpoint`` and ``order`` they are those of a decoding.
+        Besides ``name``, ``first``, ``expired``, ``checkpoint`` and ``order`` they are those of a decoding.
         """
         if not isinstance(options, Mapping):
             raise InvalidSpec(f"topic: a mapping of options, not {type(options).__name__}", field="topic")
-        check_known(options, ("name", "first", "checkpoint", "order", *OPTIONS))
+        check_known(options, ("name", "first", "expired", "checkpoint", "order", *OPTIONS))
         topic = TopicSpec(
             name=checked("topic.name", options.get("name")),
             first=checked("topic.first", options.get("first", EARLIEST)),
+            expired=checked("topic.expired", options.get("expired", STOP)),
             checkpoint=location(options, "checkpoint") if options.get("checkpoint") is not None else None,
             order=checked("topic.order", options["order"]) if options.get("order") is not None else None,
             decoding=Decoding.parse({name: options[name] for name in OPTIONS if name in options}),
@@ -57,8 +65,15 @@ class TopicSpec:
             raise invalid("topic.name", self.name, "1 to 249 letters, digits, '_', '.' or '-'")
         if self.name.startswith("__"):
             raise invalid("topic.name", self.name, "is a topic of Kafka's own")
+        if self.expired not in (STOP, SKIP):
+            raise invalid("topic.expired", self.expired, f"must be {STOP!r} or {SKIP!r}")
         if self.first != EARLIEST and self.since is None:
             raise invalid("topic.first", self.first, "'earliest', or a time such as '2026-01-31T00:00:00+00:00'")
+
+    @property
+    def skips(self) -> bool:
+        """Whether the build goes on from what is left."""
+        return self.expired == SKIP
 
     @property
     def since(self) -> int | None:
@@ -71,4 +86,6 @@ class TopicSpec:
 
     def to_json(self) -> dict[str, Any]:
         own = {"name": self.name, "first": self.first, "checkpoint": self.checkpoint, "order": self.order}
+        if self.skips:
+            own["expired"] = self.expired
         return {**own, **self.decoding.to_json()}

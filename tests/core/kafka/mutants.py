@@ -104,20 +104,52 @@ WORLDS = (
     Mutant(
         "lost records are passed over",
         "kafka/opening",
-        "if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n"
-        "        raise _lost(split.partition, split.scanned + 1, log)\n"
-        "    return replace(split, end=log.end)",
-        "if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n"
-        "        return replace(split, end=log.end, scanned=log.start - 1)\n"
-        "    return replace(split, end=log.end)",
+        "if missing and not expiry.skips:",
+        "if False:",
+    ),
+    Mutant(
+        "what is passed over is not counted",
+        "kafka/opening",
+        "lost=split.lost + missing",
+        "lost=split.lost",
+    ),
+    Mutant(
+        "what the landing table kept from before the log is left out",
+        "kafka/opening",
+        "    if expiry.kept is not None:\n        least",
+        "    if False:\n        least",
+    ),
+    Mutant(
+        "what the landing table has is lost all the same",
+        "kafka/opening",
+        "        if self.kept is None:\n            return len(gap)",
+        "        if True:\n            return len(gap)",
+    ),
+    Mutant(
+        "a hole in what was kept is a compacted record in any topic",
+        "kafka/opening",
+        "if not self.compacted:",
+        "if False:",
+    ),
+    Mutant(
+        "a compacted topic's ingestion is taken to have come past all of the gap",
+        "kafka/opening",
+        "max(self.kept.least - gap.start, 0) + max(gap.last - passed, 0)",
+        "0",
+    ),
+    Mutant(
+        "a range begins in what was kept and ends in the log",
+        "kafka/scan",
+        "    if start < split.floor:",
+        "    if False:",
     ),
     Mutant(
         "nothing to read means finished, also later",
         "kafka/opening",
-        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n        raise _lost",
+        "    gap, split = expired(split, log), replace(split, end=log.end)\n",
+        "    gap, split = expired(split, log), replace(split, end=log.end)\n"
         "    if isinstance(split.state, Backfilling) and log.start == log.end:\n"
-        "        return split.finished()\n"
-        "    if isinstance(split.state, Backfilling) and log.start > split.scanned + 1:\n        raise _lost",
+        "        return split.finished()\n",
     ),
     Mutant(
         "every new partition is finished",
@@ -181,7 +213,7 @@ CUTS = (
 
 
 def _mutated(mutant: Mutant) -> AbstractContextManager[None]:
-    users = (f"{TESTS}.{name}" for name in ("world", "topic", "cuts"))
+    users = (f"{TESTS}.{name}" for name in ("world", "topic", "truth", "cuts"))
     return mutated(mutant, *users)
 
 

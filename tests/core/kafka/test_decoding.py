@@ -92,7 +92,8 @@ def test_space_around_a_word_says_nothing() -> None:
 )
 def test_what_is_wrong_is_said_with_its_field(options: dict[str, Any], field: str, says: str) -> None:
     error = refused(**options)
-    assert error.data["field"] == field
+    assert error.data["field"] == (f"topic.{field}" if field in ("key", "value", "undecodable") else field)
+    assert str(error).startswith(f"[SPEC_INVALID] {error.data['field']}: ")
     assert says in str(error)
     assert CANARY not in json.dumps(error.to_json())
 

@@ -235,7 +235,7 @@ def test_a_restart_then_retention() -> None:
 
     with pytest.raises(KafkaLost) as lost:
         reopened(committed, Log(150, 5001))
-    assert lost.value.data == {"partition": 0, "wanted": 100, "have": 150}
+    assert lost.value.data == {"partition": 0, "wanted": 100, "have": 150, "missing": 50}
     for answer in (asked, reopened):
         with pytest.raises(SourceReplaced, match="truncated, or created again") as replaced:
             answer(committed, Log(0, 50))

@@ -73,7 +73,7 @@ def test_a_landing_table_that_lags_behind_a_later_start_does_not_bring_what_is_b
 def test_a_later_start_that_has_expired_is_lost() -> None:
     with pytest.raises(KafkaLost) as lost:
         opened(2, Log(5, 10), None, 4)
-    assert lost.value.data == {"partition": 2, "wanted": 4, "have": 5}
+    assert lost.value.data == {"partition": 2, "wanted": 4, "have": 5, "missing": 1}
 
 
 @pytest.mark.parametrize("log", [Log(0, 10), Log(10, 10), Log(0, 0)], ids=str)
@@ -110,7 +110,7 @@ def test_of_a_partition_that_nobody_planned_nothing_may_be_gone(landed: int | No
     """Unless it lands from there on: what is gone may have landed, and come later than the history."""
     with pytest.raises(KafkaLost) as lost:
         appeared(2, Log(5, 10), landed, first_landed)
-    assert lost.value.data == {"partition": 2, "wanted": 0, "have": 5}
+    assert lost.value.data == {"partition": 2, "wanted": 0, "have": 5, "missing": 5}
 
 
 def test_no_data_at_a_restart_is_not_believed() -> None:
@@ -119,7 +119,7 @@ def test_no_data_at_a_restart_is_not_believed() -> None:
     for answer in (asked, reopened):
         with pytest.raises(KafkaLost) as lost:
             answer(split, Log(10, 10))
-        assert lost.value.data == {"partition": 2, "wanted": 0, "have": 10}
+        assert lost.value.data == {"partition": 2, "wanted": 0, "have": 10, "missing": 10}
 
 
 def test_an_end_before_a_landed_row_is_another_topic() -> None:

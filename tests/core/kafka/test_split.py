@@ -51,6 +51,21 @@ def test_a_split_comes_back_a_hundred_times(split: Split) -> None:
         assert encode(read.to_json()) == text
 
 
+@pytest.mark.parametrize(
+    ("split", "held"),
+    [
+        (NEW, -1),
+        (BEGUN, 199),
+        (STOPPED, 300),
+        (replace(DONE, landed=250), 300),
+        (DONE, 444),
+        (Split(1, Finished()), -1),
+    ],
+)
+def test_what_landed_is_in_the_target_once_the_history_is_finished(split: Split, held: int) -> None:
+    assert split.held == held
+
+
 def test_the_json_can_be_read_by_people() -> None:
     assert BEGUN.to_json() == {
         "partition": 3,

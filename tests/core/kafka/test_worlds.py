@@ -21,6 +21,10 @@ LEAST = {
     "repaid a credit": 1,
     "proven new": 50,
     "backfilled new": 50,
+    "landing older than the log": 10,
+    "retention overtakes": 5,
+    "read what was kept": 20,
+    "passed over": 1,
 }
 """How often 250 worlds come to what is hard, at least."""
 
@@ -42,7 +46,7 @@ def test_the_worlds_are_not_too_kind() -> None:
 
 def test_the_wrong_order_of_the_pins_is_noticed() -> None:
     planned_again = 0
-    for seed in range(100):
+    for seed in range(150):
         world = World(seed, swapped=True)
         world.run()
         planned_again += world.happened["planned again"]

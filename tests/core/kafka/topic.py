@@ -37,6 +37,10 @@ class Partition:
     def between(self, start: int, stop: int) -> list[int]:
         return sorted(offset for offset in self.records if start <= offset < stop)
 
+    def gone(self, start: int, stop: int) -> set[int]:
+        """What only retention has removed."""
+        return {offset for offset in self.expired if start <= offset < stop}
+
     def produce(self, rng: random.Random) -> None:
         if self.open:
             return self.close(rng)

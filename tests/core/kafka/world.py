@@ -10,54 +10,20 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import KafkaLost, LandingAhead
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import appeared, asked, opened, reopened
+from airflow_backfill.core.kafka.opening import Expiry, appeared, asked, expired, opened, reopened
 from airflow_backfill.core.kafka.progress import handed_over, history_done
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, rank
 from tests.core.kafka.topic import Landing, Partition
+from tests.core.kafka.truth import Lane, Truth, Violation
 
 ROUNDS = 400
-
-
-class Violation(Exception):
-    """Something that must hold does not."""
-
-
-@dataclass
-class Lane:
-    """What one lane has committed, and whether a new attempt has to begin."""
-
-    splits: dict[int, Split] = field(default_factory=dict)
-    applied: int = -1
-    begun: bool = False
-    restart: bool = False
-
-
-@dataclass
-class Truth:
-    """What is known of a partition besides its split."""
-
-    begin: int
-    """Where its history starts."""
-    chosen: bool
-    """Whether that is later than the log's start, as the user wants it."""
-    applied: int
-    """The version of the landing table that was applied, or pinned, when its split came to be."""
-    target: list[int] = field(default_factory=list)
-    """Every row written, in the order of the commits."""
-    returned: list[int] = field(default_factory=list)
-    """Every record that Kafka returned, in committed rounds."""
-    covered: int = -1
-    """The greatest offset of a committed read."""
-    told: int | None = None
-    """What the landing table said last, since the broker was asked."""
 
 
 class World:
@@ -74,8 +40,13 @@ class World:
         """Rounds in which the topic is still written to."""
         self.exact = self.rng.random() < 0.3
         """Whether the ingestion's own offsets are known, not only the rows of the landing table."""
-        self.reckless = self.rng.random() < 0.15
+        self.reckless = self.rng.random() < 0.3
         """Whether retention may overtake the backfill."""
+        self.compacted = self.rng.random() < 0.7
+        self.skips = self.rng.random() < 0.5
+        """Whether what is lost is passed over."""
+        self.missed: set[int] = set()
+        """Partitions of which the ingestion has passed over something."""
         self.happened: Counter[str] = Counter()
 
     # ---- what befalls the topic
@@ -102,7 +73,8 @@ class World:
 
     def compact(self) -> None:
         partition = self.some()
-        partition.compact(self.rng.randint(0, partition.end))
+        if self.compacted:
+            partition.compact(self.rng.randint(0, partition.end))
 
     def expire(self) -> None:
         number = self.rng.choice(list(self.topic))
@@ -129,12 +101,20 @@ class World:
         for partition in self.topic.values():
             for _ in range(self.rng.randrange(6)):
                 partition.produce(self.rng)
-            partition.compact(self.rng.randint(0, partition.end))
+            if self.compacted:
+                partition.compact(self.rng.randint(0, partition.end))
             partition.ingested = self.rng.choice((0, partition.end, self.rng.randint(0, partition.end)))
-            if self.rng.random() < 0.2:
-                partition.expire(self.rng.randint(0, min(partition.ingested, partition.end)))
         for _ in range(self.rng.randrange(3)):
             self.land()
+            # An ingestion that passes over records, which of a compacted topic nobody could tell from older ones.
+            if not self.compacted and self.rng.random() < 0.5:
+                number = self.rng.choice(list(self.topic))
+                self.missed.add(number)
+                partition = self.topic[number]
+                partition.ingested = self.rng.randint(min(partition.ingested, partition.end), partition.end)
+        for partition in self.topic.values():
+            if self.rng.random() < 0.3:
+                partition.expire(self.rng.randint(0, min(partition.ingested, partition.end)))
         for _ in range(50):
             try:
                 return self.plan()
@@ -154,11 +134,16 @@ class World:
             self.befall(0.8)
             logs = {number: partition.log for number, partition in self.topic.items()}
         for number, log in logs.items():
-            first = self.rng.randint(log.start, log.end + 2) if self.rng.random() < 0.2 else None
-            landed = max(self.landing.rows(number, -1, pinned), default=None)
-            self.planned[number] = opened(number, log, landed, first)
-            begin = log.start if first is None else first
+            wanted = self.rng.randint(0, log.end + 2) if self.rng.random() < 0.2 else 0
+            landed = self.landing.rows(number, -1, pinned)
+            kept = [u for u in landed if wanted <= u < log.start]
+            begin = min(kept, default=max(wanted, log.start))
             self.truth[number] = Truth(begin, begin > log.start, pinned)
+            self.truth[number].passed = self.topic[number].gone(begin, log.start) - set(landed)
+            expiry = Expiry(batch(kept), compacted=self.compacted, skips=self.skips)
+            first = max(wanted, log.start) if wanted else None
+            self.planned[number] = opened(number, log, max(landed, default=None), first, expiry)
+            self.happened["landing older than the log"] += bool(kept)
         self.partitions = list(logs)
         for lane in self.lanes:
             lane.applied = pinned
@@ -169,7 +154,18 @@ class World:
         """What is committed, over all lanes."""
         return {number: split for lane in self.lanes for number, split in lane.splits.items()}
 
-    def load(self, index: int) -> dict[int, Split]:
+    def expiry(self, split: Split, through: int) -> Expiry:
+        """What the landing table has of what a split has still to read, and Kafka has lost."""
+        partition, gap = self.topic[split.partition], expired(split, self.topic[split.partition].log)
+        if gap is None:
+            return Expiry()
+        landed = self.landing.rows(split.partition, -1, through)
+        self.truth[split.partition].passed |= partition.gone(gap.start, gap.stop) - set(landed)
+        self.happened["retention overtakes"] += 1
+        kept = landed if self.compacted else [u for u in landed if u in gap]
+        return Expiry(batch(kept), None, self.compacted, self.skips)
+
+    def load(self, index: int, through: int) -> dict[int, Split]:
         """The splits that a lane's attempt works on: the plan's, then the committed ones, opened again at a restart."""
         lane = self.lanes[index]
         splits = dict(lane.splits)
@@ -179,7 +175,7 @@ class World:
             self.happened["restart"] += 1
             lane.restart = False
             for number, split in splits.items():
-                splits[number] = reopened(split, self.topic[number].log)
+                splits[number] = reopened(split, self.topic[number].log, self.expiry(split, through))
                 self.truth[number].told = None
         return splits
 
@@ -194,7 +190,7 @@ class World:
     def round(self, index: int) -> None:
         """One round of a lane: the landing table, then Kafka, then one commit of rows and splits."""
         lane, through = self.lanes[index], self.landing.head
-        splits = self.load(index)
+        splits = self.load(index, through)
         if index == 0:
             self.find(splits, lane, through)
         written: dict[int, list[int]] = {number: [] for number in splits}
@@ -204,7 +200,7 @@ class World:
             was = split
             split = self.upstream(split, lane.applied, through, written[number])
             self.befall(0.3)
-            split, last = self.history(split, written[number], returned[number])
+            split, last = self.history(split, through, written[number], returned[number])
             if rank(split.state) < rank(was.state) or split.read < was.read:
                 raise Violation(f"{split} after {was}")
             splits[number], covered[number] = split, last
@@ -239,22 +235,27 @@ class World:
             split = landed_through(split, ingested - 1) if ingested else split
         return split
 
-    def history(self, split: Split, written: list[int], returned: list[int]) -> tuple[Split, int]:
-        """One read of Kafka, if there is anything to read; also the last offset that is covered by it."""
+    def history(self, split: Split, through: int, written: list[int], returned: list[int]) -> tuple[Split, int]:
+        """One read of Kafka, or of what the landing table has kept, if there is anything to read; also the last offset
+        that is covered by it.
+        """
         if not isinstance(split.state, Backfilling):
             return split, -1
         partition, truth = self.topic[split.partition], self.truth[split.partition]
-        split = asked(split, partition.log)
+        before, split = split, asked(split, partition.log, self.expiry(split, through))
         offsets = next_range(split, self.rng.choice((1, 3, 10, 1000)))
         if offsets is None:
-            return split, -1
+            return split, split.scanned if split.lost > before.lost else -1
         if truth.told is not None and offsets.last > truth.told:
             raise Violation(f"read up to {offsets.last}, and the landing table was at {truth.told}")
-        if partition.start > offsets.start:
+        if partition.start > offsets.start >= split.floor:
             raise Violation(f"read from {offsets.start}, and the log starts at {partition.start}")
         rows = partition.between(offsets.start, offsets.stop)
+        if offsets.start < split.floor:
+            rows = [u for u in self.landing.rows(split.partition, -1, through) if u in offsets]
+            self.happened["read what was kept"] += bool(rows)
         self.happened["range without a record"] += not rows
-        split, visible = after_read(split, offsets, Batch(rows[0], rows[-1], len(rows)) if rows else None)
+        split, visible = after_read(split, offsets, batch(rows))
         written += inside(rows, visible)
         returned += rows
         self.happened["stopped at a hole"] += not isinstance(split.state, Backfilling) and offsets.last not in rows
@@ -265,7 +266,10 @@ class World:
 
     def run(self) -> str:
         """Live through the world; how it ended."""
-        self.begin()
+        try:
+            self.begin()
+        except KafkaLost as lost:
+            return self.lose(lost)
         for _ in range(ROUNDS):
             self.busy -= 1
             if self.busy > 0 and self.rng.random() < 0.03:
@@ -290,7 +294,9 @@ class World:
         self.land(everything=True)
         for number, split in self.splits().items():
             partition = self.topic[number]
-            unseen = isinstance(split.state, CatchingUp) and not self.landing.rows(number, -1, self.landing.head)
+            landed = max(self.landing.rows(number, -1, self.landing.head), default=-1)
+            waits = isinstance(split.state, CatchingUp) and landed < split.state.offset
+            unseen = waits and (landed < 0 or number in self.missed)
             if self.busy < -60 and (unseen or partition.end < self.truth[number].begin or self.from_later(number)):
                 partition.records[partition.next] = 0
                 partition.next += 1
@@ -311,9 +317,17 @@ class World:
     def lose(self, lost: KafkaLost) -> str:
         number, wanted, have = (lost.data[word] for word in ("partition", "wanted", "have"))
         split = self.splits().get(number, self.planned.get(number))
-        if split is None and wanted == 0 < have == self.topic[number].start:
+        if split is None and self.partitions and wanted == 0 < have == self.topic[number].start:
             return "appeared, and lost"
-        if not (self.reckless or self.swapped) or split is None or self.topic[number].start != have or wanted >= have:
+        if self.topic[number].start != have or wanted >= have:
+            raise Violation(f"not lost: {lost}")
+        through = self.landing.head if self.partitions else self.truth[number].applied
+        there = {u for u in self.landing.rows(number, -1, through) if wanted <= u < have}
+        if self.skips or len(there) == have - wanted:
+            raise Violation(f"not lost: {lost}, {there} have landed")
+        if not self.partitions:
+            return "lost at the plan"
+        if not (self.reckless or self.swapped) or split is None:
             raise Violation(f"not lost: {lost}")
         if handed_over(self.partitions, self.splits()) or history_done([number], self.splits()):
             raise Violation("lost, and finished")
@@ -346,8 +360,10 @@ class World:
         if any(a >= b for a, b in pairwise(truth.target)):
             raise Violation(f"twice, or out of order: {truth.target}")
         survivors = {u for u in partition.records.keys() | partition.expired if u >= truth.begin}
-        if not survivors <= set(truth.target):
-            raise Violation(f"lost: {sorted(survivors - set(truth.target))}, {split}, {truth}")
+        lost = survivors - set(truth.target)
+        if not lost <= truth.passed or len(lost) > split.lost or (split.lost and not self.skips):
+            raise Violation(f"lost: {sorted(lost)}, {split}, {truth}")
+        self.happened["passed over"] += bool(lost)
         if truth.chosen and min(truth.target, default=truth.begin) < truth.begin:
             raise Violation(f"rows before {truth.begin}: {truth.target[0]}")
         landed = self.landing.rows(split.partition, truth.applied, self.landing.head)
@@ -359,6 +375,10 @@ class World:
         of_kafka = sum(k <= cut for k in truth.returned)
         if (split.read, split.written, split.dropped) != (len(truth.returned), of_kafka, 0):
             raise Violation(f"counted {split}, returned {truth.returned}")
+
+
+def batch(rows: list[int]) -> Batch | None:
+    return Batch(rows[0], rows[-1], len(rows)) if rows else None
 
 
 def inside(rows: list[int], visible: Offsets | None) -> list[int]:

@@ -1,0 +1,82 @@
+"""Records that are too large for a commit: files beside the target, which the commit names by their hash.
+
+A commit's metadata is read with every look at the log, and a MERGE sends it to each of its tasks. A file is written
+before the commit that names it, under its own hash, so nobody can change it unnoticed and a retry writes it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.document import encode
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.record import MAX_BYTES
+from airflow_backfill.ledger import actions
+from airflow_backfill.ledger.actions import Malformed
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.store import NotFound, Store
+
+FOLDER = "records"
+LARGEST = 1 << 18
+"""Bytes of a record that a commit itself holds."""
+_MARK = "airflow_backfill_record"
+
+
+class Enclosures:
+    """The records in one control folder."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def enclosed(self, text: str) -> str:
+        """What a commit has to say for this record: the record itself, or which file it is."""
+        data = text.encode()
+        if len(data) <= LARGEST:
+            return text
+        digest = hashlib.sha256(data).hexdigest()
+        if not self._store.create(_name(digest), data) and self._found(digest) is None:
+            self._store.put(_name(digest), data)
+        return encode({_MARK: digest})
+
+    def opened(self, commit: Commit) -> Commit:
+        """The commit with its record, wherever that is; RecordInvalid if the file is missing or another one."""
+        text = commit.user_metadata
+        if text is None or not commit.txns or not text.startswith(f'{{"{_MARK}":'):
+            return commit
+        try:
+            digest = actions.text(actions.decode(text).get(_MARK))
+            found = self._found(digest)
+        except Malformed:
+            digest, found = text[:200], None
+        if found is None:
+            raise RecordInvalid(
+                f"version {commit.version}: its record, {self._store.url}/{_name(digest)}, is missing or altered. Put "
+                "it back from a backup, or go on without it (table-backfill recover)",
+                version=commit.version,
+                file=_name(digest),
+            )
+        return replace(commit, user_metadata=found)
+
+    def _found(self, digest: str) -> str | None:
+        try:
+            data = self._store.read(_name(digest), MAX_BYTES + 1)
+        except NotFound:
+            return None
+        return data.decode() if hashlib.sha256(data).hexdigest() == digest else None
+
+
+class TargetLog(DeltaLog):
+    """The log of a target: its commits come with their records."""
+
+    def __init__(self, store: Store, enclosures: Enclosures) -> None:
+        super().__init__(store)
+        self._enclosures = enclosures
+
+    def read(self, version: int) -> Commit:
+        return self._enclosures.opened(super().read(version))
+
+
+def _name(digest: str) -> str:
+    return f"{FOLDER}/{digest}.json"

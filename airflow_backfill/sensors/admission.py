@@ -1,0 +1,50 @@
+"""The door of a writer that is ready to wait while a build consumes the log of what it writes to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.build import BuildSensor
+from airflow_backfill.sensors.conditions import max_lag_of
+from airflow_backfill.sensors.pressure import pressure
+
+if TYPE_CHECKING:
+    from airflow.triggers.base import BaseTrigger
+
+
+class AdmissionSensor(BuildSensor):
+    """
+    Stands before a task that writes to the source of a build, and lets it pass while at most ``max_lag`` is pending.
+
+    Holds writers back only while the build consumes the log, and never for good: without such a build, with one that is
+    paused, held or cannot go on, and after ``timeout`` it opens. Returns whether the build had enough of it.
+
+    :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one. With more than
+        the build's own ``max_lag`` it may never be within that.
+    :param timeout: seconds that a writer is held back at most.
+    """
+
+    def __init__(self, *, max_lag: int | timedelta = 10, timeout: float = 600.0, **kwargs: Any) -> None:
+        super().__init__(timeout=timeout, **kwargs)
+        self.max_lag = max_lag_of(max_lag)
+
+    def look(self) -> Any:
+        return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, self.max_lag) or True
+
+    def late(self) -> Any:
+        self.log.warning("let pass after %s, though %s", timedelta(seconds=self.timeout), "; ".join(self._told))
+        return False
+
+    def trigger(self, deadline: float) -> BaseTrigger:
+        from airflow_backfill.triggers.admission import AdmissionTrigger
+
+        return AdmissionTrigger(
+            target=self.target,
+            build=self.build,
+            max_lag=(self.max_lag.epochs, self.max_lag.age),
+            ledger_conn_id=self.ledger_conn_id,
+            deadline=deadline,
+            poke_interval=self.poke_interval,
+        )

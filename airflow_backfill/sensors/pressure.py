@@ -1,0 +1,26 @@
+"""Whether a build asks the writers of its source to wait: for the sensor, and for its trigger."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from airflow_backfill.core.admission import admit
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.gate import MaxLag, Waiting
+from airflow_backfill.hooks.ledger import LedgerHook
+
+log = logging.getLogger(__name__)
+
+
+def pressure(hook: LedgerHook, target: str, build: str | None, max_lag: MaxLag) -> Waiting | None:
+    """Why a writer is to wait; None if it may commit. What is wrong with a build holds up nobody else."""
+    try:
+        reader = hook.reader(target)
+        state = reader.state(build)
+        source = hook.watcher(state.plan).view(state.reached)
+        commands = reader.commands(state.plan.build)
+    except BackfillError as error:
+        log.info("nothing to wait for: %s", error)
+        return None
+    return admit(state, source, commands, max_lag, time.time_ns() // 1_000_000)

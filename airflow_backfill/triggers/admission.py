@@ -1,0 +1,30 @@
+"""Waits before a write to the source of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.sensors.pressure import pressure
+from airflow_backfill.triggers.build import BuildTrigger
+
+
+class AdmissionTrigger(BuildTrigger):
+    """
+    Fires when a writer of the source may commit.
+
+    :param max_lag: how much of the log may be pending: epochs, or milliseconds; the other is None.
+    """
+
+    def __init__(self, *, max_lag: Sequence[int | None], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_lag = list(max_lag)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        name, arguments = super().serialize()
+        return name, {**arguments, "max_lag": self.max_lag}
+
+    def due(self) -> bool:
+        return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, MaxLag(*self.max_lag)) is None

@@ -1,0 +1,211 @@
+"""Edits of the core, each of which breaks what an item of the seeds asks for."""
+
+from __future__ import annotations
+
+from tests.broken import Broken
+
+BROKEN = (
+    Broken(
+        "S000.10: rounds do not end by rows",
+        "snapshot_round",
+        "        while stop < end and taken_bytes < size.bytes and taken_rows < size.rows:",
+        "        while stop < end and taken_bytes < size.bytes:",
+    ),
+    Broken(
+        "S000.10: rounds are as long as they are",
+        "pace",
+        "        if took > LONG and not self.settled:",
+        "        if False:",
+    ),
+    Broken(
+        "S000.22: the follower cannot be paused",
+        "attempt",
+        "        if seen.control.stopped:\n            return Wait(",
+        "        if seen.control.stopped and state.certificate is None:\n            return Wait(",
+    ),
+    Broken(
+        "S000.22: the throttle does not hold in the log",
+        "attempt",
+        "    return max(due, seen.now) + max(costs) if any(costs) else due",
+        "    return max(due, seen.now) + max(costs) if any(costs) and move.event is not Event.EPOCHS else due",
+    ),
+    Broken(
+        "S000.22: whatever is the cause, the throttle is named",
+        "task",
+        "rate_limited=seen.control.limited",
+        "rate_limited=True",
+    ),
+    Broken(
+        "S000.31: the bound begins anew with each attempt",
+        "lag",
+        "        return Bound(self.start, self.value)",
+        "        return Bound(self.start, self.start)",
+    ),
+    Broken(
+        "S000.32: the bound stays as it is",
+        "lag",
+        "        allowed = max(self.value - 1, 0)",
+        "        allowed = self.value",
+    ),
+    Broken(
+        "S000.32: writers are never asked to wait",
+        "admission",
+        "    if max_lag.holds(pending, now):",
+        "    if True:",
+    ),
+    Broken(
+        "S000.37: writers wait for what is pinned already",
+        "admission",
+        "state.phase is not Phase.CONSUME_LOG",
+        "state.phase not in (Phase.CONSUME_LOG, Phase.CATCH_UP)",
+    ),
+    Broken(
+        "S000.37: the hand-off waits for a commit that is still to come",
+        "task",
+        'return Move(Event.PIN, changes={"handoff": seen.source.head})',
+        'return Move(Event.PIN, changes={"handoff": seen.source.head + 1})',
+    ),
+    Broken(
+        "S000.41: nothing pending opens the gate",
+        "gate",
+        '        return Waiting(("the snapshot is not sealed",), lag=False)',
+        "        return Ready(state.plan.source.epoch)",
+    ),
+    Broken(
+        "S001.11: an offset lands twice in one batch",
+        "kafka/batches",
+        "    if rows.count > rows.greatest - rows.least + 1:",
+        "    if False:",
+    ),
+    Broken(
+        "S001.21: the landing table is looked at after the broker",
+        "offset_round",
+        "            self.topic = yield from _ask(self.state, unread)\n        if any(epoch",
+        "            self.topic = yield from _ask(self.state, unread)\n"
+        "            from airflow_backfill.core.effect import Watch\n"
+        "            self.seen = replace(self.seen, source=(yield Watch(self.since)))\n"
+        "            self.taken = _epochs(self.since, self.seen, self.step)\n"
+        "            self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))\n"
+        "        if any(epoch",
+    ),
+    Broken(
+        "S001.23 S001.28: a pause is forgotten once something lands",
+        "attempt",
+        "        return replace(step, records=None)",
+        "        return step",
+    ),
+    Broken(
+        "S001.23: a paused topic is read",
+        "attempt",
+        "        if seen.control.stopped:\n            return Wait(",
+        "        if seen.control.stopped and not isinstance(step, Poll):\n            return Wait(",
+    ),
+    Broken(
+        "S001.28: reading begins anew",
+        "kafka/scan",
+        "    start = split.scanned + 1\n",
+        "    start = 0\n",
+    ),
+    Broken(
+        "S001.30: a late landing table stays late",
+        "offset_round",
+        "now - source.at <= LATE * source.interval",
+        "False",
+    ),
+    Broken(
+        "S001.33: a new rate ends a pause",
+        "control",
+        '            return {"rate": command.rate, "byte_rate": command.byte_rate}',
+        '            return {"rate": command.rate, "byte_rate": command.byte_rate, "paused": False}',
+    ),
+    Broken(
+        "S001.40: a partition that appears is left to nobody",
+        "offset_round",
+        "        return named - self.known.keys()",
+        "        return named - self.known.keys() if self.known.keys() == named else set()",
+    ),
+    Broken(
+        "S001.31: the first rate holds for ever",
+        "control",
+        '            return {"rate": command.rate, "byte_rate": command.byte_rate}',
+        '            return {"rate": command.rate, "byte_rate": command.byte_rate} if control.rate is None else {}',
+    ),
+    Broken(
+        "S002.1: a copy of a plan is a plan",
+        "reading",
+        '            raise NotPlanned("no barrier of a table backfill is in the target\'s log")',
+        '            return BuildState.planned((yield ReadPlan("any")))',
+    ),
+    Broken(
+        "S002.10: the log is applied before the snapshot is read",
+        "task",
+        "        if not state.read and state.phase is Phase.SNAPSHOT:",
+        "        if False:",
+    ),
+    Broken(
+        "S002.23: a finished task works again",
+        "task",
+        "        return _past(state, Phase.SNAPSHOT) or state.read",
+        "        return False",
+    ),
+    Broken(
+        "S003.10: each split has a round of its own",
+        "snapshot_round",
+        "        positions[split] = Consumed(epoch)",
+        "        taken_rows = max(taken_rows, size.rows)\n        positions[split] = Consumed(epoch)",
+    ),
+    Broken(
+        "S003.25: an epoch moves one split",
+        "log_round",
+        "        positions=(reached,) * len(state.positions),",
+        "        positions=(reached, *state.positions[1:]),",
+    ),
+    Broken(
+        "S004.3: a pause ends with its attempt",
+        "attempt",
+        'changes={"bound": state.bound.renewed()} if state.bound else {}',
+        'changes={"control": replace(state.control, paused=False, held=False)}',
+    ),
+    Broken(
+        "S004.3: a pause lets the first round pass",
+        "attempt",
+        "        if seen.control.stopped:\n            return Wait(",
+        "        if seen.control.stopped and state.begun:\n            return Wait(",
+    ),
+    Broken(
+        "S004.11: a round takes all changes",
+        "range_round",
+        "        return fitting(pending, size)[-1].number",
+        "        return pending[-1].number",
+    ),
+    Broken(
+        "S004.11: bytes do not count",
+        "round_size",
+        "        return bytes <= self.bytes and rows",
+        "        return rows",
+    ),
+    Broken(
+        "S004.16: every barrier costs, with rows or without",
+        "attempt",
+        "due=_next_due(_due(state, lane, seen), seen,",
+        "due=100 + _next_due(_due(state, lane, seen), seen,",
+    ),
+    Broken(
+        "S004.35: the same rate again is a fresh one",
+        "attempt",
+        "last.record.control.rates == seen.control.rates",
+        "last.record.control.number == seen.control.number",
+    ),
+    Broken(
+        "S004.36: ranges have half the rate",
+        "attempt",
+        "    taken = (move.rows, move.bytes)",
+        "    taken = (move.rows * (1 + (move.event is Event.CHUNKS)), move.bytes)",
+    ),
+    Broken(
+        "S004.36: a topic has no rate",
+        "attempt",
+        "    taken = (move.rows, move.bytes)",
+        "    taken = (0 if move.event is Event.OFFSETS else move.rows, move.bytes)",
+    ),
+)

@@ -1,0 +1,46 @@
+"""Settings that people give to a real application: theirs win, but for those on which rows depend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.conftest import PLAIN
+from tests.spark.history import Source, create
+from tests.system import event_log
+from tests.system.applications import Applications
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+GIVEN = {
+    "spark.sql.shuffle.partitions": "64",
+    "spark.databricks.delta.snapshotPartitions": "3",
+    "spark.scheduler.mode": "FIFO",
+    "spark.sql.catalog.other": "org.apache.spark.sql.connector.catalog.InMemoryCatalog",
+}
+
+
+def test_what_was_given_stays_and_what_rows_depend_on_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    source = Source(spark, str(tmp_path / "source"), PLAIN)
+    create(source)
+    target, logs = str(tmp_path / "target"), tmp_path / "events"
+    spec = {"name": "settings", "source": source.path, "target": target, "key": ["id"]}
+    given = {**GIVEN, "spark.sql.extensions": "org.example.NotThere", **event_log.confs(logs)}
+    apps = Applications(target, given)
+    apps.result("plan", "--spec", json.dumps(spec))
+    (log,) = event_log.logs(logs, "plan")
+    found = event_log.settings(log)
+    assert {name: found[name] for name in GIVEN} == GIVEN
+    assert found["spark.sql.extensions"] == "org.example.NotThere,io.delta.sql.DeltaSparkSessionExtension"
+    assert found["spark.databricks.delta.optimizeWrite.enabled"] == "false"
+
+    apps.conf = {"spark.databricks.delta.optimizeWrite.enabled": "true"}
+    outcome = apps.run("snapshot")
+    assert outcome is not None and outcome["code"] == "UNSAFE_OPTION"
+    assert outcome["message"].startswith("spark.databricks.delta.optimizeWrite.enabled is true: ")
+    assert outcome["message"].endswith("leave it out or set it to false")
+    apps.conf = {}
+    apps.result("snapshot")
