@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_backfill.cli.speed import recent_speed, seconds_left
@@ -13,6 +14,7 @@ from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.source import SourceView, check_source
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.summary import lag, running_out, summarize
+from airflow_backfill.core.target_rules import check_rules
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 
@@ -29,7 +31,7 @@ def status(target: str) -> dict[str, Any]:
     reader = BuildReader(target)
     state = reader.state()
     control = obey(state.control, reader.commands(state.plan.build))
-    source, trouble = _source(state)
+    source, trouble = _source(state, reader.properties)
     speed = recent_speed(reader.log, state)
     return {
         **summarize(state),
@@ -70,8 +72,8 @@ def as_text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]:
-    """The source as it can be seen, or why it cannot. A hole in its log is among its epochs."""
+def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | None, BackfillError | None]:
+    """The source as it can be seen, and why the build cannot go on. A hole in its log is among its epochs."""
     try:
         source = SourceWatcher(state.plan).view(state.reached)
     except BackfillError as error:
@@ -82,6 +84,10 @@ def _source(state: BuildState) -> tuple[SourceView | None, BackfillError | None]
         return source, None
     except BackfillError as error:
         return None, error
+    try:
+        check_rules(state.plan, state.phase, rules)
+    except BackfillError as error:
+        return source, error
     return source, None
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from airflow_backfill.core.control import Control
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.source import Epoch, SourceView
+from airflow_backfill.core.source import SourceView
 from airflow_backfill.core.state import BuildState
 
 
@@ -20,7 +18,8 @@ def waits_for(
     """
     if state.phase is Phase.CANCELLED:
         return ["a new plan: the build was cancelled"]
-    stop = trouble if source is None else _next_stop(source.pending(state.reached))
+    stopping = None if source is None else source.pending(state.reached).stopping
+    stop = trouble or (None if stopping is None else stopping.stop)
     somebody = [] if stop is None else [f"somebody: {stop}"]
     return [*_commands(state, control, now), *somebody, *_phase(state, control)]
 
@@ -39,10 +38,6 @@ def _commands(state: BuildState, control: Control, now: int) -> list[str]:
     elif control.rates == state.control.rates and due > now:
         reasons.append(f"the throttle: the next round may begin in {-(-(due - now) // 1000)} s")
     return reasons
-
-
-def _next_stop(pending: Sequence[Epoch]) -> BackfillError | None:
-    return next((epoch.stop for epoch in pending if epoch.stop is not None), None)
 
 
 def _phase(state: BuildState, control: Control) -> list[str]:

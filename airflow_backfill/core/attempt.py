@@ -35,9 +35,10 @@ from airflow_backfill.core.position import Position, complete, newest_epoch
 from airflow_backfill.core.range_round import NONE, next_ranges, target_epoch
 from airflow_backfill.core.reading import catch_up, load
 from airflow_backfill.core.record import Pending, Record
-from airflow_backfill.core.source import SourceView, check_source
+from airflow_backfill.core.source import SourceView, check_ahead, check_source
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
+from airflow_backfill.core.target_rules import check_rules
 from airflow_backfill.core.task import CancelTask, ResumeTask, Task
 from airflow_backfill.core.totals import Totals
 
@@ -239,15 +240,17 @@ def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceVi
 
 
 def _observe(state: BuildState, task: Task, pace: Pace) -> Generator[Effect, Any, Observed]:
-    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with the source."""
+    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with target or source."""
     looked: Looked = yield Look(files=False, spared=pace.spared)
     control, pace = _in_force(state, task, looked), pace.measured(looked.now)
     if not task.reads_source:
         nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, Backlog())
         last = state.newest.record.pending if state.newest is not None else None
         return Observed(looked.now, nothing, control, looked.files, last, pace)
+    check_rules(state.plan, state.phase, looked.properties)
     source: SourceView = yield Watch(state.reached)
     check_source(state.plan, source, state.reached, state.stands)
+    check_ahead(state.phase, source, state.reached)
     if task.reads_files:
         # Not before: of another table in the source's place the pinned version cannot even be opened.
         looked = yield Look(files=True, spared=pace.spared)

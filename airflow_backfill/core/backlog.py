@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import eq
@@ -16,12 +17,20 @@ class Backlog(Sequence["Epoch"]):
     with more at its end.
     """
 
-    __slots__ = ("_epochs", "_start", "_stop", "_sums")
+    __slots__ = ("_epochs", "_start", "_stop", "_stopping", "_sums")
 
     def __init__(self, epochs: Iterable[Epoch] = ()) -> None:
         self._epochs = list(epochs)
         self._sums = list(accumulate((epoch.rows for epoch in self._epochs), initial=0))
+        self._stopping = [place for place, epoch in enumerate(self._epochs) if epoch.stop is not None]
         self._start, self._stop = 0, len(self._epochs)
+
+    @property
+    def stopping(self) -> Epoch | None:
+        """The first of them that stops the build."""
+        nth = bisect_left(self._stopping, self._start)
+        found = nth < len(self._stopping) and self._stopping[nth] < self._stop
+        return self._epochs[self._stopping[nth]] if found else None
 
     @property
     def rows(self) -> int:
@@ -35,6 +44,8 @@ class Backlog(Sequence["Epoch"]):
         whole = self._stop == len(self._epochs) and self._start <= len(self)
         longer = self[:] if whole else Backlog(self)
         for epoch in more:
+            if epoch.stop is not None:
+                longer._stopping.append(len(longer._epochs))
             longer._epochs.append(epoch)
             longer._sums.append(longer._sums[-1] + epoch.rows)
         longer._stop = len(longer._epochs)
@@ -57,7 +68,7 @@ class Backlog(Sequence["Epoch"]):
         if places.step != 1:
             raise ValueError(f"epochs are consecutive: no steps of {places.step}")
         part = Backlog.__new__(Backlog)
-        part._epochs, part._sums = self._epochs, self._sums
+        part._epochs, part._sums, part._stopping = self._epochs, self._sums, self._stopping
         part._start, part._stop = places.start, max(places.start, places.stop)
         return part
 

@@ -79,6 +79,8 @@ class Looked:
     """All numbered commands of the build."""
     files: Sequence[FileSize] = ()
     """The pinned snapshot's files in the plan's order."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """The target's."""
 
 
 @dataclass(frozen=True, slots=True)

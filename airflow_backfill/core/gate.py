@@ -12,7 +12,7 @@ from airflow_backfill.core.control import Command, obey
 from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.position import InEpoch
-from airflow_backfill.core.source import Epoch, SourceView, check_source
+from airflow_backfill.core.source import Epoch, SourceView, check_ahead, check_source
 from airflow_backfill.core.state import BuildState
 
 
@@ -99,6 +99,7 @@ def decide(
         return Waiting(("the snapshot is not sealed",), lag=False)
     try:
         check_source(state.plan, source, applied, state.stands)
+        check_ahead(state.phase, source, applied)
     except BackfillError as error:
         return Broken(error)
     reasons = []

@@ -294,8 +294,8 @@ def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
 
 def _readable(view: SourceView, since: int) -> int:
     """The newest epoch before whatever stops the build."""
-    stops = (epoch.number - 1 for epoch in view.pending(since) if epoch.stop is not None)
-    return next(stops, view.head)
+    stopping = view.pending(since).stopping
+    return view.head if stopping is None else stopping.number - 1
 
 
 def _next_to_land(split: Split) -> int:

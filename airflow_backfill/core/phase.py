@@ -26,6 +26,10 @@ class Phase(str, Enum):
     CANCELLED = "cancelled"
 
 
+BUILDING = (Phase.SNAPSHOT, Phase.CONSUME_LOG)
+"""Before the hand-off epoch is fixed: every epoch that is there has to be applied."""
+
+
 class Event(str, Enum):
     CLAIM = "claim"
     """A newer attempt takes over a lane."""

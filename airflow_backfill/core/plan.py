@@ -37,6 +37,8 @@ class SourceFacts:
     """Whether it has a change data feed."""
     digest: str | None = None
     """Of the pinned epoch's commit: another history of the same table has another one there."""
+    columns: tuple[str, ...] | None = None
+    """Those that the build reads; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,18 @@ class Plan:
         return self.of_topic or not self.source.feed or not self.spec.key
 
     @property
+    def only_appends(self) -> bool:
+        """Whether every round of rows is an append. Of a topic's keyed records the last one of each key counts."""
+        return self.appends and not (self.of_topic and self.spec.key)
+
+    @property
     def of_topic(self) -> bool:
         """Whether a topic's history is built, mostly with the table in which it lands as the source."""
         return isinstance(self.splits, Partitions)
 
     def to_json(self) -> dict[str, Any]:
         digest = {} if self.source.digest is None else {"digest": self.source.digest}
+        columns = {} if self.source.columns is None else {"columns": list(self.source.columns)}
         return {
             "airflow_backfill_plan": FORMAT,
             "build": self.build,
@@ -145,6 +153,7 @@ class Plan:
                 "partitions": list(self.source.partition_columns),
                 "feed": self.source.feed,
                 **digest,
+                **columns,
             },
             "splits": _splits_to_json(self.splits),
             "lanes": self.lanes,
@@ -162,6 +171,7 @@ class Plan:
             raise RecordInvalid(f"the plan has format {shown}, this version knows {FORMAT}", format=shown)
         try:
             source, target = value["source"], value["target"]
+            columns = source["columns"] if "columns" in source else None
             plan = Plan(
                 build=value["build"],
                 spec=BackfillSpec.parse(value["spec"]),
@@ -175,6 +185,7 @@ class Plan:
                     tuple(source["partitions"]),
                     source["feed"],
                     source.get("digest"),
+                    None if columns is None else tuple(columns),
                 ),
                 splits=_splits_from_json(value["splits"]),
                 lanes=value["lanes"],
@@ -192,7 +203,7 @@ class Plan:
     def _sound(self) -> bool:
         source, splits = self.source, self.splits
         texts = (self.build, self.target_id, self.target_schema_json, source.table_id, source.schema_json)
-        more = (*source.partition_columns, *self.settings.values(), *self.made)
+        more = (*source.partition_columns, *(source.columns or ()), *self.settings.values(), *self.made)
         rows = 0 if splits.rows is None else splits.rows
         counts = (self.target_version, source.epoch, self.lanes, splits.bytes, rows)
         return (

@@ -1,8 +1,9 @@
 """What is seen of the source's log, and what in it stops a build.
 
 Epochs are watched, not read: a commit becomes a few numbers. A commit that changes the table in a way the
-plan does not allow carries its error along; the error is raised when work would reach that epoch, because an
-earlier epoch is still right. A source that was replaced stops everything at once.
+plan does not allow carries its error along. Until the hand-off epoch is fixed, such a commit ends the build as soon as
+it is seen, because the hand-off would be later, and hours of work would be for nothing. Whoever follows a finished
+build gets every epoch before it. A source that was replaced stops everything at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from airflow_backfill.core.errors import (
     SchemaChanged,
     SourceReplaced,
 )
+from airflow_backfill.core.phase import BUILDING, Phase
 from airflow_backfill.core.plan import Plan
 from airflow_backfill.core.round_size import RoundSize
 
@@ -135,6 +137,13 @@ def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[Co
         raise pending[0].stop
 
 
+def check_ahead(phase: Phase, view: SourceView, applied: int) -> None:
+    """Raise what stops the build at an epoch after ``applied`` that it has to reach."""
+    stopping = view.pending(applied).stopping if phase in BUILDING else None
+    if stopping is not None and stopping.stop is not None:
+        raise stopping.stop
+
+
 def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
     found = view.commit(known.version)
     return SourceReplaced(
@@ -226,21 +235,24 @@ def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> Back
             epoch=version,
         )
     ignored = plan.spec.new_columns == "ignore"
-    changed = schema_change(plan.source.schema_json, metadata.schema_json, version, allow_new=ignored)
+    source = plan.source
+    changed = schema_change(source.schema_json, metadata.schema_json, version, used=source.columns, allow_new=ignored)
     if changed is None:
         return None
     way_out = "plan again with on_existing='restart' (new_columns='ignore' passes over columns that are only added)"
-    return SchemaChanged(f"{changed.message}; the epochs before it are applied; {way_out}", **changed.data)
+    return SchemaChanged(f"{changed.message}; {way_out}", **changed.data)
 
 
-def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> SchemaChanged | None:
-    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is
-    none.
+def schema_change(
+    before: str, after: str, version: int, *, used: Iterable[str] | None = None, allow_new: bool = False
+) -> SchemaChanged | None:
+    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is none.
 
-    Names, types, nullability, order and physical names matter; comments, defaults and the high-water marks of
-    identity columns do not.
+    Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
+    columns do not. Of the columns of ``before`` only those ``used`` matter, if some are named.
     """
-    old = _columns(before)
+    known = _columns(before)
+    old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
     try:
         new = _columns(after)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -260,7 +272,8 @@ def schema_change(before: str, after: str, version: int, *, allow_new: bool) -> 
                 before=json.dumps(shape)[:500],
                 after=json.dumps(new[name])[:500],
             )
-    added = [name for name in new if name not in old]
+    mapped = [shape["mapping"] for shape in known.values() if "mapping" in shape]
+    added = [name for name, shape in new.items() if name not in known and shape.get("mapping") not in mapped]
     if added and not allow_new:
         return SchemaChanged(f"epoch {version} adds column {added[0]!r}", epoch=version, column=added[0])
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_backfill.core.commit import Commit, TableMetadata
-from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists, UnsafeOption
+from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists
 from airflow_backfill.core.source import FEED, has_feed
 from airflow_backfill.core.spec import KEYLESS, BackfillSpec
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -11,7 +11,6 @@ from airflow_backfill.ledger.features import check_readable
 
 OWNER = "airflow_backfill.name"
 """The table property that says which build a target belongs to."""
-TXN_RETENTION = "delta.setTransactionRetentionDuration"
 
 
 def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[Commit, TableMetadata]:
@@ -49,11 +48,4 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
             owner=owner,
         )
     check_readable(protocol)
-    if TXN_RETENTION in metadata.configuration:
-        raise UnsafeOption(
-            f"the target has {TXN_RETENTION}: transaction ids that expire would let a round be written twice; "
-            "take it off: "
-            f"ALTER TABLE delta.`{spec.target}` UNSET TBLPROPERTIES ('{TXN_RETENTION}')",
-            option=TXN_RETENTION,
-        )
     return metadata

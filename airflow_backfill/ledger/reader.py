@@ -32,13 +32,14 @@ PACE = 10
 
 
 class BuildReader:
-    """Reads one target. Remembers nothing but the plan, which never changes."""
+    """Reads one target. Remembers the plan, which never changes, and the properties until a commit changes them."""
 
     def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
         self.control = ControlFolder.beside(target, spark, options)
         self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
+        self._properties: Mapping[str, str] | None = None
 
     def state(self, build: str | None = None) -> BuildState:
         """The committed state of the target's build; NotPlanned if it has none. Raises TargetDiverged, too."""
@@ -60,11 +61,22 @@ class BuildReader:
             case fx.Head():
                 return self.log.head()
             case fx.ReadCommit(version):
-                return self.log.read(version)
+                commit = self.log.read(version)
+                if commit.metadata is not None:
+                    self._properties = None
+                return commit
             case fx.ReadPlan(build):
                 return self.plan(build)
             case _:
                 raise TypeError(f"reading a build needs no {effect}")
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The target's, as of the newest commit that was read."""
+        if self._properties is None:
+            _, metadata = self.log.protocol_and_metadata()
+            self._properties = metadata.configuration
+        return self._properties
 
     def plan(self, build: str) -> Plan | None:
         """The build's plan: the copy beside the target, else the record in the log."""

@@ -48,6 +48,8 @@ class CheckedColumn:
 
     field: StructField
     source: str | None
+    uses: frozenset[str]
+    """The source's columns that it is made of."""
 
 
 class Checker:
@@ -72,15 +74,16 @@ class Checker:
         while tree[0]["class"] == "Alias":
             tree = tree[1:]
         repeats = len(tree) == 1 and tree[0]["class"] == "AttributeReference"
-        return CheckedColumn(field, tree[0]["name"] if repeats else None)
+        return CheckedColumn(field, tree[0]["name"] if repeats else None, _used(tree))
 
-    def condition(self, sql: str) -> None:
-        """Raise InvalidExpression unless the expression says of each row whether it is in."""
+    def condition(self, sql: str) -> frozenset[str]:
+        """The columns that it looks at. Raises InvalidExpression unless it says of each row whether it is in."""
         if self._written(sql)[0]["class"] == "Alias":
             raise _invalid(sql, "has a name; a condition has none")
-        field, _ = self._resolved(sql)
+        field, tree = self._resolved(sql)
         if not isinstance(field.dataType, BooleanType):
             raise _invalid(sql, f"is of type {field.dataType.simpleString()}, a condition is a boolean")
+        return _used(tree)
 
     def _written(self, sql: str) -> list[dict[str, Any]]:
         if not sql.strip() or len(sql) > _MAX_SQL:
@@ -138,6 +141,10 @@ def _refuse(sql: str, tree: list[dict[str, Any]]) -> None:
                 raise _invalid(sql, reason)
         if node["class"] == "Literal" and node["dataType"] in _TIME_TYPES and _TIME_WORDS.search(sql):
             raise _invalid(sql, _CLOCK)
+
+
+def _used(tree: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(node["name"] for node in tree if node["class"] == "AttributeReference")
 
 
 def _called(tree: list[dict[str, Any]]) -> Iterator[str]:

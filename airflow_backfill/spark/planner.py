@@ -16,7 +16,15 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempt import Attempt, run
 from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.control import obey
-from airflow_backfill.core.errors import BackfillError, Fenced, InvalidSpec, KeyInvalid, NotPlanned, TargetExists
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Fenced,
+    InvalidSpec,
+    KeyInvalid,
+    NotPlanned,
+    TargetExists,
+    UnsafeOption,
+)
 from airflow_backfill.core.forecast import RECENT, WHY, Work, forecast, report
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits, build_id
@@ -28,6 +36,7 @@ from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.source import Epoch, has_feed, measured
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.target_rules import APPEND_ONLY, TXN_RETENTION, check_rules
 from airflow_backfill.core.task import CancelTask, ResumeTask
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside, memory_beside
@@ -96,6 +105,7 @@ class Planner:
             raise TargetExists(f"{self._spec.target} holds build {existing.plan.build}", build=existing.plan.build)
         if existing is not None:
             check_same(existing.plan.spec, self._spec)
+            check_rules(existing.plan, existing.phase, self._shell.reader.properties)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
         asked, topic = self._spec, self._spec.topic
@@ -110,6 +120,7 @@ class Planner:
         splits, often, notes = self._splits(found)
         self._make_target(found)
         draft = self._draft(found, splits)
+        check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
         if topic is not None and found.target_key:
             draft = self._remembering(draft, found, topic.order)
         plan = self._shell.run(settle(draft, _now(), asked))
@@ -156,6 +167,7 @@ class Planner:
 
     def _make_target(self, found: Preflight) -> None:
         """Create the target, unless it is there. Of several planners at once, the first one's table stays."""
+        self._check_defaults()
         schema = nullable(found.transform.schema)
         properties = {
             OWNER: self._spec.name,
@@ -186,6 +198,18 @@ class Planner:
                     raise
                 time.sleep(0.2 * (tries + 1))
 
+    def _check_defaults(self) -> None:
+        """UnsafeOption if the session gives every new table a property under which no build can work."""
+        for name in (TXN_RETENTION, APPEND_ONLY):
+            setting = f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}"
+            value = self._spark.conf.get(setting, None)
+            if value is not None and value.lower() != "false":
+                raise UnsafeOption(
+                    f"{setting} = {value} would make {name} a property of the target, and a build cannot work under "
+                    f"it; take it from the settings of the application, or of the cluster",
+                    option=setting,
+                )
+
     def _remembering(self, draft: Plan, found: Preflight, order: str | None) -> Plan:
         """The draft with the memory that its build needs, which is made. Of a single partition nothing is needed."""
         memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
@@ -213,12 +237,19 @@ class Planner:
                 found.metadata.partition_columns,
                 has_feed(found.metadata),
                 found.digest,
+                self._columns(found),
             ),
             splits=splits,
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
             made=(self._spec.target,),
         )
+
+    def _columns(self, found: Preflight) -> tuple[str, ...] | None:
+        """The source's columns that the build reads; None if it needs all of them."""
+        if found.partitions is not None or self._spec.select is None:
+            return None
+        return tuple(name for name in found.transform.source_schema.fieldNames() if name in found.transform.uses)
 
     def _splits(self, found: Preflight) -> tuple[Splits, float, list[str]]:
         """How the source is cut, how often its bytes are read, and what there is to say about it."""

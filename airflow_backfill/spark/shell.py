@@ -44,7 +44,7 @@ from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.tombstones import Tombstones
 from airflow_backfill.spark.topic_proof import TopicProof
 from airflow_backfill.spark.topic_rows import TopicRows
-from airflow_backfill.spark.transform import Transform, parse, schema_of
+from airflow_backfill.spark.transform import Transform, parse, schema_of, some_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +96,7 @@ class Shell:
             case fx.Look(files, spared):
                 commands = self.reader.commands(self.plan.build)
                 self._begun = Begun.under(commands, spared=spared)
-                return fx.Looked(_now(), commands, self._sizes if files else ())
+                return fx.Looked(_now(), commands, self._sizes if files else (), self.reader.properties)
             case fx.Watch(after):
                 return self._watcher.view(after)
             case fx.Cut():
@@ -142,7 +142,7 @@ class Shell:
         spec = self.plan.spec
         if spec.topic is not None:
             return self._history.transform
-        schema = schema_of(self.plan.source.schema_json)
+        schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
         return parse(self.spark, schema, spec.select, spec.where)
 
     @cached_property

@@ -78,6 +78,8 @@ class Transform:
     schema: StructType
     """What the target's rows look like. Names and types only: no metadata of the source's columns."""
     source_schema: StructType
+    uses: frozenset[str]
+    """The source's columns that the rows are made of, or chosen by."""
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """The target's rows for these source rows."""
@@ -131,6 +133,7 @@ def parse(
         raise InvalidExpression("select names no column", expression="")
     outputs: list[Output] = []
     fields: list[StructField] = []
+    uses: set[str] = set()
     for sql in columns:
         found = checker.column(sql)
         _check_name(found.field.name, sql)
@@ -143,9 +146,10 @@ def parse(
             )
         outputs.append(Output(found.field.name, sql, found.source))
         fields.append(found.field)
+        uses |= found.uses
     if where is not None:
-        checker.condition(where)
-    return Transform(tuple(outputs), where, StructType(fields), source_schema)
+        uses |= checker.condition(where)
+    return Transform(tuple(outputs), where, StructType(fields), source_schema, frozenset(uses))
 
 
 def schema_of(text: str) -> StructType:
@@ -158,6 +162,11 @@ def schema_of(text: str) -> StructType:
             f"Spark cannot read the table's schema ({said}): a column has a type that this version of Spark does not "
             "know, or the log is damaged; build from a table without that column"
         ) from None
+
+
+def some_columns(schema: StructType, names: Sequence[str] | None) -> StructType:
+    """The part of a schema that these names are of; all of it for None."""
+    return schema if names is None else StructType([field for field in schema.fields if field.name in names])
 
 
 def any_missing(columns: Iterable[Column]) -> Column:

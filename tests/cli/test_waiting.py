@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.waiting import waits_for
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Control, Verb, obey
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.phase import Phase
@@ -74,7 +75,7 @@ def test_a_rate_that_was_changed_since_holds_nothing_back() -> None:
 
 def test_an_epoch_that_stops_the_build_is_told_before_it_is_reached() -> None:
     source = view(V + 5)
-    source = replace(source, epochs=[*source.epochs[:3], lost(V + 4), *source.epochs[4:]])
+    source = replace(source, epochs=Backlog([*source.epochs[:3], lost(V + 4), *source.epochs[4:]]))
     (reason,) = asked(HALF, source=source)
     assert reason.startswith("somebody: [HISTORY_LOST] epoch 11")
 

@@ -180,6 +180,11 @@ class Model:
         said = {"data_change": True, **fields}
         self.target.land(Commit(self.target.head + 1, self.now, operation, **said))
 
+    def set_properties(self, **properties: str) -> None:
+        """Somebody makes these the target's properties."""
+        metadata = TableMetadata(TARGET_ID, SCHEMA, (), properties)
+        self.target.land(Commit(self.target.head + 1, self.now, "SET TBLPROPERTIES", metadata=metadata))
+
     def land_text(self, app_id: str, seq: int, text: str) -> None:
         """A barrier with this record, whatever it says."""
         self._land(app_id, seq, text, fx.Nothing())
@@ -284,7 +289,9 @@ class Model:
     def _look(self, effect: fx.Effect) -> Any:
         match effect:
             case fx.Look(files):
-                return fx.Looked(self.now, tuple(self.commands), self.files if files else ())
+                found = (c.metadata for c in reversed(self.target.commits) if c.metadata is not None)
+                properties = next(found).configuration
+                return fx.Looked(self.now, tuple(self.commands), self.files if files else (), properties)
             case fx.Watch(after):
                 return self.view(after)
             case fx.Cut(_, positions):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.attempt import POLL
 from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import ApplyEpochs, Pause, Write
+from airflow_backfill.core.effect import ApplyEpochs, Nothing, Pause, Write
 from airflow_backfill.core.errors import (
+    BackfillError,
+    FeedOff,
     HistoryLost,
     NotConverging,
     SourceReplaced,
@@ -20,6 +23,7 @@ from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import Consumed, InEpoch
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import (
+    CancelTask,
     CatchUpTask,
     ConsumeLogTask,
     FinishTask,
@@ -81,6 +85,67 @@ def test_a_log_that_was_cleaned_up_past_the_next_epoch_stops_the_snapshot_at_its
     with pytest.raises(HistoryLost, match=f"epoch {V + 1}"):
         attempt.finish()
     assert len(model.rounds) == 2
+
+
+FEED_OFF: dict[str, Any] = {"configuration": {}}
+NO_COLUMNS: dict[str, Any] = {"schema_json": '{"fields":[]}'}
+
+
+@pytest.mark.parametrize(("change", "code"), [(FEED_OFF, "SOURCE_FEED_OFF"), (NO_COLUMNS, "SCHEMA_CHANGED")])
+def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(change: dict[str, Any], code: str) -> None:
+    """Not when hours of copying are over, and the epoch is reached."""
+    model = planned()
+    model.write()
+    attempt = model.start(SNAPSHOT)
+    attempt.until(Write, nth=3)
+    model.alter(**change)
+    for run in (attempt.finish, lambda: model.run(SNAPSHOT)):
+        with pytest.raises(BackfillError) as raised:
+            run()
+        assert (raised.value.code, raised.value.retry) == (code, False)
+        assert f"epoch {V + 2}" in str(raised.value)
+    assert len(model.rounds) == 2
+
+
+def test_what_comes_after_the_hand_off_epoch_does_not_end_the_build_and_ends_its_follower_there() -> None:
+    model = Model()
+    model.caught_up()
+    model.write()
+    model.alter(configuration={})
+    assert model.finished_after_proof().handoff == V
+    with pytest.raises(FeedOff):
+        model.run(UpstreamTask(ROUND, upto=V + 2))
+    assert model.state().applied == V + 1
+
+
+RULES = [
+    ({"delta.setTransactionRetentionDuration": "interval 1 day"}, "UNSAFE_OPTION", "UNSET TBLPROPERTIES"),
+    ({"delta.appendOnly": "true"}, "TARGET_REFUSES", "'delta.appendOnly' = 'false'"),
+    ({"delta.constraints.positive": "amount > 0"}, "TARGET_REFUSES", "DROP CONSTRAINT `positive`"),
+]
+
+
+@pytest.mark.parametrize(("properties", "code", "way_out"), RULES, ids=[next(iter(rule[0])) for rule in RULES])
+def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_taken_off(
+    properties: dict[str, str], code: str, way_out: str
+) -> None:
+    model = planned()
+    attempt = model.start(SNAPSHOT)
+    attempt.until(Write, nth=3)
+    model.set_properties(**properties)
+    with pytest.raises(BackfillError, match=way_out) as raised:
+        attempt.finish()
+    assert (raised.value.code, raised.value.retry) == (code, False)
+    # The round under way met a change of metadata, and lost.
+    assert len([work for work in model.works if not isinstance(work, Nothing)]) <= 2
+    model.set_properties()
+    assert model.run(SNAPSHOT).read
+
+
+def test_a_cancel_asks_no_rule_of_the_target() -> None:
+    model = planned()
+    model.set_properties(**{"delta.appendOnly": "true"})
+    assert model.run(CancelTask()).phase is Phase.CANCELLED
 
 
 def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round() -> None:

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.backlog import Backlog
+from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.source import Epoch
 
 
 def some(first: int, count: int) -> list[Epoch]:
-    return [Epoch(number, 0, number % 7, 1) for number in range(first, first + count)]
+    stop = HistoryLost("gone")
+    return [Epoch(n, 0, n % 7, 1, stop if n % 11 == 3 else None) for n in range(first, first + count)]
 
 
 @given(st.data())
@@ -31,6 +33,7 @@ def test_it_is_what_a_tuple_would_be_however_it_is_cut_and_continued(data: st.Da
         assert (tuple(backlog), len(backlog)) == (model, len(model))
         assert backlog.rows == sum(epoch.rows for epoch in model)
         assert backlog == Backlog(model)
+        assert backlog.stopping == next((epoch for epoch in model if epoch.stop is not None), None)
         if model:
             assert (backlog[0], backlog[-1]) == (model[0], model[-1])
 

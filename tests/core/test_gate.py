@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.control import Control, Verb
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Ready, Verdict, Waiting, decide, within
@@ -49,6 +50,14 @@ def test_the_gate_opens_exactly_when_everything_has_agreed(phase: Phase) -> None
             assert isinstance(verdict, Waiting)
             assert verdict.lag == (pending > 2)
             assert len(verdict.reasons) == (pending > 2) + (hold or held) + (not window) + (not approved)
+
+
+def test_an_epoch_that_stops_the_build_closes_the_gate_for_good_however_much_may_be_pending() -> None:
+    build = state(Phase.CONSUME_LOG)
+    source = view(V + 2)
+    source = replace(source, epochs=Backlog([source.epochs[0], lost(V + 2)]))
+    verdict = decide(build, source, (), Conditions(MaxLag(epochs=9)), now=0)
+    assert isinstance(verdict, Broken) and verdict.error.code == "HISTORY_LOST"
 
 
 def test_each_reason_is_said_in_words() -> None:

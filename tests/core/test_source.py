@@ -231,6 +231,18 @@ def test_a_new_column_follows_the_policy() -> None:
     assert schema_change(schema(ID), schema(ID, NAME), 12, allow_new=True) is None
 
 
+def test_columns_that_the_build_does_not_read_may_go_and_change() -> None:
+    mine, other = column("id", **MAPPED), column("x", **{**MAPPED, "delta.columnMapping.id": 5})
+    before = schema(mine, other)
+    for after in ([mine], [mine, {**other, "type": "string"}], [mine, {**other, "name": "y"}]):
+        assert schema_change(before, schema(*after), 12, used=["id"]) is None
+        assert schema_change(before, schema(*after), 12) is not None
+    dropped = schema_change(before, schema(other), 12, used=["id"])
+    assert dropped is not None and dropped.data["column"] == "id"
+    added = schema_change(before, schema(mine, other, column("z")), 12, used=["id"])
+    assert added is not None and added.data["column"] == "z"
+
+
 def test_columns_in_another_order_hold_the_same_rows() -> None:
     assert schema_change(schema(ID, NAME), schema(NAME, ID), 12, allow_new=False) is None
 

@@ -50,8 +50,8 @@ follow) and go on from an epoch, sometimes the wrong one. About anything else: r
 drop the target and plan the build again.
 """
 
-CURABLE = ("replace source", "clean log", "vacuum")
-"""What somebody can undo: the table is moved back, its files are restored from a backup."""
+CURABLE = ("replace source", "clean log", "vacuum", "target rule")
+"""What somebody can undo: the table is moved back, its files are restored from a backup, a property is taken off."""
 
 FATAL = {
     "foreign append": "TARGET_DIVERGED",
@@ -73,6 +73,7 @@ ENDS = (
     FATAL
     | FATAL_TO_TOPICS
     | {"delete": "NOT_APPEND_ONLY", "put back": "SOURCE_REPLACED", "quiet append": "TARGET_DIVERGED"}
+    | {"target rule": "UNSAFE_OPTION"}
 )
 """The same, with what can only befall a source to which rows are only added, and what only befalls a world that is
 made for it.

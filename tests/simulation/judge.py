@@ -176,6 +176,8 @@ class Judge:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             must(behind, "a round was begun after a foreign commit had been there to see")
         must(not (self.cancelled and landed.commit.data_change), "rows were written after the cancel")
+        if landed.commit.data_change and (document["phase"] in ("snapshot", "consume_log") or self.world.target.rules):
+            must(not self.world.knew_of_the_bar(landed.writer), "a round was begun although the build cannot get past")
         if self._of_another_history(landed, document):
             self._promises(document)
             return

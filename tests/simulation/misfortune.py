@@ -102,6 +102,9 @@ def _end(world: World, fault: str) -> None:
         case "quiet append":
             world.foreign += 1
             world.target.append_quietly()
+        case "target rule":
+            world.target.rule(**{"delta.setTransactionRetentionDuration": "interval 1 hour"})
+            world.barred = True
         case "restore":
             world.foreign += 1
             world.target.restore(world.rng.randrange(len(world.target.log)))
@@ -125,8 +128,10 @@ def _end_of_source(world: World, fault: str) -> None:
             world.source.expire(world.source.partitions)
         case "delete":
             world.source.delete(world.now)
+            world.barred = True
         case "drop column":
             world.source.drop_column(world.now)
+            world.barred = True
         case "clean log":
             world.source.write(world.now)
             world.source.write(world.now)

@@ -470,6 +470,20 @@ MUTANTS = (
         topic=True,
     ),
     Mutant(
+        "what stops a build is not looked for before it is reached",
+        "attempt",
+        "    check_ahead(state.phase, source, state.reached)\n",
+        "",
+        trouble="drop column",
+    ),
+    Mutant(
+        "a rule of the target is not looked at",
+        "attempt",
+        "    check_rules(state.plan, state.phase, looked.properties)\n",
+        "",
+        trouble="target rule",
+    ),
+    Mutant(
         "a commit that says that it changes no row is believed",
         "commit",
         "        return added != removed",

@@ -75,6 +75,8 @@ class Process:
         self.begun: Begun | None = None
         """What it does since it looked at the commands."""
         self.foreign_seen = world.foreign
+        self.barred = world.barred
+        """Whether it may know of what nobody gets past."""
         self._generator = generator
         self._effect: fx.Effect | None = None
         self._advance(lambda: next(generator))
@@ -119,7 +121,7 @@ class Process:
                 self.begun = Begun.under(world.commands, spared=spared)
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
-                return fx.Looked(world.now, tuple(world.commands), files)
+                return fx.Looked(world.now, tuple(world.commands), files, world.target.properties)
             case fx.Watch(after):
                 plan = world.stored_plan or _plan_of(world)
                 assert plan is not None

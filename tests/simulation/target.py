@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
@@ -43,6 +44,8 @@ class Target:
     table_id: str = TABLE_ID
     earliest: int = 0
     """The oldest version whose commit was not cleaned up."""
+    rules: dict[str, str] = field(default_factory=dict)
+    """Properties under which nothing may be written."""
 
     def __post_init__(self) -> None:
         metadata = TableMetadata(self.table_id, SCHEMA)
@@ -135,8 +138,18 @@ class Target:
         self._foreign("OPTIMIZE", self.content, rewrites=True, text=text)
 
     def set_property(self) -> None:
-        metadata = TableMetadata(self.table_id, SCHEMA, configuration={"a": str(self.head)})
+        metadata = TableMetadata(self.table_id, SCHEMA, configuration={"a": str(self.head), **self.rules})
         self._land(Commit(self.head + 1, operation="SET TBLPROPERTIES", metadata=metadata), self.content, "")
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        found = (landed.commit.metadata for landed in reversed(self.log) if landed.commit.metadata is not None)
+        return next(found).configuration
+
+    def rule(self, **rules: str) -> None:
+        """Somebody sets these rules, and takes off those that were there."""
+        self.rules = rules
+        self.set_property()
 
     def append_foreign(self) -> None:
         """With a copy of the last record, but without a transaction id."""

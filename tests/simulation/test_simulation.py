@@ -106,6 +106,16 @@ def test_a_row_that_comes_without_data_change_is_noticed() -> None:
         assert world.outcome == ("TARGET_DIVERGED" if world.foreign and world.judge.foreign_at else "DONE"), seed
 
 
+def test_a_rule_of_the_target_stops_what_is_written_until_it_is_taken_off() -> None:
+    ends: Counter[str] = Counter()
+    for seed in range(30):
+        world = World(seed, trouble="target rule", topic=seed % 3 == 0)
+        world.fatal_at //= 2
+        world.run()
+        ends[world.outcome] += world.fatal_done
+    assert ends["DONE"] >= 5 and ends["UNSAFE_OPTION"] >= 5, ends
+
+
 def test_a_recovery_is_believed_after_its_proof_only() -> None:
     """A target that somebody changed behind the snapshot, and put right or not; the named epoch is right or wrong;
     what is wrong may be repaired.

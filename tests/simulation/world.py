@@ -73,6 +73,8 @@ class World:
     runs: int = 0
     """How often the build was followed to the source's end."""
     foreign: int = 0
+    barred: bool = False
+    """Whether the source has an epoch that nobody gets past, or the target a rule."""
     stage: int = 0
     generation: int = 0
     steps: int = 0
@@ -222,6 +224,14 @@ class World:
             return False
         process.foreign_seen = self.foreign
         return True
+
+    def knew_of_the_bar(self, writer: str) -> bool:
+        """Whether the round that just landed was begun when that was there to see which nobody gets past."""
+        process = next((p for p in self.processes if p.name == writer), None)
+        knew = process is not None and process.barred
+        if process is not None:
+            process.barred = self.barred
+        return knew
 
     # --- Airflow ---
 
@@ -420,6 +430,9 @@ class World:
         """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
         if self.fatal in CURABLE and self.happens("cure"):
             self.source.cure()
+            if self.target.rules:
+                self.target.rule()
+            self.barred = False
             self._cleared()
         elif not self.topic and self.happens("restart"):
             self._restart()
@@ -441,7 +454,7 @@ class World:
         self.target = Target(table_id=f"target after {self.target.table_id}")
         self.source.cure()
         self.orphans, self.processes, self.commands, self.stored_plan, self.pinned = [], [], [], None, None
-        self.by_hand, self.misnamed, self.foreign, self.stage = "", False, 0, 0
+        self.by_hand, self.misnamed, self.foreign, self.stage, self.barred = "", False, 0, 0, False
         self._begin()
 
     def _expected(self, epoch: int) -> Bag:
