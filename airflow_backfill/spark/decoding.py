@@ -160,15 +160,14 @@ def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) ->
     """
     needed = frozenset(name.lower() for name in key) if decoding.dead_letters is not None else frozenset()
     found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value), needed)
-    sources = [("the record", RECORD.fields), ("key", found.key.fields), ("value", found.value.fields)]
+    sources = [("the record", RECORD.fields), ("topic.key", found.key.fields), ("topic.value", found.value.fields)]
     taken: dict[str, str] = {}
     for source, fields in sources:
         for name in (field.name.lower() for field in fields):
             if name in taken:
                 raise InvalidSpec(
-                    f"{source}: its column {name!r} has the name of a field of {taken[name]}: leave it out of the "
-                    "schema, "
-                    "or read it as string, and take the field in select with from_json",
+                    f"{source}: its column {name!r} has the name of a field of {taken[name]}; leave it out of the "
+                    "schema, or read it as string and take the field in select with from_json",
                     field=source,
                     column=name,
                 )
