@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LONG = ("system", "spark", "airflow")
+LONG = ("system", "spark", "airflow", "simulation")
 TESTS = Path(__file__).parent
 
 

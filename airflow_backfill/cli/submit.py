@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import airflow_backfill
-from airflow_backfill.core.errors import ApplicationFailed
+from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.ledger.reader import BuildReader
 
 
@@ -34,7 +34,7 @@ def _build(options: argparse.Namespace) -> list[str]:
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
-    """Run an application with spark-submit, and go by the outcome that it leaves."""
+    """Run an application with spark-submit, and go by the outcome that it leaves: its result, or its error."""
     reader = BuildReader(options.target)
     me = reader.draw_attempt({"task": application})
     command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
@@ -48,9 +48,11 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     except OSError as error:
         raise ApplicationFailed(f"{options.spark_submit} cannot be started: {error}") from None
     outcome = reader.control.outcome(me)
-    if outcome is None or outcome["code"] != "OK":
-        said = outcome["message"] if outcome is not None else done.stderr.strip()[-500:]
-        raise ApplicationFailed(f"the {application} application failed: {said}", attempt=me.name)
+    if outcome is None:
+        said = done.stderr.strip()[-500:]
+        raise ApplicationFailed(f"the {application} application ended without an outcome: {said}", attempt=me.name)
+    if outcome["code"] != "OK":
+        raise error_in(outcome)
     result: dict[str, Any] = outcome["result"]
     return result
 
