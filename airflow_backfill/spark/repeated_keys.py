@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -27,6 +28,7 @@ from airflow_backfill.spark.transform import OWN, Transform, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+RECOVER = "table-backfill recover"
 SAMPLE = 5
 BROADCAST_ROWS = 1_000_000
 """New keys up to this number are taken to the target's keys, and not both to another place."""
@@ -86,21 +88,24 @@ class RepeatedKeys:
         comes = net.staged.where(F.col(CHANGE_TYPE).isin(*COMES)).join(twins, list(self.key), "left_semi")
         last = comes.groupBy(*_columns(self.key)).agg(F.max(EPOCH).alias(EPOCH))
         sample = [shown(row) for row in last.orderBy(EPOCH, *_columns(self.key)).limit(SAMPLE).collect()]
-        head = self._twins(self.spark.read.format("delta").load(self.source))
-        if head.join(twins, list(self.key), "left_semi").limit(1).collect():
-            way_out = "delete all rows but one of each key in the source, and clear the task"
-        else:
-            way_out = (
-                "the source was put right later than this round ends: clear the task with larger rounds (round_rows, "
-                "round_bytes), so that one of them holds both; if the hand-off is pinned before that, recover the "
-                "target at the epoch where it stands"
-            )
         raise DuplicateKey(
             f"{count} keys have several rows in the source at epoch {epoch}, for example {sample}: changes are applied "
-            f"by key, so that rows would be lost; {way_out}",
+            f"by key, so that rows would be lost; {self._way_out(twins)}",
             count=count,
             epoch=epoch,
             sample=sample,
+        )
+
+    def _way_out(self, twins: DataFrame) -> str:
+        """What helps now: at the source's head the keys are right by now, or are not."""
+        head = DeltaTable.forPath(self.spark, self.source).history(1).collect()[0]["version"]
+        if self._twins(self._source(head)).join(twins, list(self.key), "left_semi").limit(1).collect():
+            return "delete all rows but one of each key in the source, and clear the task"
+        return (
+            f"the source is right again at epoch {head}: clear the task with larger rounds (round_rows, round_bytes), "
+            "so that one of them holds both; where that does not help, because a part of the epoch is applied or the "
+            f"hand-off epoch comes before, say that the target stands there ({RECOVER} {self.target} --epoch {head}), "
+            "verify, and repair what differs"
         )
 
     def _twins(self, rows: DataFrame) -> DataFrame:

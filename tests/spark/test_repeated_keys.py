@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.errors import DuplicateKey
+from airflow_backfill.core.errors import DuplicateKey, VerificationFailed
 from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.task import RepairTask
+from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -55,6 +58,35 @@ def test_the_log_phase_goes_on_when_the_older_row_is_deleted(source: Source, tmp
     assert build.finish().phase is Phase.FINISHED
     build.assert_equal_at(source.head)
     assert build.rows().where("name LIKE 'again%'").count() == 2
+
+
+def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    source.rows(300, 330).union(source.rows(0, 1, "again")).write.format("delta").mode("append").save(source.path)
+    twice = source.head
+    build.size = RoundSize(rows=8)
+    with pytest.raises(DuplicateKey, match="delete all rows but one"):
+        build.consume_log()
+    source.sql("DELETE FROM $table WHERE $name LIKE 'again%'")
+    with pytest.raises(DuplicateKey, match=f"recover .* --epoch {source.head}"):
+        build.consume_log()
+
+    shell = Shell(source.spark, build.target)
+    shell.run(recover(build.attempt(), twice))
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    with pytest.raises(DuplicateKey, match="nothing is repaired"):
+        build.run(RepairTask())
+
+    shell.run(recover(build.attempt(), source.head))
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    build.run(RepairTask())
+    build.verify()
+    assert build.finish().phase is Phase.FINISHED
+    build.assert_equal_at(source.head)
 
 
 @pytest.mark.parametrize("where", [None, "n > 1"])

@@ -1,0 +1,56 @@
+"""Looks for a seed that catches each deliberate bug whose kept one does not any more: after every change of the
+simulation.
+
+``python -m tests.simulation.hunt [SEEDS]``, on all cores; ``caught.json`` beside this file keeps what it finds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.simulation.mutant import caught_by
+from tests.simulation.mutants import MUTANTS
+
+KEPT = Path(__file__).with_name("caught.json")
+"""By the name of a bug: the seed that catches it."""
+CHUNK = 5
+
+
+def kept_seeds() -> dict[str, int]:
+    found: dict[str, int] = json.loads(KEPT.read_text())
+    return found
+
+
+def looked_for(number: int, seeds: int) -> tuple[int | None, str]:
+    """The first seed that catches a bug, the kept one before all others, and what it says."""
+    mutant = MUTANTS[number]
+    known = kept_seeds().get(mutant.name)
+    tried = [] if known is None else [range(known, known + 1)]
+    for some in [*tried, *(range(first, first + CHUNK) for first in range(0, seeds, CHUNK))]:
+        if (caught := caught_by(mutant, some)) is not None:
+            return caught
+    return None, f"{seeds} seeds noticed nothing"
+
+
+def main() -> int:
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
+    kept, begun = kept_seeds(), time.monotonic()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        hunts = [pool.submit(looked_for, number, seeds) for number in range(len(MUTANTS))]
+        for mutant, hunt in zip(MUTANTS, hunts, strict=True):
+            seed, said = hunt.result()
+            print(f"{time.monotonic() - begun:6.0f} s  seed {seed}: {mutant.name}: {said[:100]}", flush=True)
+            if seed is not None:
+                kept[mutant.name] = seed
+                there = {one.name: kept[one.name] for one in MUTANTS if one.name in kept}
+                KEPT.write_text(json.dumps(there, indent=1) + "\n")
+    return 0 if len(kept) == len(MUTANTS) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
