@@ -214,6 +214,26 @@ def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
     assert recovering.finish().layout == Layout(4, 1), "what was fenced before is left behind, too"
 
 
+@pytest.mark.parametrize("lost", range(64))
+def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: int) -> None:
+    """Also that of a lane of which the log tells nothing, where later fences make its layout look like an old one."""
+    model = Model()
+    model.plan(lanes=3)
+    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
+    late = [model.start(SnapshotTask(lane, 3, ROUND)) for lane in range(3)]
+    for zombie in late:
+        zombie.until(fx.Write)
+    recovering = Running(model, recover(model.attempt(), V))
+    for fence in range(6):
+        write = recovering.until(fx.Write)
+        recovering.step(fx.Written() if lost >> fence & 1 else model.answer(write))
+    recovering.finish()
+    works = len(model.works)
+    for zombie in late:
+        assert zombie.finish().phase is Phase.CATCH_UP
+    assert len(model.works) == works, "a lane that was fenced went on"
+
+
 def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
     model = Model()
     model.plan(lanes=3)

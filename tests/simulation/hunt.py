@@ -18,7 +18,7 @@ from tests.simulation.mutants import MUTANTS
 
 KEPT = Path(__file__).with_name("caught.json")
 """By the name of a bug: the seed that catches it."""
-CHUNK = 5
+CHUNK = 10
 
 
 def kept_seeds() -> dict[str, int]:
