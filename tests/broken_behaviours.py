@@ -66,10 +66,28 @@ BROKEN = (
         'return Move(Event.PIN, changes={"handoff": seen.source.head + 1})',
     ),
     Broken(
+        "S000.39: every part of an epoch is its first",
+        "log_round",
+        "ApplyEpochs(epochs, done, of)",
+        "ApplyEpochs(epochs, 0, of)",
+    ),
+    Broken(
+        "S000.39: no part of an epoch is its last",
+        "log_round",
+        "Consumed(epoch.number) if done + 1 == of else",
+        "Consumed(epoch.number) if done == of else",
+    ),
+    Broken(
         "S000.41: nothing pending opens the gate",
         "gate",
         '        return Waiting(("the snapshot is not sealed",), lag=False)',
         "        return Ready(state.plan.source.epoch)",
+    ),
+    Broken(
+        "S000.44: the certificate is for a version that is not there",
+        "attempt",
+        "Prove(epoch, state.proven, state.positions",
+        "Prove(epoch, state.proven + 9, state.positions",
     ),
     Broken(
         "S001.11: an offset lands twice in one batch",
@@ -155,6 +173,12 @@ BROKEN = (
         "        taken_rows = max(taken_rows, size.rows)\n        positions[split] = Consumed(epoch)",
     ),
     Broken(
+        "S003.20: a part of an epoch comes after all of it",
+        "position",
+        "            return (epoch, 0, done)",
+        "            return (epoch, 2, done)",
+    ),
+    Broken(
         "S003.25: an epoch moves one split",
         "log_round",
         "        positions=(reached,) * len(state.positions),",
@@ -171,6 +195,12 @@ BROKEN = (
         "attempt",
         "        if seen.control.stopped:\n            return Wait(",
         "        if seen.control.stopped and state.begun:\n            return Wait(",
+    ),
+    Broken(
+        "S004.10 S004.14: no rows are read while changes are pending",
+        "attempt",
+        "chunks = NONE if step.rows is None else",
+        "chunks = NONE if step.rows is None or (state.begun and seen.source.pending(state.reached)) else",
     ),
     Broken(
         "S004.11: a round takes all changes",

@@ -24,17 +24,15 @@ NONE = Chunks({}, 0, 0, 0)
 
 def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
     """The epoch that the next round takes the ranges to: the newest one, or the last of those whose changes fit the
-    round (one always does), or the one before whatever stops the build, which is raised if it comes first.
+    round; one always does. None of them stops the build.
     """
     pending = source.pending(state.reached)
     if not pending:
         return source.head
-    if pending[0].stop is not None:
-        raise pending[0].stop
     if state.begun:
         return fitting(pending, size)[-1].number
     # Nothing of it has to be read: what is not read yet will be read as it is then.
-    return next((epoch.number - 1 for epoch in pending if epoch.stop is not None), source.head)
+    return source.head
 
 
 def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -> Move | None:

@@ -69,9 +69,11 @@ def test_every_round_is_at_the_newest_epoch_and_takes_all_ranges_along() -> None
 def test_at_least_one_chunk_a_round_however_much_changes() -> None:
     model = arranged()
     running = model.start(READ)
-    while not running.ended:
+    looks = 0
+    while not running.ended and looks < 100:
         if isinstance(running.waits_at, fx.Look):
             model.write(rows=10**9, size=10**12)
+            looks += 1
         running.step()
     assert len(reads(model)) == 6
 
