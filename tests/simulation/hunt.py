@@ -26,10 +26,9 @@ def kept_seeds() -> dict[str, int]:
     return found
 
 
-def looked_for(number: int, seeds: int) -> tuple[int | None, str]:
-    """The first seed that catches a bug, the kept one before all others, and what it says."""
+def looked_for(number: int, known: int | None, seeds: int) -> tuple[int | None, str]:
+    """The first seed that catches a bug, the known one before all others, and what it says."""
     mutant = MUTANTS[number]
-    known = kept_seeds().get(mutant.name)
     tried = [] if known is None else [range(known, known + 1)]
     for some in [*tried, *(range(first, first + CHUNK) for first in range(0, seeds, CHUNK))]:
         if (caught := caught_by(mutant, some)) is not None:
@@ -41,7 +40,7 @@ def main() -> int:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     kept, begun = kept_seeds(), time.monotonic()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        hunts = [pool.submit(looked_for, number, seeds) for number in range(len(MUTANTS))]
+        hunts = [pool.submit(looked_for, n, kept.get(mutant.name), seeds) for n, mutant in enumerate(MUTANTS)]
         for mutant, hunt in zip(MUTANTS, hunts, strict=True):
             seed, said = hunt.result()
             print(f"{time.monotonic() - begun:6.0f} s  seed {seed}: {mutant.name}: {said[:100]}", flush=True)

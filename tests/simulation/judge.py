@@ -132,7 +132,7 @@ class Judge:
         ended = self.news is not None and self.news["kind"] == "caught_up"
         if not self.world.chain or not self.announcing or ended or self.handoff is not None or self.world.fatal_done:
             return
-        seen = self.news["seen"] if self.news is not None else -1
+        seen = self.news["seen"] if self.news is not None else self.pinned or 0
         must(seen >= head, f"the log was consumed, the source stood at {head}, only {seen} was announced")
 
     def check_end(self) -> None:

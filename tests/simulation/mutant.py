@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from tests.mutation import Edit, mutated
 
@@ -12,8 +14,18 @@ from tests.mutation import Edit, mutated
 class Mutant(Edit):
     topic: bool = False
     """Whether a topic's history is what it spoils."""
+    chain: bool | None = None
+    """Whether it takes a chain; None: as the seed says."""
     trouble: str | None = None
     """What has to befall a build for it to matter, if that befalls no other."""
+    often: Mapping[str, float] = field(default_factory=dict)
+    """How often what it takes happens, where that is more often than in other worlds."""
+
+    def world(self, world: Any, seed: int) -> Any:
+        """Where it may matter. ``world``: the class of simulated worlds."""
+        found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble)
+        found.faults |= self.often
+        return found
 
 
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
@@ -22,7 +34,7 @@ def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
         world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:
-                world.World(seed, topic=mutant.topic, trouble=mutant.trouble).run()
+                mutant.world(world.World, seed).run()
             except world.Violation as violation:
                 return seed, str(violation)
     return None

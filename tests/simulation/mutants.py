@@ -39,6 +39,7 @@ MUTANTS = (
         "attempt",
         "    if decided is None and coming == task.lanes:\n",
         "    if task.lane < state.layout.lanes:\n",
+        often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
         "only the first lane of a layout is closed",
@@ -88,6 +89,7 @@ MUTANTS = (
         "attempt",
         "coming != task.lanes and me.generation <= _decider(state, me):",
         "False:",
+        often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
         "the log begins at the pinned epoch",
@@ -138,6 +140,7 @@ MUTANTS = (
         "        if written.error is None and written.conflict is None:\n"
         "            yield StorePlan(draft)\n            return draft\n"
         "        head: int = yield Head()\n        for version",
+        often={"twin": 0.2},
     ),
     Mutant(
         "a cancel is only looked at when an attempt starts",
@@ -159,6 +162,7 @@ MUTANTS = (
         "        from dataclasses import replace as changed\n"
         "        return changed(state, proven=state.proven + 1), None\n"
         "    state = yield from catch_up(state)\n    entering =",
+        often={"command": 0.2},
     ),
     Mutant(
         "finish does not ask for a certificate",
@@ -186,6 +190,7 @@ MUTANTS = (
         "task",
         'changes={"control": control, "bound": None, "handoff": None, "certificate": None}',
         'changes={"control": control, "bound": None}',
+        often={"cancel": 0.05},
     ),
     Mutant(
         "the bound grows with a retry",
@@ -261,6 +266,8 @@ MUTANTS = (
         "task",
         "Move(Event.REPAIR, RewriteKeys(state.handoff))",
         "Move(Event.REPAIR)",
+        trouble="restore",
+        often={"recovery": 1, "left wrong": 1, "repair": 1},
     ),
     Mutant(
         "announcements without a claim",
@@ -285,6 +292,8 @@ MUTANTS = (
         "announcement",
         "epoch.stop is not None or (handoff is not None and epoch.number > handoff)",
         "epoch.stop is not None",
+        chain=True,
+        often={"clear": 0.1},
     ),
     Mutant(
         "data overtakes its announcement",
@@ -327,19 +336,14 @@ MUTANTS = (
         "task",
         "state.applied == state.handoff and not state.rearranging",
         "state.applied == state.handoff",
+        chain=True,
+        often={"sleep": 0.1},
     ),
     Mutant(
         "what landed twice is taken twice",
         "offset_round",
         "self.landed, self.sifted.repeated > 0, self.compacted)",
         "self.landed, False, self.compacted)",
-        topic=True,
-    ),
-    Mutant(
-        "a partition of another lane is not named",
-        "offset_round",
-        "max(*self.splits, *self.sifted.batches, -1, -1) + 1",
-        "max(*self.splits, -1, -1) + 1",
         topic=True,
     ),
     Mutant(

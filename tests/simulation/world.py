@@ -114,6 +114,7 @@ class World:
             self.chain = self.key_borders is None and apart.random() < 0.4
         self.source.appends = self.chain and apart.random() < 0.5
         if self.chain:
+            self.key_borders = None
             self.lanes = 1
             self.faults.pop("lanes", None)
         if self.source.appends and apart.random() < 0.25:

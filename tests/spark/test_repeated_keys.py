@@ -89,15 +89,23 @@ def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: S
     build.assert_equal_at(source.head)
 
 
-@pytest.mark.parametrize("where", [None, "n > 1"])
-def test_random_changes_of_few_keys(source: Source, tmp_path: Path, where: str | None) -> None:
+LONG = pytest.mark.soak
+HISTORIES = [
+    pytest.param(None, 4, id="few"),
+    pytest.param(None, 12, id="many", marks=LONG),
+    pytest.param("n > 1", 12, id="many, filtered", marks=LONG),
+]
+
+
+@pytest.mark.parametrize(("where", "steps"), HISTORIES)
+def test_random_changes_of_few_keys(source: Source, tmp_path: Path, where: str | None, steps: int) -> None:
     """Whatever is done to few keys, the target is the source, or the error names keys that are repeated."""
     rng = random.Random(7)
     source.sql("DELETE FROM $table WHERE $id >= 6")
     build = Build(source, tmp_path / "target", where=where)
     build.hand_off()
     refused = 0
-    for step in range(10):
+    for step in range(steps):
         for n in range(rng.randrange(1, 4)):
             change(source, rng, f"{step}-{n}")
         rows = source.at(source.head).collect()
