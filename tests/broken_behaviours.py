@@ -50,7 +50,7 @@ BROKEN = (
     Broken(
         "S000.32: writers are never asked to wait",
         "admission",
-        "    if max_lag.holds(pending, now):",
+        "    if pending.stopping is not None or max_lag.holds(pending, now):",
         "    if True:",
     ),
     Broken(

@@ -2,8 +2,9 @@
 
 The seeds end because they stop taking from upstream; writers of a table cannot be stopped, only asked. They are asked
 while the log is consumed and too much of it is pending, and at no other time: the snapshot has no use for it, what is
-pinned for the hand-off is committed already, and a build that is paused or on hold takes its own time. No step of a
-build waits for a commit of the source, so a closed gate never holds up what would open it.
+pinned for the hand-off is committed already, a build that is paused or on hold takes its own time, and one that cannot
+get past a pending epoch does not go on. No step of a build waits for a commit of the source, so a closed gate never
+holds up what would open it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,6 @@ def admit(
     if state.phase is not Phase.CONSUME_LOG or applied is None or control.stopped or control.held or control.cancelled:
         return None
     pending = source.pending(applied)
-    if max_lag.holds(pending, now):
+    if pending.stopping is not None or max_lag.holds(pending, now):
         return None
     return Waiting((f"{len(pending)} epochs are pending after epoch {applied}",), lag=True)

@@ -48,6 +48,15 @@ def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_
             attempt.finish()
 
 
+def test_a_build_that_cannot_get_past_an_epoch_holds_nobody_up() -> None:
+    model = Model()
+    model.sealed()
+    model.write(times=9)
+    assert asked(model) is not None
+    model.alter(configuration={})
+    assert asked(model) is None
+
+
 @pytest.mark.parametrize(("pending", "waits"), [(0, False), (3, False), (4, True)])
 def test_a_writer_waits_while_more_than_that_is_pending(pending: int, waits: bool) -> None:
     model = Model()
