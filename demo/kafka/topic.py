@@ -108,6 +108,8 @@ class Topic:
         settings = {
             "bootstrap.servers": self.servers,
             "transactional.id": uuid.uuid4().hex,
+            # Kafka aborts it after a minute if nothing is said, and a block may take longer on a busy machine.
+            "transaction.timeout.ms": 600_000,
             "linger.ms": 0,
             "log_level": 3,
         }
