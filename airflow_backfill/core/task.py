@@ -286,6 +286,24 @@ class CancelTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOverTask(_SingleLane):
+    """Fence whoever works on the build, whatever its phase, and do nothing."""
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        """Always possible."""
+
+    def done(self, state: BuildState) -> bool:
+        return False
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
 class ResumeTask(_SingleLane):
     """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
     included.

@@ -31,7 +31,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "FILE_DAMAGED": "Restore the file and clear the task, or mend the table and plan again with on_existing='restart'.",
     "TARGET_REFUSES": "Take the rule from the target, then clear the task.",
     "KEY_INVALID": "Name columns that select keeps unchanged and whose values identify a row.",
-    "KEY_NULL": "Give these rows a key, or delete them, then plan again with on_existing='restart'.",
+    "KEY_NULL": "Give these rows a key in the source, or delete them there, then clear the task.",
     "KEY_DUPLICATE": (
         "Delete the surplus rows from the source, then clear the task; or plan again with on_existing='restart' and a "
         "key that tells them apart."

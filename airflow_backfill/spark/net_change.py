@@ -41,6 +41,7 @@ PLACE = "_backfill_place"
 REPEATED = "_backfill_repeated"
 """Whether another row of this key comes, or goes, without one that goes, or comes, between the two."""
 
+RECOVER = "table-backfill recover"
 _WHOLE = "_backfill_whole"
 _SAMPLE = 5
 
@@ -133,22 +134,28 @@ class NetChanges:
         self.release()
 
 
-def net_changes(changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None) -> NetChanges:
-    """The net of ``changes`` for the target, whose key columns are ``key``.
+def net_changes(
+    changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None, *, named: bool = False
+) -> NetChanges:
+    """The net of ``changes`` for the target, whose key columns are ``key``; if ``named``, of rows that have a key.
 
-    Raises KeyNull if a row has no key, ChangesIncomplete if what was read is not what the commits say, HistoryLost if a
-    file is gone. Nothing has been written then.
+    Rows without a key are not in the target: those that came and went again are passed over. Raises KeyNull if one is
+    left, ChangesIncomplete if what was read is not what the commits say, HistoryLost if a file is gone. Nothing has
+    been written then.
     """
     placed = _placed(changes, transform, key)
     chosen = placed if part is None else placed.where(part.holds(key))
-    staged = stage(chosen)
+    staged = stage(chosen.where(~_nameless(key)) if named else chosen)
     try:
         groups = _summary(staged, key, transform.schema)
-        of_all = {(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in groups} if part is None else changes.counted()
+        whole = part is None and not named
+        of_all = {(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in groups} if whole else changes.counted()
         distrusted = changes.prove(of_all)
-        if not distrusted:
-            _check_keys(staged, key, groups)
+        if not distrusted and not any(g["nameless"] for g in groups):
             return _net(staged, changes, transform, key, groups)
+        if not distrusted:
+            _check_nameless(staged, key, groups)
+            named = True
     except (PySparkException, Py4JJavaError) as error:
         release(staged)
         raise history_lost(error) or error from None
@@ -156,7 +163,11 @@ def net_changes(changes: Changes, transform: Transform, key: Sequence[str], part
         release(staged)
         raise
     release(staged)
-    return net_changes(changes.distrusting(distrusted), transform, key, part)
+    return net_changes(changes.distrusting(distrusted) if distrusted else changes, transform, key, part, named=named)
+
+
+def _nameless(key: Sequence[str]) -> Column:
+    return any_missing(F.col(quoted(k)) for k in key)
 
 
 def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataFrame:
@@ -202,7 +213,6 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         for of, which in (("", last), ("new_", new))
         for name, extreme in (("low", F.min), ("high", F.max))
     ]
-    nameless = any_missing(F.col(quoted(k)) for k in key)
     grouped = staged.groupBy(EPOCH, CHANGE_TYPE).agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(last & (F.col(OP) == UPSERT)).alias("upserts"),
@@ -210,19 +220,29 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         F.count_if(~last).alias("older"),
         F.count_if(F.col(REPEATED)).alias("repeated"),
         F.count_if(new).alias("new"),
-        F.count_if(nameless).alias("nameless"),
+        F.count_if(_nameless(key)).alias("nameless"),
         *bounds,
     )
     return grouped.collect()
 
 
-def _check_keys(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) -> None:
+def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) -> None:
+    """Raise KeyNull unless as many rows without a key went as came: before the changes there was none."""
+    came = sum(g["nameless"] for g in groups if g[CHANGE_TYPE] in COMES)
+    went = sum(g["nameless"] for g in groups) - came
+    if came == went:
+        return
     columns = [F.col(quoted(k)) for k in key]
-    nameless = sum(g["nameless"] for g in groups)
-    if nameless:
-        found = staged.where(any_missing(columns)).select(*columns, EPOCH).limit(_SAMPLE).collect()
-        sample = [shown(row) for row in found]
-        raise KeyNull(f"{nameless} changed rows have no key, for example {sample[0]}", count=nameless, sample=sample)
+    found = staged.where(_nameless(key)).select(*columns, EPOCH).limit(_SAMPLE).collect()
+    sample = [shown(row) for row in found]
+    raise KeyNull(
+        f"{max(came, went)} changed rows have no key, for example {sample[0]}: give them one in the source, or delete "
+        "them there, and clear the task; if that was done later than this round ends, with larger rounds (round_rows, "
+        f"round_bytes), so that one of them holds both; where that does not help, say at which epoch the target is to "
+        f"stand ({RECOVER} --epoch), verify, and repair what differs",
+        count=max(came, went),
+        sample=sample,
+    )
 
 
 def shown(row: Row) -> dict[str, Any]:

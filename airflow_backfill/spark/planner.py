@@ -21,6 +21,7 @@ from airflow_backfill.core.errors import (
     Fenced,
     InvalidSpec,
     KeyInvalid,
+    NotAllowedNow,
     NotPlanned,
     TargetExists,
     UnsafeOption,
@@ -37,7 +38,7 @@ from airflow_backfill.core.source import Epoch, has_feed, measured
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.target_rules import APPEND_ONLY, TXN_RETENTION, check_rules
-from airflow_backfill.core.task import CancelTask, ResumeTask
+from airflow_backfill.core.task import CancelTask, ResumeTask, TakeOverTask
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside, memory_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -140,7 +141,11 @@ class Planner:
         if inspect_target(self._spark, self._spec) is None:
             return
         try:
-            self._shell.run(run(CancelTask(), self._me))
+            try:
+                self._shell.run(run(CancelTask(), self._me))
+            except NotAllowedNow:
+                # It is finished, and somebody may follow the source with it.
+                self._shell.run(run(TakeOverTask(), self._me))
         except NotPlanned:
             return
         except BackfillError as error:

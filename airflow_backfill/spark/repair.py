@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import DuplicateKey
-from airflow_backfill.spark.net_change import DELETE, OP, UPSERT, shown
+from airflow_backfill.core.errors import DuplicateKey, KeyNull
+from airflow_backfill.spark.net_change import DELETE, OP, RECOVER, UPSERT, shown
 from airflow_backfill.spark.proof import Proof
-from airflow_backfill.spark.repeated_keys import RECOVER, SAMPLE
+from airflow_backfill.spark.repeated_keys import SAMPLE
 from airflow_backfill.spark.staged import held
-from airflow_backfill.spark.transform import quoted
+from airflow_backfill.spark.transform import any_missing, quoted
 
 
 @contextmanager
 def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
     """The target's columns and ``OP``; empty if version ``version`` is what the source says at ``epoch``. Raises
-    DuplicateKey if that says several rows of one key.
+    DuplicateKey if that says several rows of one key, KeyNull if it says one without a key.
     """
     names = proof.transform.schema.fieldNames()
     key = proof.transform.target_key(proof.plan.spec.key)
@@ -37,19 +37,23 @@ def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
         columns = [F.col(quoted(name)) for name in names]
         rows = goes.select(*columns, F.lit(DELETE).alias(OP)).union(comes.select(*columns, F.lit(UPSERT).alias(OP)))
         with held(rows) as staged:
-            _check_repeated(staged, key, epoch)
+            _check_keys(staged, key, epoch)
             yield staged
 
 
-def _check_repeated(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
-    """Raise DuplicateKey if a key comes twice: the next change of it could not tell its rows apart."""
+def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
+    """Raise KeyNull or DuplicateKey if the next change of a row that comes could not tell which one it is of."""
     columns = [F.col(quoted(name)) for name in key]
-    twins = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where("count > 1").drop("count")
-    if sample := [shown(row) for row in twins.limit(SAMPLE).collect()]:
-        raise DuplicateKey(
-            f"the source has several rows of one key at epoch {epoch}, for example {sample}: nothing is repaired; "
-            f"delete all rows but one of each key in the source, then say that the target stands at the epoch of that "
-            f"delete ({RECOVER} --epoch), verify, and repair again",
-            epoch=epoch,
-            sample=sample,
-        )
+    odd = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where((F.col("count") > 1) | any_missing(columns))
+    found = odd.drop("count").limit(SAMPLE).collect()
+    if not found:
+        return
+    sample, nameless = [shown(row) for row in found], any(None in row for row in found)
+    kind, what = (KeyNull, "rows without a key") if nameless else (DuplicateKey, "several rows of one key")
+    raise kind(
+        f"the source has {what} at epoch {epoch}, for example {sample}: nothing is repaired; put them right in the "
+        f"source, then say that the target stands at the epoch of that commit ({RECOVER} --epoch), verify, and repair "
+        "again",
+        epoch=epoch,
+        sample=sample,
+    )

@@ -21,14 +21,13 @@ from airflow_backfill.core.errors import DuplicateKey
 from airflow_backfill.spark.changes import CHANGE_TYPE, EPOCH
 from airflow_backfill.spark.expected import COMES
 from airflow_backfill.spark.failure import lost_history_named
-from airflow_backfill.spark.net_change import NEW, PLACE, REPEATED, NetChanges, shown
+from airflow_backfill.spark.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges, shown
 from airflow_backfill.spark.staged import held
 from airflow_backfill.spark.transform import OWN, Transform, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RECOVER = "table-backfill recover"
 SAMPLE = 5
 BROADCAST_ROWS = 1_000_000
 """New keys up to this number are taken to the target's keys, and not both to another place."""

@@ -23,9 +23,9 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import AtFile
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.task import ConsumeLogTask, FinishTask, Task, VerifyTask
+from airflow_backfill.core.task import ConsumeLogTask, FinishTask, TakeOverTask, Task, UpstreamTask, VerifyTask
 from tests.core.attempts import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
-from tests.core.model import NO_LAG, PATIENCE, Model
+from tests.core.model import NO_LAG, PATIENCE, ROUND, Model
 
 # --- claims and read-back ---
 
@@ -133,6 +133,21 @@ def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> No
     head = model.target.head
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, older)
+    assert model.target.head == head
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: bool) -> None:
+    model = Model()
+    model.finished()
+    model.write(times=2)
+    follower = model.start(UpstreamTask(ROUND, upto=V + 2))
+    follower.until(Write, nth=2 if followed else 1)
+    state = model.run(TakeOverTask())
+    assert state.applied == V
+    head = model.target.head
+    with pytest.raises(Fenced):
+        follower.finish()
     assert model.target.head == head
 
 

@@ -17,6 +17,7 @@ from airflow_backfill.core.record import barrier_record
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import SnapshotTask
 from airflow_backfill.spark import planner
+from airflow_backfill.spark.planner import OnExisting, drop_target
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, live_through
@@ -219,6 +220,25 @@ def test_the_target_was_written_to_by_somebody_else(source: Source, tmp_path: Pa
     with pytest.raises(TargetDiverged):
         build.consume_log()
     assert build.reader.log.head() == before
+
+
+def test_who_follows_a_build_is_fenced_before_it_is_dropped(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Build(source, tmp_path / "target")
+    finished = build.hand_off()
+    last: list[str] = []
+
+    def dropping(spark: SparkSession, target: str) -> None:
+        newest = build.reader.state().newest
+        assert newest is not None and newest.record.event is Event.CLAIM
+        last.append(newest.record.attempt)
+        drop_target(spark, target)
+
+    monkeypatch.setattr(planner, "drop_target", dropping)
+    planned = build.plan(OnExisting.RESTART)
+    assert planned.plan.build != finished.plan.build
+    assert last == [f"attempt-{build._generation}"]
 
 
 def test_maintenance_of_the_target_is_welcome(source: Source, tmp_path: Path) -> None:

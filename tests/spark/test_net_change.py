@@ -127,6 +127,24 @@ def test_a_row_without_a_key(spark: SparkSession) -> None:
     assert raised.value.data == {"count": 1, "sample": [{"id": None, "epoch": "5"}]}
 
 
+def test_a_row_without_a_key_that_came_and_went(spark: SparkSession) -> None:
+    rows = [
+        (None, "a", 1, "insert", 5),
+        (1, "b", 1, "insert", 5),
+        (None, "a", 1, "update_preimage", 6),
+        (2, "a", 1, "update_postimage", 6),
+        (None, "c", 1, "insert", 6),
+        (None, "c", 1, "delete", 7),
+    ]
+    changes = changes_of(spark, rows)
+    with net_changes(changes, transform_of(spark, changes), ("id",)) as net:
+        assert (net.upserts, net.deletes, net.repeated) == (2, 0, 0)
+        assert {row["id"] for row in net.frame.collect()} == {1, 2}
+    changes = changes_of(spark, rows[:5])
+    with pytest.raises(KeyNull, match="larger rounds"):
+        net_changes(changes, transform_of(spark, changes), ("id",))
+
+
 def test_changes_of_an_epoch_that_was_not_asked_for(spark: SparkSession) -> None:
     changes = changes_of(spark, [(1, "a", 1, "insert", 5)])
     stray = Changes(changes.frame, (), False, True, (), changes.distrusting)
