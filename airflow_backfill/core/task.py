@@ -87,6 +87,18 @@ class _SingleLane:
 
 
 @dataclass(frozen=True, slots=True)
+class _Bookkeeping(_SingleLane):
+    """Writes no row, and is possible whatever is wrong with the source."""
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        """Always possible."""
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTask:
     """Read the pinned files of one lane's splits, or the key ranges."""
 
@@ -217,14 +229,10 @@ class RepairTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class FinishTask(_SingleLane):
+class FinishTask(_Bookkeeping):
     """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
 
     verified: bool = True
-
-    @property
-    def reads_source(self) -> bool:
-        return False
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
@@ -241,9 +249,7 @@ class FinishTask(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTask(_SingleLane):
-    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since
-    1970).
-    """
+    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since 1970)."""
 
     size: RoundSize
     upto: int | None = None
@@ -267,12 +273,8 @@ class UpstreamTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class CancelTask(_SingleLane):
+class CancelTask(_Bookkeeping):
     """End the build."""
-
-    @property
-    def reads_source(self) -> bool:
-        return False
 
     def check(self, state: BuildState) -> None:
         if _past(state, Phase.CATCH_UP):
@@ -286,15 +288,8 @@ class CancelTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOverTask(_SingleLane):
+class TakeOverTask(_Bookkeeping):
     """Fence whoever works on the build, whatever its phase, and do nothing."""
-
-    @property
-    def reads_source(self) -> bool:
-        return False
-
-    def check(self, state: BuildState) -> None:
-        """Always possible."""
 
     def done(self, state: BuildState) -> bool:
         return False
@@ -304,7 +299,7 @@ class TakeOverTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeTask(_SingleLane):
+class ResumeTask(_Bookkeeping):
     """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
     included.
 
@@ -312,13 +307,6 @@ class ResumeTask(_SingleLane):
     """
 
     number: int
-
-    @property
-    def reads_source(self) -> bool:
-        return False
-
-    def check(self, state: BuildState) -> None:
-        """Always possible."""
 
     def done(self, state: BuildState) -> bool:
         known = state.control.number >= self.number and not state.control.cancelled
