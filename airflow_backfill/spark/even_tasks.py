@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from heapq import heapreplace
 from typing import TYPE_CHECKING
 
+from airflow_backfill.spark.settings_for import settings_for
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -30,17 +32,8 @@ def even_tasks(spark: SparkSession, sizes: Sequence[int]) -> Iterator[None]:
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.files.minPartitionNum": "1",
     }
-    before = {name: spark.conf.get(name, None) for name in confs}
-    for name, value in confs.items():
-        spark.conf.set(name, value)
-    try:
+    with settings_for(spark, confs):
         yield
-    finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
 
 
 def task_bytes(sizes: Sequence[int], cores: int) -> int:

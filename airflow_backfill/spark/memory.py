@@ -21,6 +21,7 @@ from airflow_backfill.core.errors import MemoryLost, SourceNotDelta
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.failure import classify
+from airflow_backfill.spark.settings_for import settings_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ TIDY = 25
 """Versions from one time to the next at which superseded entries go, and small files become large ones."""
 FEW = 100_000
 """Keys that are sent to wherever the entries are."""
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _KEPT = "interval 1 days"
 """For how long an attempt may read a version after the next one was written."""
 
@@ -95,7 +97,9 @@ class Memory:
                 same = same_values("t", "s", superseded.columns)
                 table.alias("t").merge(superseded.alias("s"), same).whenMatchedDelete().execute()
             table.optimize().executeCompaction()
-            table.vacuum()
+            # Spark lists folders in 10,000 tasks, and here is one folder.
+            with settings_for(self.spark, {_LISTING: "1"}):
+                table.vacuum()
         except Exception as error:
             if classify(error) is None:
                 raise
