@@ -176,7 +176,7 @@ def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) ->
 
 
 def _side(spark: SparkSession, name: str, said: Format) -> Side:
-    read = reading(name, said)
+    read, field = reading(name, said), f"topic.{name}"
     try:
         # Alone, so that a decoder sees nothing but the bytes.
         nothing = spark.createDataFrame([], StructType().add(name, BinaryType()))
@@ -184,9 +184,9 @@ def _side(spark: SparkSession, name: str, said: Format) -> Side:
         kind = looked.select(read.decoded(F.col("it")).alias("it")).schema["it"].dataType
         deterministic = looked._jdf.queryExecution().analyzed().expressions().head().deterministic()
     except Exception as error:
-        raise DecoderInvalid(f"{name}: {said} cannot be used: {_first_line(error)}", field=name) from error
+        raise DecoderInvalid(f"{field}: {said} cannot be used: {_first_line(error)}", field=field) from error
     if not deterministic:
-        raise DecoderInvalid(f"{name}: {said} does not always give the same value for the same bytes", field=name)
+        raise DecoderInvalid(f"{field}: {said} does not always give the same value for the same bytes", field=field)
     return Side(name, said, read, kind)
 
 

@@ -194,4 +194,4 @@ def _check_fields(side: str, path: str, struct: StructType) -> None:
 
 
 def _invalid(side: str, what: str) -> InvalidSpec:
-    return InvalidSpec(f"{side}: the schema cannot be used: {what}", field=side)
+    return InvalidSpec(f"topic.{side}: the schema cannot be used: {what}", field=f"topic.{side}")

@@ -159,7 +159,7 @@ def test_a_decoder_that_cannot_be_used_is_refused_before_anything_is_read(
 ) -> None:
     with pytest.raises(DecoderInvalid, match=says) as raised:
         read_with(spark, decoder)
-    assert raised.value.data["field"] == "value"
+    assert raised.value.data["field"] == "topic.value"
 
 
 def test_a_name_stands_for_one_decoder(spark: SparkSession) -> None:

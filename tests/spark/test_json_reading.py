@@ -222,13 +222,13 @@ def test_a_single_column_is_no_shortcut(spark: SparkSession) -> None:
         ("a ARRAY<STRUCT<i: INTERVAL DAY>>", "a.i is of type interval"),
         ("timestamp TIMESTAMP", "its column 'timestamp' has the name of a field of the record"),
         ("Offset INT", "'offset'"),
-        ("key STRING", "its column 'key' has the name of a field of key"),
+        ("key STRING", "its column 'key' has the name of a field of topic.key"),
     ],
 )
 def test_a_schema_that_cannot_be_kept_is_refused(spark: SparkSession, ddl: str, says: str) -> None:
     with pytest.raises(InvalidSpec, match="(?i)" + says.replace("(", r"\(").replace(")", r"\)")) as raised:
         records(spark, Decoding.parse({"value": f"json:{ddl}"}))
-    assert raised.value.data["field"] == "value"
+    assert raised.value.data["field"] == "topic.value"
 
 
 SEEDS = (b'{"id":1,"s":"a"}', b'{"s":null}', b'{"id":-7 , "x":[1,{"id":2}]}', '{"s":"ü\\n","id":12}'.encode(), b"[{}]")
