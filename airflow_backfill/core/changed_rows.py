@@ -24,7 +24,7 @@ def changed_rows(commit: Commit) -> int:
     """An upper bound where nobody counted."""
     if not commit.data_change:
         return 0
-    told, before, after = _told(commit), _live(commit.removed), _live(commit.added)
+    told, before, after = _told(commit), commit.removed.live, commit.added.live
     if told is None:
         return max(_of_files(commit), 1)
     if before is not None and after is not None and commit.added.files + commit.removed.files:
@@ -54,16 +54,12 @@ def _of_files(commit: Commit) -> int:
     hidden = added.deleted_rows - removed.deleted_rows
     if removed.files and added.files and added.rows is not None and added.rows == removed.rows and hidden > 0:
         return hidden
-    before, after = _live(removed), _live(added)
+    before, after = removed.live, added.live
     if after is None:
         after = commit.metrics.get("numOutputRows") or _guessed(added, ROW_BYTES)
     if before is None:
         before = _guessed(removed, min(added.bytes // after, ROW_BYTES) if added.bytes and after else ROW_BYTES)
     return after + before
-
-
-def _live(totals: FileTotals) -> int | None:
-    return None if totals.rows is None else totals.rows - totals.deleted_rows
 
 
 def _guessed(totals: FileTotals, row_bytes: int) -> int:

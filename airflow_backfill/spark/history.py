@@ -7,7 +7,6 @@ records go to a table of their own, each once, whoever finds them: what is decod
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -18,8 +17,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_backfill.core import effect as fx
-from airflow_backfill.core.errors import DecoderInvalid, KafkaOption
-from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.core.errors import DecoderInvalid
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.plan import Plan
@@ -27,6 +25,7 @@ from airflow_backfill.spark import dead_letters
 from airflow_backfill.spark.decoding import TOMBSTONE, Records, records
 from airflow_backfill.spark.delta_log import Draft
 from airflow_backfill.spark.ingestion import Ingestion
+from airflow_backfill.spark.kafka_options import connection
 from airflow_backfill.spark.landing_table import RAW, LandingTable
 from airflow_backfill.spark.staged import release, stage
 from airflow_backfill.spark.topic_records import KeptRows, TopicRecords
@@ -37,17 +36,6 @@ if TYPE_CHECKING:
 
 DRAFTED = 100
 """Partitions of a round that are counted while they are written: each has numbers of its own."""
-
-
-def connection() -> dict[str, str]:
-    """How Kafka is reached, from this process's environment; KafkaOption if it does not say."""
-    if VARIABLE not in os.environ:
-        raise KafkaOption(
-            f"the environment variable {VARIABLE} is not set; give the task kafka_conn_id, or set it where the "
-            "driver runs",
-            option=VARIABLE,
-        )
-    return client_options(os.environ[VARIABLE])
 
 
 @dataclass
@@ -71,8 +59,7 @@ class History:
         if found.rules != planned.rules:
             raise DecoderInvalid(
                 f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; restore "
-                "the previous "
-                "decoder version, or plan again with on_existing='restart'",
+                "the previous decoder version, or plan again with on_existing='restart'",
                 found=found.rules,
                 planned=planned.rules,
             )

@@ -1,10 +1,25 @@
-"""What every reader of a topic is told, stream or batch."""
+"""How Kafka is reached, and what every reader of a topic is told, stream or batch."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+from airflow_backfill.core.errors import KafkaOption
+from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+
 MIB = 1 << 20
+
+
+def connection() -> dict[str, str]:
+    """How Kafka is reached, from this process's environment; KafkaOption if it does not say."""
+    if VARIABLE not in os.environ:
+        raise KafkaOption(
+            f"the environment variable {VARIABLE} is not set; give the task kafka_conn_id, or set it where the "
+            "driver runs",
+            option=VARIABLE,
+        )
+    return client_options(os.environ[VARIABLE])
 
 
 def kafka_options(connection: Mapping[str, str]) -> dict[str, str]:

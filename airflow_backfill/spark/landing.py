@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.errors import BackfillError, KafkaOption
-from airflow_backfill.core.kafka.connection import VARIABLE, client_options
-from airflow_backfill.spark.kafka_options import kafka_options
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.spark.kafka_options import connection, kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     options = parser().parse_args(argv)
     try:
-        connection = _connection()
-        land(session(), connection, options)
+        reached = connection()
+        land(session(), reached, options)
     except BackfillError as error:
         logging.error("%s", error)
         return 1
@@ -72,16 +71,6 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
     query = writer.trigger(processingTime=INTERVAL).start(options.table)
     if not query.awaitTermination(options.max_runtime):
         query.stop()
-
-
-def _connection() -> dict[str, str]:
-    if VARIABLE not in os.environ:
-        raise KafkaOption(
-            f"the environment variable {VARIABLE} is not set; give the task kafka_conn_id, or set it where the "
-            "driver runs",
-            option=VARIABLE,
-        )
-    return client_options(os.environ[VARIABLE])
 
 
 def _make(spark: SparkSession, table: str, schema: StructType) -> None:

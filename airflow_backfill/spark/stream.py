@@ -13,8 +13,7 @@ from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.broker import Broker
-from airflow_backfill.spark.history import connection
-from airflow_backfill.spark.kafka_options import kafka_options
+from airflow_backfill.spark.kafka_options import connection, kafka_options
 from airflow_backfill.spark.session import read_as_written
 
 _BEYOND_THE_HEAD = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"

@@ -24,8 +24,8 @@ from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.broker import Broker
 from airflow_backfill.spark.dead_letters import check_table
 from airflow_backfill.spark.decoding import records
-from airflow_backfill.spark.history import connection
 from airflow_backfill.spark.ingestion import Ingestion
+from airflow_backfill.spark.kafka_options import connection
 from airflow_backfill.spark.landed_offsets import LandedOffsets
 from airflow_backfill.spark.landing_table import LandingTable, check_landing
 from airflow_backfill.spark.last_values import check_keyed, place_columns

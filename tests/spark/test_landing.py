@@ -129,7 +129,7 @@ def test_records_that_are_gone_before_they_landed_are_an_error(landed, topic):
 def test_without_a_connection_it_ends_before_spark_begins(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(KafkaOption, match=VARIABLE):
-        landing._connection()
+        landing.connection()
 
 
 def submitted(landed: Landing, *more: str) -> subprocess.Popen[str]:
