@@ -1,4 +1,4 @@
-"""The core with one deliberate edit, under the tests that are named for a behaviour: do they notice?"""
+"""The package with one deliberate edit, under the tests that are named for it: do they notice?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import Phase, settings
 
-from tests.mutation import Edit, mutated
+from tests.mutation import PACKAGE, Edit, mutated
 
 ENDED = 100
 """Added to the exit code of tests that have run to their end."""
@@ -28,8 +28,9 @@ class Broken(Edit):
         return self.name.partition(":")[0].split()
 
 
-def noticed(edit: Edit, tests: Sequence[str]) -> bool:
-    """Whether one of these tests fails with the edit: in a process of its own, which has imported nothing of the core.
+def noticed(edit: Edit, tests: Sequence[str], patience: float = PATIENCE) -> bool:
+    """Whether one of these tests fails with the edit: in a process of its own, which has imported nothing of the
+    package.
 
     It is forked from one that begins empty, so that no JVM and no thread of this one is in it.
     """
@@ -37,7 +38,7 @@ def noticed(edit: Edit, tests: Sequence[str]) -> bool:
     forks.set_forkserver_preload(["pytest", "hypothesis"])
     child = forks.Process(target=_run, args=(edit, tests))
     child.start()
-    child.join(PATIENCE)
+    child.join(patience)
     if child.exitcode is None:
         child.kill()
     if child.exitcode not in (ENDED + pytest.ExitCode.OK, ENDED + pytest.ExitCode.TESTS_FAILED):
@@ -50,6 +51,11 @@ def _run(edit: Edit, tests: Sequence[str]) -> None:
     settings.register_profile("broken", phases=(Phase.explicit, Phase.generate), database=None)
     settings.load_profile("broken")
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    with mutated(edit, "tests"), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+    with (
+        mutated(edit, PACKAGE, "tests"),
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
     raise SystemExit(ENDED + code)

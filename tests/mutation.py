@@ -1,4 +1,4 @@
-"""Deliberate bugs: the core loaded anew from its sources, one of them edited.
+"""Deliberate bugs: the package loaded anew from its sources, one of them edited.
 
 An edit is text of a module replaced by other text, so that what runs is exactly the product but for that bug, and one
 whose text is no longer found fails loudly.
@@ -16,20 +16,22 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-import airflow_backfill.core
+import airflow_backfill
 
-CORE = airflow_backfill.core.__name__
-FOLDER = Path(airflow_backfill.core.__file__).parent
+PACKAGE = airflow_backfill.__name__
+CORE = f"{PACKAGE}.core"
+FOLDER = Path(airflow_backfill.__file__).parent
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Text of one module of the core (``folder/name``), to be replaced."""
+    """Text of one module (``folder/name``) of the core, or of another part of the package, to be replaced."""
 
     name: str
     module: str
     before: str
     after: str
+    part: str = "core"
 
 
 class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -47,15 +49,15 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def mutated(edit: Edit, *users: str) -> Iterator[None]:
-    """The core with the edit, for whatever is imported meanwhile; what begins with the name of one of the ``users`` is
-    loaded anew, too.
+    """The package with the edit, for whatever is imported meanwhile; the core, and what begins with the name of one of
+    the ``users``, is loaded anew.
     """
-    source = (FOLDER / f"{edit.module}.py").read_text()
+    source = (FOLDER / edit.part / f"{edit.module}.py").read_text()
     if source.count(edit.before) != 1:
         raise LookupError(f"{edit.before!r} occurs {source.count(edit.before)} times in {edit.module}")
     ours = (CORE, *users)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
-    finder = _Edited(f"{CORE}.{edit.module.replace('/', '.')}", source.replace(edit.before, edit.after))
+    finder = _Edited(f"{PACKAGE}.{edit.part}.{edit.module.replace('/', '.')}", source.replace(edit.before, edit.after))
     sys.meta_path.insert(0, finder)
     try:
         yield

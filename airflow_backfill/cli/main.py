@@ -22,6 +22,7 @@ HELP = {
     "resume": "lift a pause",
     "hold": "keep the gate closed; the target stays fresh meanwhile",
     "release": "lift a hold",
+    "skip": "count what Kafka has lost of a topic's history, and go on from what is left",
     "throttle": "limit the rows and bytes per second; 0 is a pause, 'none' lifts the limit",
     "cancel": "end the build; plan it again to go on",
     "recover": "go on without the records in the log, from an epoch that is then proven",

@@ -137,7 +137,7 @@ def _warnings(lag: dict[str, int | None] | None) -> list[str]:
 
 def _in_force(found: dict[str, Any]) -> list[str]:
     control = found["control"]
-    said = [name for name in ("paused", "held", "cancelled") if control[name]]
+    said = [name for name in ("paused", "held", "cancelled", "skips") if control[name]]
     if control["rate"] is not None:
         said.append(f"{control['rate']:,} rows/s at most")
     if control["byte_rate"] is not None:

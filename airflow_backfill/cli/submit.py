@@ -45,8 +45,8 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     try:
         done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-    except OSError as error:
-        raise ApplicationFailed(f"{options.spark_submit} cannot be started: {error}") from None
+    except (OSError, ValueError) as error:
+        raise ApplicationFailed(f"{options.spark_submit!r} cannot be started: {error}") from None
     outcome = reader.control.outcome(me)
     if outcome is None:
         said = done.stderr.strip()[-500:]

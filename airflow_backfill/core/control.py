@@ -4,6 +4,7 @@ Commands are numbered documents beside the target. They take effect at the next 
 acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot,
 and are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of
 0 lets one chunk through in every interval). A throttle sets both rates, of rows and of bytes: the slower one counts.
+A skip is for good: what Kafka has lost of a history is counted from then on, and no longer stops the build.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Verb(str, Enum):
     HOLD = "hold"
     RELEASE = "release"
     CANCEL = "cancel"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Control:
     cancelled: bool = False
     drop: bool = False
     byte_rate: int | None = None
+    skips: bool = False
+    """Whether a build of a topic goes on from what Kafka and the landing table have left of its history."""
 
     @property
     def stopped(self) -> bool:
@@ -99,7 +103,7 @@ class Control:
         return Control(**value)
 
 
-_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate")
+_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate", "skips")
 
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
@@ -133,3 +137,5 @@ def _effect(command: Command) -> dict[str, Any]:
             return {"held": False}
         case Verb.CANCEL:
             return {"cancelled": True, "drop": command.drop}
+        case Verb.SKIP:
+            return {"skips": True}

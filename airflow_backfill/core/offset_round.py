@@ -118,6 +118,7 @@ class _Round:
         """At what the landing table has of what Kafka has lost."""
         planned, topic = self._planned, self.state.plan.spec.topic
         assert topic is not None
+        skips = topic.skips or self.seen.control.skips
         gaps = {} if self.topic is None else {n: expired(split, self.topic.logs[n]) for n, split in splits.items()}
         found = {n: gap for n, gap in gaps.items() if gap is not None}
         if planned.compacted and self.topic is not None:
@@ -130,7 +131,7 @@ class _Round:
         for n in found:
             batch, landed = self.sifted.batches.get(n), splits[n].landed
             landed = landed if batch is None else batch.greatest
-            self.expiry[n] = Expiry(kept.batches.get(n), landed, planned.compacted, topic.skips)
+            self.expiry[n] = Expiry(kept.batches.get(n), landed, planned.compacted, skips)
 
     @property
     def _planned(self) -> Partitions:

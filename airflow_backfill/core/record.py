@@ -62,8 +62,8 @@ class Certificate:
     buckets: int
     at: int
     gone: int = 0
-    """Records of a topic that were read, and that Kafka does not have any more: what became of them was counted, and
-    not compared.
+    """Records of a topic that were read, and that Kafka does not have any more, or might have lost before they were
+    compared: they were counted.
     """
     lost: int = 0
     """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""

@@ -56,6 +56,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "byte_rate": state.control.byte_rate,
             "held": state.control.held,
             "cancelled": state.control.cancelled,
+            "skips": state.control.skips,
         },
         "certificate": None if state.certificate is None else _certificate(state),
         "attempt": newest.record.attempt if newest is not None else None,

@@ -45,8 +45,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TOPIC_MISSING": "Correct topic.name or the brokers' addresses, or create the topic; then clear the task.",
     "KAFKA_REFUSED": "Correct credentials, certificates or rights of the connection, then clear the task.",
     "KAFKA_LOST": (
-        "Plan again with on_existing='restart' and a later topic.first, or with topic.expired='skip', which counts "
-        "what is lost and goes on; give the topic longer retention."
+        "While the history is read: order 'table-backfill skip', which counts what is lost and goes on from what is "
+        "left, and clear the task. At the plan: a later topic.first, or topic.expired='skip'. Give the topic longer "
+        "retention."
     ),
     "LANDING_AHEAD": (
         "It is tried again. If that does not help, the connection leads to other brokers than the ingestion's."

@@ -22,7 +22,7 @@ class CommandOperator(BaseOperator):
     Gives a build a command: it takes effect at the build's next commit, which acknowledges its number.
 
     :param target: location of the target table. (templated)
-    :param verb: pause, resume, throttle, hold, release or cancel. (templated)
+    :param verb: pause, resume, throttle, hold, release, skip or cancel. (templated)
     :param rate: rows per second, for throttle; no limit if not given. (templated)
     :param byte_rate: bytes per second of what the snapshot reads, likewise. (templated)
     :param drop: for cancel: whether to remove what the plan made. (templated)

@@ -3,11 +3,13 @@
 While all of it is there the comparison is the one of every build. Retention goes on while a history is read, and so
 does compaction: of what is gone nothing can be compared any more. The rest is: each row that it asks for is in the
 target. Without a key the target has as many rows as were written, so none is there twice; with one, no key is there
-whose last record is a tombstone.
+whose last record is a tombstone. What retention takes while it is read ends nothing: the proof is tried again without
+it, and without what may be taken meanwhile.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
@@ -23,6 +25,11 @@ from airflow_backfill.spark.proof import Proof
 from airflow_backfill.spark.topic_rows import TopicRows
 from airflow_backfill.spark.transform import quoted
 
+log = logging.getLogger(__name__)
+
+TRIES = 4
+"""How often retention may take something of what a proof is reading."""
+
 
 @dataclass(frozen=True)
 class TopicProof:
@@ -33,18 +40,32 @@ class TopicProof:
 
     def certificate(self, wanted: Prove, now: int) -> Certificate:
         """The certificate, which says how many records were gone, and how many passed over, or VerificationFailed."""
-        return replace(self._certificate(wanted, now), lost=self.rows.lost)
+        one = self
+        for _ in range(TRIES - 1):
+            try:
+                return one._certificate(wanted, now)
+            except Exception as error:
+                floors = one.rows.overtaken()
+                if not floors:
+                    raise
+                log.warning("retention came before what was read (%s); once more, from %s on", error, floors)
+                one = replace(one, rows=replace(one.rows, floors=floors))
+        return one._certificate(wanted, now)
 
     def _certificate(self, wanted: Prove, now: int) -> Certificate:
         self.rows.check_covered(wanted.epoch)
         if not self.rows.trimmed:
             try:
-                return self.proof.certificate(wanted.epoch, wanted.target_version, now)
+                whole = replace(self.proof, history=self.rows.target)
+                return self._counted(whole.certificate(wanted.epoch, wanted.target_version, now))
             except VerificationFailed:
                 # Of a key the last value is enough, and compaction leaves that.
                 if self.proof.key or not self.rows.gone(wanted.epoch):
                     raise
-        return self._of_the_rest(wanted, now)
+        return self._counted(self._of_the_rest(wanted, now))
+
+    def _counted(self, certificate: Certificate) -> Certificate:
+        return replace(certificate, lost=self.rows.lost)
 
     def _of_the_rest(self, wanted: Prove, now: int) -> Certificate:
         key, rest, transform = self.proof.key, self.rows.rest(wanted.epoch), self.proof.transform

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.effect import Fetched
 from airflow_backfill.core.errors import KafkaLost, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import WAY_OUT, Log
+from airflow_backfill.core.kafka.opening import PLAN_AGAIN, Log
 from airflow_backfill.spark.broker import Broker, kafka_error
 from airflow_backfill.spark.kafka_options import kafka_options
 from airflow_backfill.spark.landing_table import RAW
@@ -144,7 +144,7 @@ class TopicRecords:
             if partition not in logs or logs[partition].start > some.start:
                 have = logs[partition].start if partition in logs else None
                 raise KafkaLost(
-                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}. {WAY_OUT}",
+                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}. {PLAN_AGAIN}",
                     partition=partition,
                     wanted=some.start,
                     have=have,

@@ -6,13 +6,14 @@ Nothing of what a build has read is used but where the seams are, which its posi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.kafka.offsets import Offsets
+from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.position import AtOffset, Position
@@ -22,6 +23,9 @@ from airflow_backfill.spark.landed_offsets import LandedOffsets
 from airflow_backfill.spark.landing_table import RAW
 from airflow_backfill.spark.last_values import last_per_key
 
+AHEAD = 4
+"""How many times as far again retention may come, before it is in the way of another try."""
+
 
 @dataclass(frozen=True)
 class TopicRows:
@@ -29,6 +33,8 @@ class TopicRows:
 
     history: History
     positions: tuple[Position, ...]
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """By partition: before this offset nothing is read, because retention may take it meanwhile."""
 
     def target(self, epoch: int) -> DataFrame:
         """What the target has to hold at an epoch. Errors of ``records``."""
@@ -81,15 +87,8 @@ class TopicRows:
         """
         if self._alone:
             return
-        wanted, topic = {}, self.history.topic
-        for n, log in topic.check_there({}).items():
-            landed = self._splits[n].landed if n in self._splits else None
-            start, stop = max(self._seams.get(n, 0) + 1, log.start), 0 if landed is None else min(landed + 1, log.end)
-            if start < stop:
-                wanted[n] = Offsets(start, stop)
-        planned, landing = self.history.plan.splits, self.history.landing
-        assert isinstance(planned, Partitions)
-        runs = LandedOffsets(topic, planned.compacted).check(wanted, lambda some: landing.places(some, epoch))
+        landing, both = self.history.landing, LandedOffsets(self.history.topic, self._partitions.compacted)
+        runs = both.check(self._between, lambda some: landing.places(some, epoch))
         if runs:
             run = runs[0]
             raise VerificationFailed(
@@ -102,6 +101,39 @@ class TopicRows:
                 last=run.last,
                 count=run.count,
             )
+
+    def overtaken(self) -> dict[int, int]:
+        """The floors with which another try goes on, if retention has taken something of what this one reads: it may
+        come several times as far again. Empty if it has not.
+        """
+        logs, floors = self.history.topic.check_there({}), dict(self.floors)
+        for some in (self._there, {} if self._alone else self._between):
+            for n, offsets in some.items():
+                came = logs[n].start - offsets.start
+                if came > 0:
+                    floors[n] = max(floors.get(n, 0), logs[n].start + AHEAD * came)
+        return floors if floors != self.floors else {}
+
+    @cached_property
+    def _logs(self) -> Mapping[int, Log]:
+        return self.history.topic.check_there({})
+
+    @cached_property
+    def _begins(self) -> dict[int, int]:
+        """By partition: the first offset that is read in Kafka."""
+        return {n: max(log.start, self.floors.get(n, 0)) for n, log in self._logs.items()}
+
+    @cached_property
+    def _between(self) -> dict[int, Offsets]:
+        """What of each partition Kafka has beyond the seam and before what landed last."""
+        found = {}
+        for n, log in self._logs.items():
+            landed = self._splits[n].landed if n in self._splits else None
+            start = max(self._seams.get(n, 0) + 1, self._begins[n])
+            stop = 0 if landed is None else min(landed + 1, log.end)
+            if start < stop:
+                found[n] = Offsets(start, stop)
+        return found
 
     @property
     def _alone(self) -> bool:
@@ -140,9 +172,8 @@ class TopicRows:
 
     @cached_property
     def _there(self) -> dict[int, Offsets]:
-        """What the logs still reach of that."""
-        logs = self.history.topic.check_there({}) if self._read else {}
-        starts = {n: max(some.start, logs[n].start) for n, some in self._read.items()}
+        """What of that is read: what the logs still reach, above the floors."""
+        starts = {n: max(some.start, self._begins[n]) for n, some in self._read.items()}
         return {n: Offsets(starts[n], some.stop) for n, some in self._read.items() if starts[n] < some.stop}
 
     @cached_property

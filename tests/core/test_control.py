@@ -44,6 +44,7 @@ def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int
     assert control.rate == (throttle.rate if throttle is not None else None)
     assert control.cancelled == (cancel is not None)
     assert control.drop == (cancel is not None and cancel.drop)
+    assert control.skips == (last(Verb.SKIP) is not None)
 
 
 @given(LISTS, st.data())

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.backlog import Backlog
-from airflow_backfill.core.control import Control
+from airflow_backfill.core.control import Command, Control, Verb, obey
 from airflow_backfill.core.effect import (
     Ask,
     Decode,
@@ -334,7 +334,14 @@ def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:
             BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(30, 100)}),
             landed={0: Batch(10, 19, 10)},
         )  # fmt: skip
-    assert lost.value.data["missing"] == 20 and "topic.expired" in lost.value.message
+    assert lost.value.data["missing"] == 20 and "table-backfill skip" in lost.value.message
+
+
+def test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered() -> None:
+    state, control = BuildState.planned(plan()), obey(Control(), [(1, Command(Verb.SKIP))])
+    topic = Topic("id", {**LOGS, 0: Log(30, 100)})
+    move, _ = turn(state, replace(seen(), control=control), topic=topic, landed={0: Batch(10, 19, 10)})
+    assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
 
 
 PLANNED = {n: opened(n, log, None, None) for n, log in LOGS.items()}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.topic_records import TopicRecords
 from demo.kafka.topic import COMPACTED, Record, Topic
 from tests.spark.topics import PLACES, FirstRounds, Landing, TopicBuild, numbered
 
@@ -99,6 +101,38 @@ def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
     ):
         with pytest.raises(VerificationFailed):
             _prove_after(build, state, wrong)
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["rows", "last values"])
+def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+) -> None:
+    """It is tried again without what was taken, and without four times as much, which may be taken meanwhile."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b"v%d" % n, b'{"id": %d}' % n) for n in range(40)])
+    landing.skip({0: 39})
+    landing.land_all()
+    keys = {"key": ["id"], "select": ["id", "value"], "topic": {"key": "json:id BIGINT", "value": "string"}}
+    build = TopicBuild(spark, landing, tmp_path / "target", **(keys if keyed else {"select": PLACES}))
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        state = phase()
+    records, retention = TopicRecords.read, [3, 5, 7]
+
+    def expiring(self: TopicRecords, ranges: Any, **how: Any) -> DataFrame:
+        """Retention comes when it is decided what is read, and nothing is read yet."""
+        frame = records(self, ranges, **how)
+        if retention:
+            topic.truncate(retention.pop(0))
+        return frame
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TopicRecords, "read", expiring)
+        state = build.verify()
+    assert retention == [] and state.certificate is not None
+    assert (state.certificate.gone, state.certificate.rows) == (15, 40)
+    with pytest.raises(VerificationFailed):
+        _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {'id' if keyed else 'offset'} = 20")
 
 
 def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table(

@@ -12,8 +12,10 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from airflow_backfill.cli.command import ordered
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import (
     BackfillError,
     DecoderInvalid,
@@ -23,6 +25,7 @@ from airflow_backfill.core.errors import (
     KafkaOption,
     KeyInvalid,
     LandingInvalid,
+    NotAllowedNow,
     OffsetsInvalid,
     OrderUnknown,
     SourceReplaced,
@@ -280,6 +283,35 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
         state = phase()
     assert build.content() == [found for found in expected if found[1] not in (20, 21, 22)]
     assert state.topic[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
+
+
+def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """What was read before stays."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(30))
+    landing.skip({0: 28})
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.truncate(12)
+    with pytest.raises(KafkaLost, match="table-backfill skip") as lost:
+        build.snapshot()
+    assert (lost.value.data["wanted"], lost.value.data["missing"]) == (8, 4)
+    with pytest.raises(KafkaLost):
+        build.snapshot()
+    ordered(build.target, Command(Verb.SKIP))
+    build.snapshot()
+    with pytest.raises(NotAllowedNow, match="nothing to skip"):
+        ordered(build.target, Command(Verb.SKIP))
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == [(0, n, f"v{n}") for n in range(30) if not 8 <= n < 12]
+    assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
 
 
 def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(

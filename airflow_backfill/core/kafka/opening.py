@@ -19,9 +19,13 @@ from airflow_backfill.core.kafka.scan import settled
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 
-WAY_OUT = (
+PLAN_AGAIN = (
     "Raise the topic's retention, then plan again with on_existing='restart': with a later topic.first, or with "
     "topic.expired='skip', which counts what is missing and goes on from what is left"
+)
+SKIP = (
+    "To keep what was read, order 'table-backfill skip' and clear the task: what is missing is counted, and the build "
+    "goes on from what is left. Or raise the topic's retention, and plan again with on_existing='restart'"
 )
 
 
@@ -78,7 +82,7 @@ def opened(partition: int, log: Log, landed: int | None, first: int | None, expi
     if expiry.kept is not None:
         least = expiry.kept.least
         split = Split(partition, scanned=least - 1, landed=landed, end=log.end, target=log.end - 1)
-        return _reaching(split, Offsets(least, log.start), log, replace(expiry, landed=landed))
+        return _reaching(split, Offsets(least, log.start), log, replace(expiry, landed=landed), PLAN_AGAIN)
     begin = log.start if first is None else first
     if begin < log.start:
         raise _lost(partition, Offsets(begin, log.start), log, log.start - begin)
@@ -128,14 +132,14 @@ def asked(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
             known=known,
         )
     gap, split = expired(split, log), replace(split, end=log.end)
-    return split if gap is None else _reaching(split, gap, log, expiry)
+    return split if gap is None else _reaching(split, gap, log, expiry, SKIP)
 
 
-def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry) -> Split:
+def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str) -> Split:
     """The split with ``gap`` read from the landing table, as far as that has it."""
     missing = expiry.missing(gap)
     if missing and not expiry.skips:
-        raise _lost(split.partition, gap, log, missing)
+        raise _lost(split.partition, gap, log, missing, way_out)
     split = replace(split, floor=log.start, lost=split.lost + missing)
     nothing = expiry.kept is None and split.scanned + 1 == gap.start
     return settled(replace(split, scanned=gap.last)) if nothing else split
@@ -160,10 +164,10 @@ def _check_ahead(partition: int, log: Log, landed: int | None) -> None:
         )
 
 
-def _lost(partition: int, gap: Offsets, log: Log, missing: int) -> KafkaLost:
+def _lost(partition: int, gap: Offsets, log: Log, missing: int, way_out: str = PLAN_AGAIN) -> KafkaLost:
     return KafkaLost(
         f"partition {partition}: offset {gap.start} is wanted, the log starts at {log.start}, and no landing table has "
-        f"{missing} of the offsets between them. {WAY_OUT}",
+        f"{missing} of the offsets between them. {way_out}",
         partition=partition,
         wanted=gap.start,
         have=log.start,

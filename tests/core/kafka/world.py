@@ -280,7 +280,8 @@ class World:
             try:
                 self.round(self.rng.randrange(len(self.lanes)))
             except KafkaLost as lost:
-                return self.lose(lost)
+                if not self.skip(lost):
+                    return self.lose(lost)
             if handed_over(self.partitions, self.splits()):
                 self.check_left()
                 if self.busy <= 0:
@@ -314,6 +315,18 @@ class World:
         if any(number not in splits or not isinstance(splits[number].state, Finished) for number in known):
             raise Violation(f"left too early: {splits} of {sorted(known)}")
 
+    def skip(self, lost: KafkaLost) -> bool:
+        """Whether somebody orders that what is lost is passed over: then the tasks are cleared, and begin again."""
+        if self.lose(lost) != "lost" or self.rng.random() < 0.3:
+            return False
+        self.skips = True
+        self.happened["skip is ordered"] += 1
+        for lane in self.lanes:
+            lane.restart = True
+        for number in self.truth.keys() - self.splits().keys() - self.planned.keys():
+            del self.truth[number]
+        return True
+
     def lose(self, lost: KafkaLost) -> str:
         number, wanted, have = (lost.data[word] for word in ("partition", "wanted", "have"))
         split = self.splits().get(number, self.planned.get(number))
@@ -346,7 +359,8 @@ class World:
                 for index in behind or [0]:
                     self.round(index)
             except KafkaLost as lost:
-                return self.lose(lost)
+                if not self.skip(lost):
+                    return self.lose(lost)
             if not behind:
                 self.busy -= 1
                 self.calm()

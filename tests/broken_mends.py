@@ -1,0 +1,313 @@
+"""Edits of the package, each of which brings back what once lost rows, or hours: mostly of what no simulation runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.mutation import Edit
+
+
+@dataclass(frozen=True)
+class Mend(Edit):
+    """``tests``: those that have to notice, each of them."""
+
+    tests: tuple[str, ...] = ()
+
+
+KEYS = "tests/spark/test_repeated_keys.py::"
+TROUBLES = "tests/spark/test_topic_troubles.py::"
+AS_WRITTEN = "tests/spark/test_text_as_written.py::"
+FAILURE = "tests/spark/test_failure.py::"
+
+MENDS = (
+    Mend(
+        "rows are added without a look whether the target has their keys",
+        "repeated_keys",
+        "        if not net.repeated and not (net.new and self._met(net).limit(1).collect()):",
+        "        if not net.repeated:",
+        "spark",
+        (KEYS + "test_rows_that_are_added_with_keys_that_are_there",),
+    ),
+    Mend(
+        "several rows of a key are taken as the source has them",
+        "repeated_keys",
+        "                self._check(rows, net, epoch)\n",
+        "",
+        "spark",
+        (
+            KEYS + "test_rows_that_are_added_with_keys_that_are_there",
+            KEYS + "test_the_log_phase_goes_on_when_the_older_row_is_deleted",
+        ),
+    ),
+    Mend(
+        "a repair writes both rows of a key",
+        "repair",
+        "        _check_keys(",
+        "        (lambda *_: None)(",
+        "spark",
+        (KEYS + "test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out",),
+    ),
+    Mend(
+        "every commit of the source is the same one",
+        "commit_file",
+        "        return self._hash.hexdigest()[:32]",
+        '        return "0" * 32',
+        "ledger",
+        (
+            "tests/spark/test_source_history.py::test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept",
+        ),
+    ),
+    Mend(
+        "deletions are not remembered",
+        "tombstones",
+        "        if net.deletes:\n            self._keep(",
+        "        if False:\n            self._keep(",
+        "spark",
+        ("tests/spark/test_ordered_topic.py::test_what_was_deleted_stays_deleted_after_the_hand_off",),
+    ),
+    Mend(
+        "a deletion counts before the target holds its record",
+        "tombstones",
+        "        counting = known.where(_counts(held))",
+        "        counting = known",
+        "spark",
+        ("tests/spark/test_tombstones.py::test_a_deletion_counts_once_the_target_holds_its_record",),
+    ),
+    Mend(
+        "what only the landing table still has is not looked for",
+        "landing_table",
+        '        return {row["partition"]: Batch(row["least"], row["greatest"], row["count"]) for row in found}',
+        "        return {}",
+        "spark",
+        (TROUBLES + "test_what_only_the_landing_table_still_has_is_history_too",),
+    ),
+    Mend(
+        "a repeat is dropped without a look at its first copy",
+        "landing_table",
+        "        if repeated:\n            self._check_repeated(",
+        "        if False:\n            self._check_repeated(",
+        "spark",
+        (
+            TROUBLES + "test_a_topic_that_is_created_again_after_the_finish_is_not_followed",
+            TROUBLES + "test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused",
+        ),
+    ),
+    Mend(
+        "what landed is taken for committed",
+        "landed_offsets",
+        "        if strange:\n            raise",
+        "        if False:\n            raise",
+        "spark",
+        (TROUBLES + "test_aborted_records_that_have_landed_are_refused_by_name",),
+    ),
+    Mend(
+        "a tombstone that is compacted away is dropped",
+        "history",
+        "        if not spans:\n            return None\n",
+        "        return None\n",
+        "spark",
+        (
+            "tests/spark/test_topic_proof.py::"
+            "test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table",
+        ),
+    ),
+    Mend(
+        "variables in a text are replaced",
+        "session",
+        '    spark.conf.set(_SUBSTITUTION, "false")',
+        "    pass",
+        "spark",
+        (AS_WRITTEN + "test_keys_partitions_and_expressions_of_a_build",),
+    ),
+    Mend(
+        "a key may come in any partition",
+        "shell",
+        "                    KeyPartitions(self.spark, memory, key).check(net)",
+        "                    pass",
+        "spark",
+        (TROUBLES + "test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_wrong",),
+    ),
+    Mend(
+        "numbers begin anew where the folder is lost",
+        "journal",
+        "        number = max(floor, *self._numbers(0), 0) + 1",
+        "        number = max(*self._numbers(0), 0, 0) + 1",
+        "ledger",
+        (
+            "tests/ledger/test_control_folder.py::test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody",
+            "tests/ledger/test_control_folder.py::test_after_a_lost_folder_commands_go_on_above_the_last_that_was_acknowledged",
+        ),
+    ),
+    Mend(
+        "a large record stays in its commit",
+        "enclosures",
+        "LARGEST = 1 << 18",
+        "LARGEST = 1 << 30",
+        "ledger",
+        ("tests/ledger/test_enclosures.py::test_ten_thousand_partitions_fit",),
+    ),
+    Mend(
+        "a record that was altered is believed",
+        "enclosures",
+        "        return data.decode() if hashlib.sha256(data).hexdigest() == digest else None",
+        "        return data.decode()",
+        "ledger",
+        (
+            "tests/ledger/test_enclosures.py::test_a_record_that_is_lost_or_altered_is_named_and_a_recovery_lives_it_down",
+        ),
+    ),
+    Mend(
+        "parts of a proof belong to one version",
+        "proof",
+        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])",
+        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, version])",
+        "spark",
+        ("tests/spark/test_proof.py::test_an_attempt_goes_on_with_the_parts_that_are_left",),
+    ),
+    Mend(
+        "parts of a proof are told apart by paths alone",
+        "proof",
+        "            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]",
+        "            content = [[file.path, file.size] for file in files.files[start:stop]]",
+        "spark",
+        ("tests/spark/test_proof.py::test_a_file_of_which_other_rows_are_deleted_is_another_part",),
+    ),
+    Mend(
+        "an epoch of a held chain wakes nobody",
+        "gate_watch",
+        "wake=behind or unannounced(state, source) or",
+        "wake=behind or",
+        "sensors",
+        ("tests/sensors/test_gate_watch.py::test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark",),
+    ),
+    Mend(
+        "a pause waits for the end of the round",
+        "interrupting",
+        "                context.cancelJobsWithTag(tag)",
+        "                pass",
+        "spark",
+        ("tests/spark/test_interrupting.py::test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there",),
+    ),
+    Mend(
+        "what would fail again is tried again",
+        "failure",
+        "        for kind, holds, way_out in _FATAL:",
+        "        for kind, holds, way_out in ():",
+        "spark",
+        (
+            FAILURE + "test_an_expression_that_cannot_take_a_row_fails_for_good_and_a_mended_one_goes_on",
+            FAILURE + "test_a_constraint_of_the_target_stops_its_follower_for_good_and_without_it_the_task_goes_on",
+        ),
+    ),
+    Mend(
+        "a file that is cut short is tried again",
+        "failure",
+        "history_lost(error) or _damaged(error) or",
+        "history_lost(error) or",
+        "spark",
+        (FAILURE + "test_a_file_that_is_cut_short_fails_for_good_and_once_restored_the_task_goes_on",),
+    ),
+    Mend(
+        "what the user set is set again",
+        "session",
+        "for name, value in ours.items() if name not in given} | added",
+        "for name, value in ours.items()} | added",
+        "spark",
+        ("tests/spark/test_session.py::test_what_was_given_wins_and_extensions_are_added_to",),
+    ),
+    Mend(
+        "a setting that changes what an expression means is taken from the user",
+        "session",
+        "            if told.lower() != value.lower():",
+        "            if False:",
+        "spark",
+        ("tests/spark/test_session.py::test_a_setting_that_was_given_and_differs_from_the_plan_is_refused",),
+    ),
+    Mend(
+        "a restart leaves a damaged build as it is",
+        "planner",
+        '            log.warning("the build is dropped as it is: %s", error)',
+        "            raise",
+        "spark",
+        ("tests/spark/test_planner.py::test_restart_drops_the_table_and_plans_anew",),
+    ),
+    Mend(
+        "what is skipped is what the plan says, and nobody else",
+        "offset_round",
+        "        skips = topic.skips or self.seen.control.skips",
+        "        skips = topic.skips",
+        tests=(
+            "tests/core/test_offset_round.py::"
+            "test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered",
+            TROUBLES + "test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered",
+        ),
+    ),
+    Mend(
+        "retention ends a proof",
+        "topic_proof",
+        "                floors = one.rows.overtaken()",
+        "                floors = {}",
+        "spark",
+        ("tests/spark/test_topic_proof.py::test_retention_that_goes_on_while_a_proof_reads_does_not_end_it",),
+    ),
+    Mend(
+        "a round takes any number of epochs",
+        "source",
+        "    for epoch in epochs[: size.epochs]:",
+        "    for epoch in epochs:",
+        tests=("tests/core/test_log_round.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+    ),
+    Mend(
+        "a round takes any number of file actions and cuts",
+        "round_size",
+        " and files <= self.files and cuts <= self.cuts",
+        "",
+        tests=("tests/core/test_log_round.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+    ),
+    Mend(
+        "a commit changes every row of the files that it touches",
+        "changed_rows",
+        "    if told is None:",
+        "    if True:",
+        tests=(
+            "tests/core/test_source.py::test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches",
+        ),
+    ),
+    Mend(
+        "a change weighs what its files do",
+        "source",
+        "    return min(size, -(-size * rows // of)) if of else size",
+        "    return size",
+        tests=(
+            "tests/core/test_source.py::test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it",
+        ),
+    ),
+    Mend(
+        "a record is written that nobody can read",
+        "record",
+        "        if encode(decode(text).to_json()) != text:\n",
+        "        if False:\n",
+        tests=("tests/core/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
+    ),
+    Mend(
+        "a recovery counts from nothing",
+        "recovery",
+        "        base=left.totals,",
+        "        base=type(left.totals)(),",
+        tests=("tests/core/test_recovery.py::test_what_was_counted_and_what_was_ordered_outlive_a_recovery",),
+    ),
+    Mend(
+        "a retention of nothing is Delta's default",
+        "retention",
+        "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0)",
+        "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0) or None",
+        tests=("tests/core/test_retention.py::test_intervals",),
+    ),
+    Mend(
+        "of two fields of one name the last one counts",
+        "options",
+        "    if len(found) < len(pairs):",
+        "    if False:",
+        tests=("tests/core/test_spec.py::test_a_text_that_is_no_spec_is_refused",),
+    ),
+)

@@ -1,0 +1,28 @@
+"""What was mended is broken again on purpose: the tests that are named for it have to notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.broken import noticed
+from tests.broken_mends import MENDS, Mend
+
+PATIENCE = 600
+"""Seconds that one test has, with a start of Spark and of a broker."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("edit", MENDS, ids=lambda edit: edit.name)
+def test_what_was_mended_is_missed_when_it_is_gone(edit: Mend) -> None:
+    assert [test for test in edit.tests if not noticed(edit, [test], PATIENCE)] == []
+
+
+@pytest.mark.soak
+def test_where_nothing_is_broken_nothing_is_noticed() -> None:
+    """Spark and a broker begin in such a process, too: it is not for that that tests fail in one."""
+    edit = next(mend for mend in MENDS if mend.part == "spark")
+    sound = replace(edit, after=edit.before)
+    tests = [test for mend in MENDS for test in mend.tests]
+    assert not noticed(sound, list(dict.fromkeys(tests)), 3 * PATIENCE)
