@@ -243,6 +243,26 @@ MENDS = (
         ),
     ),
     Mend(
+        "without a landing table a build waits for what lands",
+        "kafka/opening",
+        "    return settled_alone(asked(split, ours, expiry))",
+        "    return asked(split, ours, expiry)",
+        tests=(
+            "tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",
+            TROUBLES + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
+        ),
+    ),
+    Mend(
+        "without a landing table what the stream begins with counts as lost",
+        "kafka/opening",
+        "    ours = log if split.target is None else Log(min(log.start, split.target + 1), log.end)",
+        "    ours = log",
+        tests=(
+            "tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",
+            TROUBLES + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
+        ),
+    ),
+    Mend(
         "retention ends a proof",
         "topic_proof",
         "                floors = one.rows.overtaken()",

@@ -31,7 +31,7 @@ from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.folding import widened
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, expired, reopened
+from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, reopened
 from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
@@ -100,6 +100,7 @@ class _Round:
         """The epoch of the landing table at which it is read in place of Kafka, whether the round takes it or not."""
         self._mine = mine
         self._alone = state.plan.spec.source is None
+        self._asked = asked_alone if self._alone else asked
 
     def look(self) -> Generator[Effect, Any, None]:
         """At the brokers, if there is history to read, and at what landed."""
@@ -184,7 +185,7 @@ class _Round:
             if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
                 self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
-                split = asked(split, self.topic.logs[n], self._expiry(n))
+                split = self._asked(split, self.topic.logs[n], self._expiry(n))
                 self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
 
     def late(self) -> Generator[Effect, Any, Wait | None]:
@@ -247,7 +248,7 @@ class _Round:
         yield from self._look_for_expired(self.splits)
         for n, split in self.splits.items():
             if _reading(split):
-                self.splits[n] = asked(split, self.topic.logs[n], self._expiry(n))
+                self.splits[n] = self._asked(split, self.topic.logs[n], self._expiry(n))
 
     def waiting(self) -> Wait | None:
         """For what has to land, if a partition has nothing else to wait for."""

@@ -314,6 +314,28 @@ def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_order
     assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
 
 
+def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Retention has passed the pinned end: what is beyond it is no history."""
+    topic.create()
+    topic.send(numbered(30))
+    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=PLACES)
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.send(numbered(10, first=30))
+    topic.truncate(35)
+    with pytest.raises(KafkaLost) as lost:
+        build.snapshot()
+    assert lost.value.data["missing"] == 22
+    ordered(build.target, Command(Verb.SKIP))
+    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == [(0, n, f"v{n}") for n in range(8)]
+    assert state.certificate is not None and (state.certificate.lost, state.certificate.gone) == (22, 8)
+
+
 def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from airflow_backfill.core.errors import KafkaLost, LandingAhead, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.scan import settled
+from airflow_backfill.core.kafka.scan import settled, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 
@@ -135,6 +135,12 @@ def asked(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
     return split if gap is None else _reaching(split, gap, log, expiry, SKIP)
 
 
+def asked_alone(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
+    """``asked``, for a build without a landing table: what comes after the pinned end is of the stream that follows."""
+    ours = log if split.target is None else Log(min(log.start, split.target + 1), log.end)
+    return settled_alone(asked(split, ours, expiry))
+
+
 def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str) -> Split:
     """The split with ``gap`` read from the landing table, as far as that has it."""
     missing = expiry.missing(gap)
@@ -148,7 +154,7 @@ def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str
 def reopened(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
     """The committed split as a new attempt begins: the target is the broker's end again until a row lands.
 
-    Not for a build without a landing table, whose target is pinned: ``asked``. Errors of ``asked``.
+    Not for a build without a landing table, whose target is pinned: ``asked_alone``. Errors of ``asked``.
     """
     again = replace(split, target=log.end - 1) if isinstance(split.state, Backfilling) else split
     return asked(again, log, expiry)
