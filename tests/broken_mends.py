@@ -18,6 +18,7 @@ KEYS = "tests/spark/test_repeated_keys.py::"
 TROUBLES = "tests/spark/test_topic_troubles.py::"
 AS_WRITTEN = "tests/spark/test_text_as_written.py::"
 FAILURE = "tests/spark/test_failure.py::"
+PROOF = "tests/spark/test_topic_proof.py::"
 
 MENDS = (
     Mend(
@@ -106,10 +107,7 @@ MENDS = (
         "        if not spans:\n            return None\n",
         "        return None\n",
         "spark",
-        (
-            "tests/spark/test_topic_proof.py::"
-            "test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table",
-        ),
+        (PROOF + "test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table",),
     ),
     Mend(
         "variables in a text are replaced",
@@ -263,12 +261,28 @@ MENDS = (
         ),
     ),
     Mend(
+        "last values that nobody can compare fail the proof",
+        "topic_proof",
+        "                if not (self.rows.short if self.proof.key else self.rows.gone)(wanted.epoch):",
+        "                if self.proof.key or not self.rows.gone(wanted.epoch):",
+        "spark",
+        (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
+    ),
+    Mend(
+        "a repair deletes what nobody can compare",
+        "shell",
+        "            expected = TopicRows(self._history, positions).whole",
+        "            expected = TopicRows(self._history, positions).target",
+        "spark",
+        (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
+    ),
+    Mend(
         "retention ends a proof",
         "topic_proof",
         "                floors = one.rows.overtaken()",
         "                floors = {}",
         "spark",
-        ("tests/spark/test_topic_proof.py::test_retention_that_goes_on_while_a_proof_reads_does_not_end_it",),
+        (PROOF + "test_retention_that_goes_on_while_a_proof_reads_does_not_end_it",),
     ),
     Mend(
         "a round takes any number of epochs",

@@ -164,7 +164,7 @@ class Shell:
         """``positions`` say where a topic's seams are."""
         expected = None
         if self.plan.of_topic:
-            expected = TopicRows(self._history, positions).target
+            expected = TopicRows(self._history, positions).whole
         return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
     @cached_property

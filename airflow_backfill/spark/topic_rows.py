@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.errors import KafkaLost, VerificationFailed
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.position import AtOffset, Position
 from airflow_backfill.spark.dead_letters import good
+from airflow_backfill.spark.failure import lost_history_named
 from airflow_backfill.spark.history import History
 from airflow_backfill.spark.landed_offsets import LandedOffsets
 from airflow_backfill.spark.landing_table import RAW
@@ -41,6 +43,35 @@ class TopicRows:
         transform, rows = self.history.transform, self.records(epoch)
         key = transform.target_key(self.history.plan.spec.key)
         return last_per_key(rows, transform, key, self.history.order).rows() if key else transform.apply(rows)
+
+    def whole(self, epoch: int) -> DataFrame:
+        """The same, where nothing that it is made of is missing. KafkaLost"""
+        short = self.short(epoch)
+        if short:
+            floor = self._splits[short[0]].floor
+            raise KafkaLost(
+                f"partition {short[0]}: not all before offset {floor} is in the landing table, and Kafka has lost it "
+                "since it was read: nobody can tell which rows are right; plan again with on_existing='restart'",
+                partition=short[0],
+                have=floor,
+            )
+        return self.target(epoch)
+
+    def short(self, epoch: int) -> list[int]:
+        """The partitions of which something was read, and then lost by Kafka, that the landing table may not have."""
+        if not self._kept:
+            return []
+        numbers = F.min("offset").alias("least"), F.count(F.lit(1)).alias("rows")
+        with lost_history_named():
+            rows = self.history.landing.within(self._kept, epoch).groupBy("partition").agg(*numbers).collect()
+        found = {row["partition"]: row for row in rows}
+        # Of a compacted topic an offset after the first one that has landed need not have been a record.
+        return [
+            n
+            for n, some in sorted(self._kept.items())
+            if n not in found
+            or (found[n]["least"] > some.start if self._partitions.compacted else found[n]["rows"] < len(some))
+        ]
 
     def records(self, epoch: int) -> DataFrame:
         """All decoded records of that: those that were read up to each seam, and what landed beyond it. KafkaLost if
