@@ -37,7 +37,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "key that tells them apart."
     ),
     "HISTORY_LOST": (
-        "Restore the file and clear the task; else plan again with on_existing='restart', and keep history for longer."
+        "Restore what is gone and clear the task; if the message names no other way, plan again with "
+        "on_existing='restart'. Keep history for longer."
     ),
     "SOURCE_REPLACED": "Put the planned source back and clear the task, or plan again with on_existing='restart'.",
     "LANDING_INVALID": "Give the landing table the columns that an ingestion writes, or name the right table.",

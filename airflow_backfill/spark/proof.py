@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.document import fingerprint
-from airflow_backfill.core.errors import RecordInvalid, VerificationFailed
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
 from airflow_backfill.core.plan import Plan, SplitPlan
 from airflow_backfill.core.record import Certificate
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -146,9 +146,28 @@ class Proof:
         """The digests of the transformed source, and of the target."""
         found = self._digests("target", self.plan.spec.target, version)
         if self.history is None:
-            return self._digests("source", self.plan.spec.table, epoch), found
+            with self._newer_named(epoch):
+                return self._digests("source", self.plan.spec.table, epoch), found
         with lost_history_named():
             return digests(self.history(epoch), BUCKETS, self.key), found
+
+    @contextmanager
+    def _newer_named(self, epoch: int) -> Iterator[None]:
+        """HistoryLost of the source's side says how to prove a newer epoch."""
+        try:
+            yield
+        except HistoryLost as lost:
+            recover = f"say that the target stands there (table-backfill recover {self.plan.spec.target} --epoch N)"
+            way = f"{recover}, verify it and repair what differs"
+            if not self.key:
+                way = (
+                    "cancel the build (table-backfill cancel), plan it again and clear its tasks: what is applied stays"
+                )
+            raise HistoryLost(
+                f"epoch {epoch} of the source is to be compared, and is not whole any more: {lost.message}. To prove a "
+                f"newer one, {way}",
+                **{**lost.data, "epoch": epoch},
+            ) from lost
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
         """The digests of one side, part by part."""

@@ -12,6 +12,7 @@ from airflow_backfill.core.attempt import Attempt
 from airflow_backfill.core.control import Command
 from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.record import Record, barrier_record
+from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import BuildState
@@ -67,6 +68,10 @@ class Build:
 
     def run(self, task: Task, me: Attempt | None = None) -> BuildState:
         return reach(task, Shell(self.spark, self.target), me or self.attempt(), None)
+
+    def recover(self, epoch: int) -> BuildState:
+        """After the word of somebody that the target stands at the epoch."""
+        return Shell(self.spark, self.target).run(recover(self.attempt(), epoch))
 
     def snapshot(self) -> BuildState:
         state = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -101,6 +103,17 @@ def live_through(source: Source) -> None:
     source.rows(100, 300, "over").write.format("delta").mode("overwrite").save(source.path)
     source.sql("DELETE FROM $table")
     source.append(0, 50, "anew")
+
+
+def vacuum(source: Source, epoch: int) -> None:
+    """Leave what VACUUM leaves of a table that keeps nothing from before an epoch."""
+    kept = {file.rsplit("/", 1)[-1] for e in range(epoch, source.head + 1) for file in source.at(e).inputFiles()}
+    for commit in range(epoch + 1, source.head + 1):
+        actions = map(json.loads, (Path(source.path) / "_delta_log" / f"{commit:020}.json").read_text().splitlines())
+        kept |= {action["cdc"]["path"].rsplit("/", 1)[-1] for action in actions if "cdc" in action}
+    for file in (*Path(source.path).glob("*.parquet"), *Path(source.path).glob("_change_data/*.parquet")):
+        if file.name not in kept:
+            file.unlink()
 
 
 def applied(before: DataFrame, net: DataFrame, key: tuple[str, ...]) -> DataFrame:

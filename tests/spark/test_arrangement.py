@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from airflow_backfill.ledger.reader import drive
 from airflow_backfill.spark import planner
 from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build, no_rows
-from tests.spark.history import Source, create
+from tests.spark.history import Source, create, vacuum
 
 pytestmark = pytest.mark.spark
 
@@ -183,17 +182,6 @@ def test_a_round_that_took_longer_than_the_source_keeps_its_history_is_named(clu
     with pytest.raises(HistoryLost):
         read(build, 4, rewritten_and_vacuumed)
     assert len(rounds_of(build)) == 1
-
-
-def vacuum(source: Source, epoch: int) -> None:
-    """Leave what VACUUM leaves of a table that keeps nothing from before an epoch."""
-    kept = {file.rsplit("/", 1)[-1] for e in range(epoch, source.head + 1) for file in source.at(e).inputFiles()}
-    for commit in range(epoch + 1, source.head + 1):
-        actions = map(json.loads, (Path(source.path) / "_delta_log" / f"{commit:020}.json").read_text().splitlines())
-        kept |= {action["cdc"]["path"].rsplit("/", 1)[-1] for action in actions if "cdc" in action}
-    for file in (*Path(source.path).glob("*.parquet"), *Path(source.path).glob("_change_data/*.parquet")):
-        if file.name not in kept:
-            file.unlink()
 
 
 def test_composite_keys_of_texts_with_one_value_that_most_rows_have(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from airflow_backfill.core.phase import Event, Phase
 from airflow_backfill.core.position import InEpoch
 from airflow_backfill.core.record import barrier_record
 from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.core.task import CancelTask, RepairTask, SnapshotTask
 from airflow_backfill.spark import planner
 from airflow_backfill.spark.planner import OnExisting, drop_target
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, live_through
+from tests.spark.history import Source, live_through, vacuum
 
 pytestmark = pytest.mark.spark
 
@@ -137,6 +137,43 @@ def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_
         build.snapshot()
     assert build.rows().count() == 0
     assert [r.event for r in build.records()] == [Event.CLAIM]
+
+
+def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_one(
+    source: Source, tmp_path: Path
+) -> None:
+    """A verification that took longer than the source keeps its files: nothing is built anew for that."""
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
+    source.append(7000, 7010)
+    vacuum(source, source.head)
+    with pytest.raises(HistoryLost, match=r"recover .* --epoch N"):
+        build.verify()
+    epoch = source.head
+    build.recover(epoch)
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    build.run(RepairTask())
+    build.verify()
+    assert build.finish().handoff == epoch
+    build.assert_equal_at(epoch)
+
+
+def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", key=None, strategy="chain")
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    source.sql("OPTIMIZE $table")
+    source.append(7000, 7010)
+    vacuum(source, source.head - 1)
+    with pytest.raises(HistoryLost, match="table-backfill cancel"):
+        build.verify()
+    build.order(Command(Verb.CANCEL))
+    build.run(CancelTask())
+    build.hand_off()
+    build.assert_equal_at(source.head)
 
 
 def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_path: Path) -> None:

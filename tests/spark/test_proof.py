@@ -153,5 +153,5 @@ def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path) -> None:
 
 def test_a_source_that_lost_a_file_is_no_proof(copy: Copy) -> None:
     max(Path(copy.source.path).glob("*.parquet"), key=lambda file: file.stat().st_size).unlink()
-    with pytest.raises(HistoryLost):
+    with pytest.raises(HistoryLost, match="prove a newer one"):
         copy.prove()

@@ -9,11 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.recovery import recover
-from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import RepairTask
 from airflow_backfill.ledger import enclosures
-from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -31,10 +28,6 @@ def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bu
     source.sql("DELETE FROM $table WHERE $id % 5 = 0")
     made.consume_log()
     return made
-
-
-def recovered(build: Build, epoch: int) -> BuildState:
-    return Shell(build.spark, build.target).run(recover(build.attempt(), epoch))
 
 
 def clean_up_log(spark: SparkSession, target: str) -> None:
@@ -56,7 +49,7 @@ def test_a_log_that_lost_its_records(build: Build) -> None:
     clean_up_log(build.spark, build.target)
     with pytest.raises(HistoryLost):
         build.reader.state()
-    state = recovered(build, epoch)
+    state = build.recover(epoch)
     assert (state.phase, state.applied, state.handoff) == (Phase.CATCH_UP, epoch, epoch)
     assert build.verify().certificate is not None
     assert build.finish().phase is Phase.FINISHED
@@ -67,12 +60,12 @@ def test_a_log_that_lost_its_records(build: Build) -> None:
 
 def test_a_wrong_epoch_is_not_proven(build: Build) -> None:
     clean_up_log(build.spark, build.target)
-    recovered(build, build.source.head - 1)
+    build.recover(build.source.head - 1)
     with pytest.raises(VerificationFailed):
         build.verify()
     with pytest.raises(VerificationFailed):
         build.finish()
-    recovered(build, build.source.head)
+    build.recover(build.source.head)
     build.verify()
     assert build.finish().phase is Phase.FINISHED
 
@@ -83,14 +76,14 @@ def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> No
     build.spark.sql(f"DELETE FROM {table} WHERE id < 10")
     with pytest.raises(TargetDiverged):
         build.reader.state()
-    recovered(build, epoch)
+    build.recover(epoch)
     with pytest.raises(VerificationFailed) as failed:
         build.verify()
     assert failed.value.data["counts"].keys() == {"missing"}
     with pytest.raises(VerificationFailed):
         build.finish()
     build.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {before}")
-    recovered(build, epoch)
+    build.recover(epoch)
     assert build.verify().certificate is not None
     assert build.finish().phase is Phase.FINISHED
 
@@ -102,7 +95,7 @@ def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> Non
     build.spark.sql(f"UPDATE {table} SET name = 'spoilt' WHERE id BETWEEN 11 AND 13")
     build.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id BETWEEN 13 AND 17")
     build.spark.sql(f"INSERT INTO {table} VALUES (77777, 'nobody'), (NULL, 'nameless'), (NULL, 'nameless')")
-    recovered(build, epoch)
+    build.recover(epoch)
     with pytest.raises(VerificationFailed) as failed:
         build.verify()
     counts = failed.value.data["counts"]

@@ -10,10 +10,8 @@ import pytest
 
 from airflow_backfill.core.errors import DuplicateKey, VerificationFailed
 from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import RepairTask
-from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -73,14 +71,13 @@ def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: S
     with pytest.raises(DuplicateKey, match=f"recover .* --epoch {source.head}"):
         build.consume_log()
 
-    shell = Shell(source.spark, build.target)
-    shell.run(recover(build.attempt(), twice))
+    build.recover(twice)
     with pytest.raises(VerificationFailed):
         build.verify()
     with pytest.raises(DuplicateKey, match="nothing is repaired"):
         build.run(RepairTask())
 
-    shell.run(recover(build.attempt(), source.head))
+    build.recover(source.head)
     with pytest.raises(VerificationFailed):
         build.verify()
     build.run(RepairTask())

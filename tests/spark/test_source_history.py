@@ -9,11 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import HistoryLost, SourceReplaced, VerificationFailed
-from airflow_backfill.core.recovery import recover
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.task import RepairTask, SnapshotTask
 from airflow_backfill.ledger.log_listing import commit_name
-from airflow_backfill.spark.shell import Shell
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -50,7 +48,7 @@ def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept
             build.consume_log()
     assert build.reader.log.head() == commits
 
-    Shell(spark, build.target).run(recover(build.attempt(), applied))
+    build.recover(applied)
     with pytest.raises(VerificationFailed):
         build.verify()
     build.run(RepairTask())
