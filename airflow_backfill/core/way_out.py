@@ -37,7 +37,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "key that tells them apart."
     ),
     "HISTORY_LOST": (
-        "Restore what is gone and clear the task; if the message names no other way, plan again with "
+        "Restore what is gone and clear the task. Else, with a key, say that the target stands at the source's head "
+        "(table-backfill recover TARGET --epoch N), verify it, and repair what differs; or plan again with "
         "on_existing='restart'. Keep history for longer."
     ),
     "SOURCE_REPLACED": "Put the planned source back and clear the task, or plan again with on_existing='restart'.",
