@@ -206,6 +206,14 @@ MENDS = (
         (FAILURE + "test_a_file_that_is_cut_short_fails_for_good_and_once_restored_the_task_goes_on",),
     ),
     Mend(
+        "a version that the log does not reach any more is tried again",
+        "failure",
+        "        if trouble.condition in _CLEANED_UP:",
+        "        if False:",
+        "spark",
+        (FAILURE + "test_a_version_that_the_log_does_not_reach_any_more_is_history_lost",),
+    ),
+    Mend(
         "what the user set is set again",
         "session",
         "for name, value in ours.items() if name not in given} | added",

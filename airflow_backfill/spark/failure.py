@@ -47,6 +47,7 @@ _CONFLICTS = {
     "CommitFailedException": Conflict.WRITE,
 }
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FAILED_READ_FILE.DBR_FILE_NOT_EXIST")
+_CLEANED_UP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
 _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
@@ -116,6 +117,11 @@ def history_lost(error: BaseException) -> HistoryLost | None:
                 f"the commit of version {gone} is gone from the middle of a table's log ({trouble.said}); restore it "
                 "(a copy, or the store's versions) and clear the task, or plan again with on_existing='restart'",
                 version=gone,
+            )
+        if trouble.condition in _CLEANED_UP:
+            return HistoryLost(
+                f"a table's log was cleaned up further than the version that is needed ({trouble.said}); restore it (a "
+                "copy, or the store's versions) and clear the task, or plan again with on_existing='restart'"
             )
         if trouble.kind == "FileNotFoundException" or any(name in trouble.text for name in _GONE):
             what = _file(error, trouble)

@@ -146,7 +146,7 @@ class Proof:
         """The digests of the transformed source, and of the target."""
         found = self._digests("target", self.plan.spec.target, version)
         if self.history is None:
-            with self._newer_named(epoch):
+            with self._newer_named(epoch), lost_history_named():
                 return self._digests("source", self.plan.spec.table, epoch), found
         with lost_history_named():
             return digests(self.history(epoch), BUCKETS, self.key), found

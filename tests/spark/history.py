@@ -116,6 +116,19 @@ def vacuum(source: Source, epoch: int) -> None:
             file.unlink()
 
 
+def clean_up_log(spark: SparkSession, table: str) -> None:
+    """What is left when commits are removed up to a checkpoint, and something was committed after it."""
+    jvm = spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table).checkpoint()
+    head = max(int(file.stem) for file in Path(table, "_delta_log").glob("*.json"))
+    spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES (x = '1')")
+    for file in Path(table, "_delta_log").iterdir():
+        number = file.name.lstrip(".")[:20]
+        if number.isdigit() and int(number) <= head and "checkpoint" not in file.name:
+            file.unlink()
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
 def applied(before: DataFrame, net: DataFrame, key: tuple[str, ...]) -> DataFrame:
     """What a target that holds ``before`` must hold after ``net``: keys replaced, deleted or added."""
     keys = [quoted(k) for k in key]

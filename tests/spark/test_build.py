@@ -20,7 +20,7 @@ from airflow_backfill.spark import planner
 from airflow_backfill.spark.planner import OnExisting, drop_target
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, live_through, vacuum
+from tests.spark.history import Source, clean_up_log, live_through, vacuum
 
 pytestmark = pytest.mark.spark
 
@@ -139,17 +139,22 @@ def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_
     assert [r.event for r in build.records()] == [Event.CLAIM]
 
 
+@pytest.mark.parametrize("gone", ["files", "commits"])
 def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_one(
-    source: Source, tmp_path: Path
+    source: Source, tmp_path: Path, gone: str
 ) -> None:
-    """A verification that took longer than the source keeps its files: nothing is built anew for that."""
+    """A verification that took longer than the source keeps its history: nothing is built anew for that."""
     build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
     for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
         phase()
     source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
+    source.sql("OPTIMIZE $table")
     source.append(7000, 7010)
-    vacuum(source, source.head)
-    with pytest.raises(HistoryLost, match=r"recover .* --epoch N"):
+    if gone == "files":
+        vacuum(source, source.head)
+    else:
+        clean_up_log(source.spark, source.path)
+    with pytest.raises(HistoryLost, match=r"recover .* --epoch N" if gone == "files" else "commit is gone"):
         build.verify()
     epoch = source.head
     build.recover(epoch)

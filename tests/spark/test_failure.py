@@ -16,8 +16,9 @@ from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.application import attempted
 from airflow_backfill.spark.failure import coded
 from airflow_backfill.spark.planner import OnExisting
+from airflow_backfill.spark.snapshot_files import SnapshotFiles
 from tests.spark.build import Build
-from tests.spark.history import Source
+from tests.spark.history import Source, clean_up_log
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +119,16 @@ def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any,
     error = coded(raised(lambda: trouble(spark)))
     assert (error.code, error.retry) == (code, False)
     assert said in error.message and "clear the task" in error.message
+
+
+@pytest.mark.parametrize("read", ["its files", "all of it"])
+def test_a_version_that_the_log_does_not_reach_any_more_is_history_lost(source: Source, read: str) -> None:
+    epoch = source.head
+    source.append(7000, 7010)
+    clean_up_log(source.spark, source.path)
+    work = source.at if read == "all of it" else lambda v: SnapshotFiles(source.spark, source.path, v).files
+    error = coded(raised(lambda: work(epoch)))
+    assert (error.code, error.retry) == ("HISTORY_LOST", False) and "cleaned up further" in error.message
 
 
 def test_what_is_not_known_is_tried_again_under_the_innermost_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.phase import Phase
 from airflow_backfill.core.task import RepairTask
 from airflow_backfill.ledger import enclosures
 from tests.spark.build import Build
-from tests.spark.history import Source
+from tests.spark.history import Source, clean_up_log
 
 pytestmark = pytest.mark.spark
 
@@ -28,19 +27,6 @@ def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bu
     source.sql("DELETE FROM $table WHERE $id % 5 = 0")
     made.consume_log()
     return made
-
-
-def clean_up_log(spark: SparkSession, target: str) -> None:
-    """What is left when commits are removed up to a checkpoint, and something was committed after it."""
-    jvm = spark.sparkContext._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, target).checkpoint()
-    head = max(int(file.stem) for file in Path(target, "_delta_log").glob("*.json"))
-    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (x = '1')")
-    for file in Path(target, "_delta_log").iterdir():
-        number = file.name.lstrip(".")[:20]
-        if number.isdigit() and int(number) <= head and "checkpoint" not in file.name:
-            file.unlink()
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def test_a_log_that_lost_its_records(build: Build) -> None:
