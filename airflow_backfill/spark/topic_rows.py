@@ -59,11 +59,12 @@ class TopicRows:
 
     def short(self, epoch: int) -> list[int]:
         """The partitions of which something was read, and then lost by Kafka, that the landing table may not have."""
-        if not self._kept:
-            return []
+        kept = self._kept_rows(epoch)
+        if kept is None:
+            return sorted(self._kept)
         numbers = F.min("offset").alias("least"), F.count(F.lit(1)).alias("rows")
         with lost_history_named():
-            rows = self.history.landing.within(self._kept, epoch).groupBy("partition").agg(*numbers).collect()
+            rows = kept.groupBy("partition").agg(*numbers).collect()
         found = {row["partition"]: row for row in rows}
         # Of a compacted topic an offset after the first one that has landed need not have been a record.
         return [
@@ -93,8 +94,8 @@ class TopicRows:
     def gone(self, epoch: int) -> int:
         """How many of the records that were read are not in Kafka any more, where it had them when they were read."""
         read = sum(self._splits[n].written for n in self._read.keys() | self._kept.keys())
-        kept = self.history.landing.within(self._kept, epoch).count() if self._kept else 0
-        return read - kept - self._left
+        kept = self._kept_rows(epoch)
+        return read - (0 if kept is None else kept.count()) - self._left
 
     @cached_property
     def _left(self) -> int:
@@ -197,9 +198,12 @@ class TopicRows:
 
     @cached_property
     def _kept(self) -> dict[int, Offsets]:
-        """What of that came from the landing table, because Kafka had lost it."""
+        """What of that is in the landing table, if anywhere, because Kafka has lost it."""
         stops = {n: min(some.stop, self._splits[n].floor) for n, some in self._history.items()}
         return {n: Offsets(some.start, stops[n]) for n, some in self._history.items() if some.start < stops[n]}
+
+    def _kept_rows(self, epoch: int) -> DataFrame | None:
+        return None if self._alone or not self._kept else self.history.landing.within(self._kept, epoch)
 
     @cached_property
     def _there(self) -> dict[int, Offsets]:
@@ -232,8 +236,9 @@ class TopicRows:
 
     def _decoded(self, ranges: Mapping[int, Offsets], epoch: int) -> DataFrame:
         frames = [self.history.topic.read(ranges)] if ranges else []
-        if self._kept:
-            frames.append(self.history.landing.within(self._kept, epoch))
+        kept = self._kept_rows(epoch)
+        if kept is not None:
+            frames.append(kept)
         if not self._alone:
             frames.append(self._beyond(epoch))
             if ranges and self.history.plan.spec.key and self._partitions.compacted:

@@ -63,6 +63,8 @@ class Process:
         self.ended = False
         self.result: Any = None
         self.error: BackfillError | None = None
+        self.outlived = False
+        """Whether the newest record it found was a sleeper's, which reaches back too far."""
         self.transaction: Transaction | None = None
         self.announcer: Process | None = None
         """The thread of the same application that announces epochs."""
@@ -112,6 +114,7 @@ class Process:
         world, target = self.world, self.world.target
         match effect:
             case fx.Head():
+                self.outlived = self.outlived or (world.ages and target.outlived)
                 return target.head
             case fx.ReadCommit(version):
                 return target.read(version)

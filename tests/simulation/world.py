@@ -35,6 +35,8 @@ from tests.simulation.source import Rows, Source, transform
 from tests.simulation.target import Bag, Target, Transaction
 
 MAX_STEPS = 20000
+PATIENCE = 50
+"""Rounds in a row that may leave more pending than the bound allows, where writers have any."""
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
 
@@ -127,7 +129,7 @@ class World:
         """Whether the target's log is cleaned up far too early."""
         self.storm = random.Random(f"storm {self.seed}").random() < 0.1
         """Whether epochs come faster than they are applied, once the snapshot is read."""
-        self.patience = 3 if self.storm else 50
+        self.patience = 3 if self.storm else PATIENCE
         """Rounds in a row that may leave more pending than the bound allows."""
         self._begin()
 
@@ -295,8 +297,9 @@ class World:
         self._check_error(process, error)
         if error.retry or error.code == "FENCED" or self.judge.between(process.name):
             return False
-        if error.code == "HISTORY_LOST" and process.began <= self.cleaned and "of the target's log" in error.message:
-            return False  # it slept while the log was cleaned up, and is cleared
+        slept = process.began <= self.cleaned or (process.outlived and not self.target.outlived)
+        if error.code == "HISTORY_LOST" and slept and "of the target's log" in error.message:
+            return False  # it slept while the log was cleaned up, or read what a sleeper had left, and is cleared
         if self.fatal == "put back" and error.code == ENDS[self.fatal] and not self.judge.stale:
             raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
         if self.fatal_done and error.code in (ENDS.get(self.fatal or ""), "VERIFICATION_FAILED"):
@@ -423,7 +426,7 @@ class World:
         if not self.happens("cure"):
             self.outcome = error.code
             return
-        self.storm, self.write_rate = False, 0.0
+        self.storm, self.write_rate, self.patience = False, 0.0, PATIENCE
         self.faults.pop("source optimize", None)
         self._cleared()
 

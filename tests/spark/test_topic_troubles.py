@@ -305,10 +305,11 @@ def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_order
     with pytest.raises(KafkaLost):
         build.snapshot()
     ordered(build.target, Command(Verb.SKIP))
-    build.snapshot()
+    for phase in (build.snapshot, build.consume_log):
+        phase()
     with pytest.raises(NotAllowedNow, match="nothing to skip"):
         ordered(build.target, Command(Verb.SKIP))
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+    for phase in (build.catch_up, build.verify, build.finish):
         state = phase()
     assert build.content() == [(0, n, f"v{n}") for n in range(30) if not 8 <= n < 12]
     assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
