@@ -173,11 +173,15 @@ class World:
             elif self.steps == CALM:
                 for command in (Command(Verb.RESUME), Command(Verb.THROTTLE), Command(Verb.RELEASE)):
                     self.command(command)
-                if isinstance(self.source, LandingSource):
-                    self.source.land(self.now, all_of_it=True)
+                self._land()
             self._schedule()
             self._advance_one()
             self.judge.look()
+
+    def _land(self) -> None:
+        """From now on nothing new comes, so that the ingestion ends, too."""
+        if isinstance(self.source, LandingSource):
+            self.source.land(self.now, all_of_it=True)
 
     def _advance_one(self) -> None:
         ready = [p for p in self.processes if not p.ended and p.wakes <= self.now]
@@ -434,6 +438,8 @@ class World:
         """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
         if self.fatal in CURABLE and self.happens("cure"):
             self.source.cure()
+            if self.steps >= CALM:
+                self._land()
             if self.target.rules:
                 self.target.rule()
             self.barred = False
