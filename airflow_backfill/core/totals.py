@@ -6,7 +6,7 @@ own metrics. ``after`` adds them. Numbers are of committed work only, so a retry
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
@@ -36,7 +36,7 @@ class Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))
 
     def to_json(self) -> dict[str, int]:
-        return {name: value for name, value in asdict(self).items() if value}
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
 
     @staticmethod
     def from_json(value: Any) -> Totals:

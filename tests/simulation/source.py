@@ -10,7 +10,7 @@ from airflow_backfill.core.backlog import Backlog
 from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.source import FEED, SourceView, epoch_of, lost
+from airflow_backfill.core.source import FEED, Epoch, SourceView, epoch_of, lost
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})
 ROWS_PER_FILE = 3
@@ -29,6 +29,13 @@ class Version:
     files: tuple[tuple[int, ...], ...]
     """Each data file as the keys in it."""
     commit: Commit
+    epochs: dict[str, Epoch] = field(default_factory=dict)
+    """What it is to a build, by the build's id."""
+
+    def epoch(self, plan: Plan) -> Epoch:
+        if plan.build not in self.epochs:
+            self.epochs[plan.build] = epoch_of(plan, self.commit)
+        return self.epochs[plan.build]
 
 
 @dataclass
@@ -145,7 +152,7 @@ class Source:
 
     def view(self, plan: Plan, after: int) -> SourceView:
         numbers = range(after + 1, self.head + 1)
-        epochs = [lost(n) if n < self.earliest else epoch_of(plan, self.versions[n].commit) for n in numbers]
+        epochs = [lost(n) if n < self.earliest else self.versions[n].epoch(plan) for n in numbers]
         digest = self.versions[after].commit.digest if self.earliest <= after <= self.head else None
         return SourceView(self.table_id, self.head, after, Backlog(epochs), digest=digest)
 
