@@ -141,10 +141,13 @@ class LandingSource(Source):
             self._land(self.rng.choice([again + fresh, again + fresh + fresh]), now)
 
     def expire(self, numbers: Iterable[int]) -> None:
-        """Retention takes all but the newest record of these partitions, as far as they have landed."""
+        """Retention takes all but the newest record of these partitions, as far as they have landed in the table that
+        may be put back.
+        """
+        epoch = self.head if self.replaced_at is None else self.replaced_at - 1
         for number in numbers:
             partition = self.partitions[number]
-            landed = max(self.kept(number, Offsets(0, MAX), self.head), default=-1)
+            landed = max(self.kept(number, Offsets(0, MAX), epoch), default=-1)
             partition.expire(max(min(partition.end - 1, landed + 1), 0))
 
     def _forget(self, start: int) -> None:
