@@ -134,15 +134,24 @@ def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
 
 
 def _decider(state: BuildState, me: Attempt) -> int:
-    """The newest generation that wants the lanes that come next: who decided, or who works in the layout that was
-    decided on. Not who closed another lane for them: that may be an attempt that wants what this one wants.
+    """The newest generation that wants the lanes that come next, or those that there are: who decided on them, or who
+    works in them. Not who closed another lane for them: that may be an attempt that wants what this one wants.
     """
     decision = state.lanes[0] if state.lanes[0] is not None and state.lanes[0].record.closed else None
     if decision is None and not any(state.lanes):
         decision = state.newest
-    if decision is not None and decision.record.decided_by is not None:
-        return decision.record.decided_by
-    return max((b.record.generation for b in state.known if b.record.attempt != me.name), default=0)
+    if decision is not None and decision.record.closed:
+        return decision.record.decided_by or 0
+    others = (b.record.generation for b in state.known if b.record.attempt != me.name)
+    return max(_laid_by(state) or 0, *others, 0)
+
+
+def _laid_by(state: BuildState) -> int | None:
+    """The generation that decided on the layout in which the build is; None for nobody."""
+    if not any(state.lanes):
+        return state.newest.record.decided_by if state.newest is not None and state.newest.record.closed else None
+    open_ = (b.record.decided_by for b in state.known if not b.record.closed)
+    return max((generation for generation in open_ if generation is not None), default=None)
 
 
 def _commit(
@@ -184,7 +193,8 @@ def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
     barrier = state.lanes[lane]
     if barrier is None or barrier.record.attempt == me.name or (lane > 0 and state.closing):
         return
-    newest = barrier.record.decided_by if barrier.record.decided_by is not None else barrier.record.generation
+    newest = barrier.record.decided_by if barrier.record.closed else barrier.record.generation
+    assert newest is not None
     if newest >= me.generation:
         raise Fenced(
             f"attempt {barrier.record.attempt} of generation {barrier.record.generation} has taken over",
@@ -203,6 +213,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         "bound": state.bound,
         "handoff": state.handoff,
         "certificate": state.certificate,
+        "decided_by": _laid_by(state),
         **move.changes,
     }
     return Record(

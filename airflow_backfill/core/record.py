@@ -145,7 +145,9 @@ class Record:
     next_lanes: int | None = None
     """In a closing record: how many lanes the next layout has."""
     decided_by: int | None = None
-    """And the generation of the attempt that decided so, when it closed the first lane."""
+    """The generation of the attempt that decided so when it closed the first lane; in any other record of the one that
+    decided on the record's own layout, None for nobody.
+    """
     waits: str | None = None
     """Why nothing moves."""
     announced: int | None = None
@@ -200,8 +202,8 @@ class Record:
             c = self.certificate
             numbers = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at, c.gone]
             document["certificate"] = [*numbers, c.lost] if c.lost else numbers
-        if self.next_lanes is not None:
-            document["next_lanes"], document["decided_by"] = self.next_lanes, self.decided_by
+        decision = {"next_lanes": self.next_lanes, "decided_by": self.decided_by}
+        document |= {name: value for name, value in decision.items() if value is not None}
         if self.waits is not None:
             document["waits"] = self.waits
         if self.announced is not None:
@@ -298,8 +300,8 @@ def _build(value: dict[str, Any]) -> Record:
     )
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
         raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
-    if {record.next_lanes is not None, record.decided_by is not None} != {record.closed}:
-        raise ValueError("exactly a closing record says how many lanes come next, and who decided so")
+    if (record.next_lanes is not None) != record.closed or (record.closed and record.decided_by is None):
+        raise ValueError("exactly a closing record says how many lanes come next, and then who decided so")
     return record
 
 

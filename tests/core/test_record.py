@@ -91,7 +91,7 @@ def records(draw: st.DrawFn) -> Record:
         handoff=draw(st.none() | COUNTS),
         certificate=draw(st.none() | st.builds(Certificate, COUNTS, COUNTS, COUNTS, TEXTS, COUNTS, COUNTS)),
         next_lanes=draw(st.integers(1, 9)) if event is Event.CLOSE else None,
-        decided_by=draw(st.integers(0, 9)) if event is Event.CLOSE else None,
+        decided_by=draw(st.integers(0, 9) if event is Event.CLOSE else st.none() | st.integers(0, 9)),
     )
 
 
@@ -199,7 +199,7 @@ def test_a_text_that_stands_for_too_many_splits_is_refused() -> None:
     "changes",
     [{"lane": 3}, {"seq": 0}, {"tails": [1, 2]}, {"tails": [1, 2, -2]}, {"next_lanes": 2}, {"layout": [2]},
      {"event": "close"}, {"event": "close", "next_lanes": 0},
-     {"event": "close", "next_lanes": 1}, {"decided_by": 1}, {"epochs": [9, 8]}, {"bound": [1, 2, 0]}],
+     {"event": "close", "next_lanes": 1}, {"next_lanes": 1, "decided_by": 1}, {"epochs": [9, 8]}, {"bound": [1, 2, 0]}],
     ids=repr,
 )  # fmt: skip
 def test_fields_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:

@@ -211,7 +211,8 @@ class LandingSource(Source):
     def fetch(self, partition: int, offsets: Offsets) -> list[int]:
         at = self.partitions[partition]
         if at.start > offsets.start:
-            raise KafkaLost(f"offset {offsets.start} of partition {partition} is gone", have=at.start)
+            what = f"offset {offsets.start} of partition {partition} is gone"
+            raise KafkaLost(what, partition=partition, wanted=offsets.start, have=at.start)
         return at.between(offsets.start, min(offsets.stop, at.end))
 
     def kept(self, partition: int, offsets: Offsets, epoch: int) -> list[int]:

@@ -49,7 +49,7 @@ def _tables_change(world: World) -> None:
 
 def _topic_changes(world: World, source: LandingSource) -> None:
     """Its ingestion has a pace of its own."""
-    if world.rng.random() < 0.05:
+    if world.rng.random() < 0.05 and not world.calmed:
         source.land(world.now)
     if world.happens("repeat"):
         source.repeat(world.now)

@@ -92,6 +92,13 @@ MUTANTS = (
         often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
+        "who decided on a layout is forgotten as soon as somebody works in it",
+        "attempt",
+        "    return max(_laid_by(state) or 0, *others, 0)",
+        "    return max(*others, 0, 0)",
+        topic=True,
+    ),
+    Mutant(
         "the log begins at the pinned epoch",
         "log_round",
         "    pending = seen.source.pending(applied)\n    if upto",

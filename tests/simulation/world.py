@@ -35,8 +35,6 @@ from tests.simulation.source import Rows, Source, transform
 from tests.simulation.target import Bag, Target, Transaction
 
 MAX_STEPS = 20000
-PATIENCE = 50
-"""Rounds in a row that may leave more pending than the bound allows, where writers have any."""
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
 
@@ -129,7 +127,9 @@ class World:
         """Whether the target's log is cleaned up far too early."""
         self.storm = random.Random(f"storm {self.seed}").random() < 0.1
         """Whether epochs come faster than they are applied, once the snapshot is read."""
-        self.patience = 3 if self.storm else PATIENCE
+        self.calmed = False
+        """Whether somebody has seen to it that no more come."""
+        self.patience = 3 if self.storm else 50
         """Rounds in a row that may leave more pending than the bound allows."""
         self._begin()
 
@@ -173,13 +173,14 @@ class World:
             elif self.steps == CALM:
                 for command in (Command(Verb.RESUME), Command(Verb.THROTTLE), Command(Verb.RELEASE)):
                     self.command(command)
+            if self.steps % CALM == 0:
                 self._land()
             self._schedule()
             self._advance_one()
             self.judge.look()
 
     def _land(self) -> None:
-        """From now on nothing new comes, so that the ingestion ends, too."""
+        """Nothing new comes any more, so that the ingestion ends; what a cured table has forgotten it lands again."""
         if isinstance(self.source, LandingSource):
             self.source.land(self.now, all_of_it=True)
 
@@ -430,16 +431,15 @@ class World:
         if not self.happens("cure"):
             self.outcome = error.code
             return
-        self.storm, self.write_rate, self.patience = False, 0.0, PATIENCE
-        self.faults.pop("source optimize", None)
+        self.storm, self.write_rate, self.calmed = False, 0.0, True
+        for writes in ("source optimize", "repeat"):
+            self.faults.pop(writes, None)
         self._cleared()
 
     def _removed(self) -> bool:
         """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
         if self.fatal in CURABLE and self.happens("cure"):
             self.source.cure()
-            if self.steps >= CALM:
-                self._land()
             if self.target.rules:
                 self.target.rule()
             self.barred = False
