@@ -285,6 +285,16 @@ MENDS = (
         (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
     ),
     Mend(
+        "sealed while nobody has judged a partition",
+        "task",
+        "            if state.sealed and not any(map(unknown, state.positions)):",
+        "            if state.sealed:",
+        tests=(
+            "tests/core/test_offset_round.py::"
+            "test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named",
+        ),
+    ),
+    Mend(
         "retention ends a proof",
         "topic_proof",
         "                floors = one.rows.overtaken()",

@@ -29,6 +29,8 @@ from airflow_backfill.core.effect import (
     Watch,
 )
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.folding import widened
+from airflow_backfill.core.gate import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.partitions import Partitions
@@ -44,6 +46,7 @@ from airflow_backfill.core.source import Epoch, SourceView
 from airflow_backfill.core.spec import BackfillSpec
 from airflow_backfill.core.state import Barrier, BuildState
 from airflow_backfill.core.step import Move, Observed, Poll, Wait
+from airflow_backfill.core.task import ConsumeLogTask
 from tests.core.test_record import FULL
 
 E0 = 7
@@ -351,6 +354,14 @@ LONG = PLANNED[0]
 def sealed(state: BuildState) -> BuildState:
     """The state of a build that consumes the log."""
     return replace(state, newest=Barrier(1, 0, replace(FULL, phase=Phase.CONSUME_LOG), 0))
+
+
+def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named() -> None:
+    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
+    state, task = further(BuildState.planned(plan()), **finished), ConsumeLogTask(RoundSize(), MaxLag(epochs=0), 3)
+    named = replace(state, positions=widened(state, state.positions, len(state.positions) + 1))
+    assert isinstance(task.step(state, seen()), Move)
+    assert isinstance(task.step(named, seen()), Poll)
 
 
 @pytest.mark.parametrize(

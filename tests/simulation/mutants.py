@@ -375,13 +375,6 @@ MUTANTS = (
         topic=True,
     ),
     Mutant(
-        "sealed while nobody has judged a partition",
-        "task",
-        "            if state.sealed and not any(map(unknown, state.positions)):",
-        "            if state.sealed:",
-        topic=True,
-    ),
-    Mutant(
         "history is read beyond what landed of it",
         "kafka/scan",
         "        stop = min(stop, split.target + 1)",
