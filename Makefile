@@ -23,7 +23,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
-soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker: takes an hour and a half
+soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker, bugs put back: takes two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 	$(BIN)/python -m tests.core.kafka.soak $(HISTORIES)
 	$(BIN)/python -m pytest -m soak --durations=0

@@ -13,8 +13,15 @@ PATIENCE = 600
 """Seconds that one test has, with a start of Spark and of a broker."""
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("edit", MENDS, ids=lambda edit: edit.name)
+def _long(mend: Mend) -> bool:
+    """Whether Spark begins for each of its tests, and a broker for some."""
+    return any(test.startswith("tests/spark/") for test in mend.tests)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [pytest.param(mend, marks=pytest.mark.soak if _long(mend) else (), id=mend.name) for mend in MENDS],
+)
 def test_what_was_mended_is_missed_when_it_is_gone(edit: Mend) -> None:
     assert [test for test in edit.tests if not noticed(edit, [test], PATIENCE)] == []
 
