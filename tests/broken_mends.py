@@ -253,10 +253,7 @@ MENDS = (
         "kafka/opening",
         "    return settled_alone(asked(split, ours, expiry))",
         "    return asked(split, ours, expiry)",
-        tests=(
-            "tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",
-            TROUBLES + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
-        ),
+        tests=("tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",),
     ),
     Mend(
         "without a landing table what the stream begins with counts as lost",
