@@ -280,8 +280,8 @@ class World:
             try:
                 self.round(self.rng.randrange(len(self.lanes)))
             except KafkaLost as lost:
-                if not self.skip(lost):
-                    return self.lose(lost)
+                if not self.skip(ended := self.lose(lost)):
+                    return ended
             if handed_over(self.partitions, self.splits()):
                 self.check_left()
                 if self.busy <= 0:
@@ -315,9 +315,9 @@ class World:
         if any(number not in splits or not isinstance(splits[number].state, Finished) for number in known):
             raise Violation(f"left too early: {splits} of {sorted(known)}")
 
-    def skip(self, lost: KafkaLost) -> bool:
+    def skip(self, ended: str) -> bool:
         """Whether somebody orders that what is lost is passed over: then the tasks are cleared, and begin again."""
-        if self.lose(lost) != "lost" or self.rng.random() < 0.3:
+        if ended != "lost" or self.rng.random() < 0.3:
             return False
         self.skips = True
         self.happened["skip is ordered"] += 1
@@ -359,8 +359,8 @@ class World:
                 for index in behind or [0]:
                     self.round(index)
             except KafkaLost as lost:
-                if not self.skip(lost):
-                    return self.lose(lost)
+                if not self.skip(ended := self.lose(lost)):
+                    return ended
             if not behind:
                 self.busy -= 1
                 self.calm()
