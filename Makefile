@@ -21,7 +21,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	touch $@
 
 test: lint  ## everything CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=0 --durations-min=2
 
 soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker, bugs put back: takes two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)

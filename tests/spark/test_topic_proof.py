@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core import effect as fx
 from airflow_backfill.core.errors import KafkaLost, VerificationFailed
+from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.round_size import RoundSize
 from airflow_backfill.core.state import BuildState
 from airflow_backfill.core.task import RepairTask
@@ -174,8 +175,8 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     def paid(key: int, value: bytes | None) -> Record:
         return Record(value, b'{"id": %d}' % key)
 
-    topic.send([paid(1, b"1"), paid(2, b"2"), paid(3, b"3")])
-    landing.skip({0: 3})
+    topic.send([paid(1, b"1"), paid(2, b"2"), paid(3, b"3"), paid(4, b"4")])
+    landing.skip({0: 4})
     build = TopicBuild(
         spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
         topic={"key": "json:id BIGINT", "value": "string", "undecodable": f"dead_letters:{tmp_path / 'dead'}"},
@@ -183,6 +184,7 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     build.size = RoundSize(rows=3)
     build.plan()
     build.run(FirstRounds(0, 1, build.size, build, 1))
+    assert isinstance(build.reader.state().topic[0].state, Backfilling), "the rest of the history is read later"
     topic.send([paid(2, None), paid(3, b"4")])
     landing.land_all()
     while any(message.value() is None for message in topic.records()):
@@ -191,7 +193,7 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     landing.land_all()
     for phase in (build.consume_log, build.catch_up):
         phase()
-    assert [row for row in build.content() if row[0] is not None] == [(1, "1"), (3, "4")]
+    assert [row for row in build.content() if row[0] is not None] == [(1, "1"), (3, "4"), (4, "4")]
     state = build.verify()
     topic.truncate(1)
     with pytest.raises(VerificationFailed, match="extra"):
