@@ -25,13 +25,11 @@ FOLDER = Path(airflow_backfill.__file__).parent
 
 @dataclass(frozen=True)
 class Edit:
-    """Text of one module (``folder/name``) of the core, or of another part of the package, to be replaced."""
+    """Text that occurs once in the package, to be replaced: wherever it is, so that no edit says in which module."""
 
     name: str
-    module: str
     before: str
     after: str
-    part: str = "core"
 
 
 class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -47,17 +45,24 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, self.name, "exec"), module.__dict__)
 
 
+def _holding(edit: Edit) -> Path:
+    """The file in which the edit's text is. LookupError unless it occurs once in the package."""
+    found = [file for file in FOLDER.rglob("*.py") for _ in range(file.read_text().count(edit.before))]
+    if len(found) != 1:
+        raise LookupError(f"{edit.name}: {edit.before!r} occurs {len(found)} times in the package")
+    return found[0]
+
+
 @contextmanager
 def mutated(edit: Edit, *users: str) -> Iterator[None]:
     """The package with the edit, for whatever is imported meanwhile; the core, and what begins with the name of one of
     the ``users``, is loaded anew.
     """
-    source = (FOLDER / edit.part / f"{edit.module}.py").read_text()
-    if source.count(edit.before) != 1:
-        raise LookupError(f"{edit.before!r} occurs {source.count(edit.before)} times in {edit.module}")
+    file = _holding(edit)
     ours = (CORE, *users)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
-    finder = _Edited(f"{PACKAGE}.{edit.part}.{edit.module.replace('/', '.')}", source.replace(edit.before, edit.after))
+    module = ".".join([PACKAGE, *file.relative_to(FOLDER).with_suffix("").parts])
+    finder = _Edited(module, file.read_text().replace(edit.before, edit.after))
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -7,13 +7,11 @@ from tests.simulation.mutant import Mutant
 MUTANTS = (
     Mutant(
         "no claim on start",
-        "attempt",
         "barrier.record.attempt == me.name and not barrier.record.closed",
         "not barrier.record.closed",
     ),
     Mutant(
         "no read-back: what the client was told is believed",
-        "attempt",
         "    state = yield from catch_up(state)\n    entering =",
         "    if written.error is None and written.conflict is None:\n"
         "        from airflow_backfill.core.commit import Commit\n"
@@ -24,51 +22,43 @@ MUTANTS = (
     ),
     Mutant(
         "the transaction id carries the generation",
-        "record",
         "        return app_id(self.build, self.layout.number, self.lane)",
         "        return app_id(self.build, self.layout.number, self.lane) + f'/{self.generation}'",
     ),
     Mutant(
         "seq starts again with each attempt",
-        "attempt",
         "        seq=state.seq(lane) + 1,",
         "        seq=(state.seq(lane) if last is not None and last.record.attempt == me.name else 0) + 1,",
     ),
     Mutant(
         "splits move to other lanes without closing the old ones",
-        "attempt",
         "    if decided is None and coming == task.lanes:\n",
         "    if task.lane < state.layout.lanes:\n",
         often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
         "only the first lane of a layout is closed",
-        "state",
         "return all(b is not None and b.record.closed for b in self.lanes)",
         "return self.lanes[0] is not None and self.lanes[0].record.closed",
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "reading",
         "        commit = yield ReadCommit(version)\n        check_commit(state.plan, commit)\n        record",
         "        commit = yield ReadCommit(version)\n        record",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
-        "reading",
         "    for commit in reversed(walked):\n        check_commit(plan, commit)\n    return state",
         "    return state",
     ),
     Mutant(
         "RESTORE is taken for maintenance",
-        "reading",
         "    if commit.operation.upper().startswith(_REPLACING):",
         '    if commit.operation == "RESTORE":\n        return\n'
         "    if commit.operation.upper().startswith(_REPLACING):",
     ),
     Mutant(
         "a record without its transaction id is believed",
-        "record",
         "    if commit.user_metadata is None or not commit.txns or "
         "'\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
@@ -80,69 +70,58 @@ MUTANTS = (
     ),
     Mutant(
         "an older attempt is not fenced",
-        "attempt",
         "    if newest >= me.generation:",
         "    if barrier.record.closed:",
     ),
     Mutant(
         "any attempt may decide on a layout",
-        "attempt",
         "coming != task.lanes and me.generation <= _decider(state, me):",
         "False:",
         often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
         "who decided on a layout is forgotten as soon as somebody works in it",
-        "attempt",
         "    return max(_laid_by(state) or 0, *others, 0)",
         "    return max(*others, 0, 0)",
         topic=True,
     ),
     Mutant(
         "the log begins at the pinned epoch",
-        "log_round",
         "    pending = seen.source.pending(applied)\n    if upto",
         "    pending = seen.source.pending(applied)[1:]\n    if upto",
     ),
     Mutant(
         "the log begins one epoch too early",
-        "state",
         "        return self.plan.source.epoch if applied is None else applied",
         "        return self.plan.source.epoch - 1 if applied is None else applied",
     ),
     Mutant(
         "catch-up does not stop at the hand-off epoch",
-        "task",
         "for epoch in (state.handoff, state.seen",
         "for epoch in (None, state.seen",
     ),
     Mutant(
         "an epoch is claimed by its first part",
-        "log_round",
         "Consumed(epoch.number) if done + 1 == of else",
         "Consumed(epoch.number) if done == 0 else",
     ),
     Mutant(
         "the number of parts follows the round size of the attempt",
-        "log_round",
         "        return _part(state, first, begun.done, begun.of)",
         "        return _part(state, first, begun.done, begun.of + 1)",
     ),
     Mutant(
         "a file is skipped when a split is resumed",
-        "snapshot_round",
         "first, end = splits.borders[split] + position.files,",
         "first, end = splits.borders[split] + position.files + bool(position.files),",
     ),
     Mutant(
         "the position does not grow with the rows",
-        "snapshot_round",
         "else AtFile(position.files + stop - first)",
         "else AtFile(position.files)",
     ),
     Mutant(
         "a planner believes its own write",
-        "planning",
         "        head: int = yield Head()\n        for version",
         "        if written.error is None and written.conflict is None:\n"
         "            yield StorePlan(draft)\n            return draft\n"
@@ -151,19 +130,16 @@ MUTANTS = (
     ),
     Mutant(
         "a cancel is only looked at when an attempt starts",
-        "attempt",
         "    if over and not isinstance(task, CancelTask):",
         "    if False:",
     ),
     Mutant(
         "an interrupted round is a failed one",
-        "attempt",
         "    if isinstance(written.error, Interrupted):\n        return state, None\n",
         "",
     ),
     Mutant(
         "what was interrupted is taken for not landed",
-        "attempt",
         "    state = yield from catch_up(state)\n    entering =",
         "    if isinstance(written.error, Interrupted):\n"
         "        from dataclasses import replace as changed\n"
@@ -173,13 +149,11 @@ MUTANTS = (
     ),
     Mutant(
         "finish does not ask for a certificate",
-        "task",
         "        if self.verified and state.certificate is None:",
         "        if False:",
     ),
     Mutant(
         "an error of the verification is a pass",
-        "attempt",
         "            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)",
         "            try:\n                certificate = yield Prove(epoch, state.proven, state.positions, no_rows)\n"
         "            except Exception:\n"
@@ -188,81 +162,68 @@ MUTANTS = (
     ),
     Mutant(
         "the gate believes the counter of pending epochs",
-        "gate",
         '        return Waiting(("the snapshot is not sealed",), lag=False)',
         "        return Ready(state.plan.source.epoch)",
     ),
     Mutant(
         "a resumed build keeps its old hand-off",
-        "task",
         'changes={"control": control, "bound": None, "handoff": None, "certificate": None}',
         'changes={"control": control, "bound": None}',
         often={"cancel": 0.05},
     ),
     Mutant(
         "the bound grows with a retry",
-        "lag",
         "        allowed = max(self.value - 1, 0)",
         "        allowed = max(pending_after, self.value)",
     ),
     Mutant(
         "a new attempt inherits the rounds that did not contract",
-        "lag",
         "        return Bound(self.start, self.value)\n",
         "        return Bound(self.start, self.value, self.stalled)\n",
     ),
     Mutant(
         "the snapshot is sealed by the last lane, not by all",
-        "state",
         "    return len(stands) == 1 and None not in stands",
         "    return complete(positions[-1]) is not None",
     ),
     Mutant(
         "another table in the source's place is read on",
-        "source",
         "    if view.table_id != plan.source.table_id:",
         "    if False:",
     ),
     Mutant(
         "a gap in the source's log is jumped over",
-        "source",
         "    if pending and isinstance(pending[0].stop, HistoryLost):\n        raise pending[0].stop",
         "    if pending and isinstance(pending[0].stop, HistoryLost):\n"
         "        object.__setattr__(pending[0], 'stop', None)",
     ),
     Mutant(
         "ranges are read at the epoch of before, and called newer",
-        "range_round",
         "ReadRanges(epoch, None if quiet else changes,",
         "ReadRanges(state.reached, None if quiet else changes,",
     ),
     Mutant(
         "the changes of ranges begin one epoch late",
-        "range_round",
         "EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None",
         "EpochRange(state.reached + 2, epoch + 1) if state.begun and epoch > state.reached + 1 else None",
     ),
     Mutant(
         "changes are dropped until a range is complete",
-        "range_round",
         "if state.begun and epoch > state.reached",
         "if any(isinstance(p, Consumed) for p in state.positions) and epoch > state.reached",
     ),
     Mutant(
         "ranges that read nothing stay at their epoch",
-        "range_round",
         "        return replace(position, epoch=epoch)",
         "        return position",
     ),
     Mutant(
         "a recovery repeats a sequence number",
-        "recovery",
         "        seq=place.seq,",
         "        seq=max(place.seq - 1, 1),",
     ),
     Mutant(
         "a recovery is called proven",
-        "recovery",
         "        handoff=epoch,\n",
         "        handoff=epoch,\n"
         "        certificate=__import__('airflow_backfill.core.record', fromlist=['x'])"
@@ -270,7 +231,6 @@ MUTANTS = (
     ),
     Mutant(
         "a repair writes nothing",
-        "task",
         "Move(Event.REPAIR, RewriteKeys(state.handoff))",
         "Move(Event.REPAIR)",
         trouble="restore",
@@ -278,25 +238,21 @@ MUTANTS = (
     ),
     Mutant(
         "announcements without a claim",
-        "announcer",
         "    if lane.attempt != me.name:\n",
         "    if not lane.attempt:\n",
     ),
     Mutant(
         "caught up as soon as nothing is new",
-        "announcer",
         "Kind.CAUGHT_UP, last) if arrived(state) else None",
         "Kind.CAUGHT_UP, last)",
     ),
     Mutant(
         "an older announcer takes its lane back",
-        "announcer",
         "        if max(lane.generation, works) > me.generation:\n",
         "        if False:\n",
     ),
     Mutant(
         "announced beyond the hand-off epoch, for ever",
-        "announcement",
         "epoch.stop is not None or (handoff is not None and epoch.number > handoff)",
         "epoch.stop is not None",
         chain=True,
@@ -304,43 +260,36 @@ MUTANTS = (
     ),
     Mutant(
         "data overtakes its announcement",
-        "task",
         "state.seen if state.rearranging else None",
         "None",
     ),
     Mutant(
         "a restart forgets what was announced",
-        "reading",
         "    if known < 0:\n",
         "    if True:\n",
     ),
     Mutant(
         "a record forgets the lanes that have ended",
-        "attempt",
         "if b is not None and n != lane}",
         "if False}",
     ),
     Mutant(
         "a record forgets what was announced",
-        "attempt",
         "news=state.announced if",
         "news=None if",
     ),
     Mutant(
         "a recovery fences nobody",
-        "recovery",
         "    for fence in fences:\n",
         "    return True\n    for fence in fences:\n",
     ),
     Mutant(
         "a resume lifts a cancel that came later",
-        "attempt",
         "task.number)\n",
         "10**9)\n",
     ),
     Mutant(
         "handed over while epochs are announced",
-        "task",
         "state.applied == state.handoff and not state.rearranging",
         "state.applied == state.handoff",
         chain=True,
@@ -348,49 +297,42 @@ MUTANTS = (
     ),
     Mutant(
         "what landed twice is taken twice",
-        "offset_round",
         "self.landed, self.sifted.repeated > 0, self.compacted)",
         "self.landed, False, self.compacted)",
         topic=True,
     ),
     Mutant(
         "a partition that appears needs no history",
-        "kafka/opening",
         "first_landed is not None and first_landed <= log.start",
         "first_landed is not None",
         topic=True,
     ),
     Mutant(
         "partitions go on from the newest epoch of their lane",
-        "offset_round",
         "self.since = min((position.epoch",
         "self.since = max((position.epoch",
         topic=True,
     ),
     Mutant(
         "sealed while the landing table is behind the history",
-        "position",
         "        case AtOffset(epoch, Split(state=Finished())):",
         "        case AtOffset(epoch, Split(cut=int()) | Split(state=Finished())):",
         topic=True,
     ),
     Mutant(
         "history is read beyond what landed of it",
-        "kafka/scan",
         "        stop = min(stop, split.target + 1)",
         "        pass",
         topic=True,
     ),
     Mutant(
         "a round goes on where the last fetch was to begin",
-        "kafka/scan",
         "    start = split.scanned + 1\n",
         "    start = max(split.scanned, 0)\n",
         topic=True,
     ),
     Mutant(
         "what landed is followed before the history is read",
-        "kafka/batches",
         "            return replace(after, target=rows.greatest, credit=rows.greatest), None",
         "            after = replace(after, target=rows.greatest, credit=rows.greatest)\n"
         "            return after, Offsets(rows.least, rows.greatest + 1)",
@@ -398,55 +340,47 @@ MUTANTS = (
     ),
     Mutant(
         "what the ingestion reads next is taken for landed",
-        "offset_round",
         "self.ingested.get(n, 0) > split.state.offset",
         "self.ingested.get(n, 0) >= split.state.offset",
         topic=True,
     ),
     Mutant(
         "the ingestion's notes are those of now",
-        "offset_round",
         "Ingested(self._stand)",
         "Ingested(self.seen.source.head)",
         topic=True,
     ),
     Mutant(
         "keys without an order may move to a partition that appears",
-        "offset_round",
         "spec.topic.order is None:",
         "False:",
         topic=True,
     ),
     Mutant(
         "what was deleted since the seam is forgotten",
-        "kafka/split",
         "for offset in (self.cut, self.landed))",
         "for offset in (self.cut,))",
         topic=True,
     ),
     Mutant(
         "records that become no rows are forgotten",
-        "offset_round",
         "does=move.does + no_rows",
         "does=move.does",
         topic=True,
     ),
     Mutant(
         "the log is consumed without a word about epochs within the bound",
-        "task",
         "if _announcing(state, seen) else Done()",
         "if False else Done()",
     ),
     Mutant(
         "a source that was put back from a backup is followed on",
-        "source",
         "        if commit.version > view.head or view.commit(commit.version) not in (None, commit):",
         "        if False:",
         trouble="put back",
     ),
     Mutant(
         "a source that was put back from a backup is followed on by a topic",
-        "source",
         "        if commit.version > view.head or view.commit(commit.version) not in (None, commit):",
         "        if False:",
         topic=True,
@@ -454,42 +388,36 @@ MUTANTS = (
     ),
     Mutant(
         "records forget at which commit of the source they stand",
-        "attempt",
         "    return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)",
         "    return None",
         trouble="put back",
     ),
     Mutant(
         "in place of Kafka the landing table is read as of the round",
-        "offset_round",
         "self.newest = _readable((yield Watch(self.since)), self.since)",
         "self.newest = self._stand",
         topic=True,
     ),
     Mutant(
         "what the landing table kept is read from Kafka all the same",
-        "offset_round",
         "if some.start < self.splits[n].floor}",
         "if False}",
         topic=True,
     ),
     Mutant(
         "what stops a build is not looked for before it is reached",
-        "attempt",
         "    check_ahead(state.phase, source, state.reached)\n",
         "",
         trouble="drop column",
     ),
     Mutant(
         "a rule of the target is not looked at",
-        "attempt",
         "    check_rules(state.plan, state.phase, looked.properties)\n",
         "",
         trouble="target rule",
     ),
     Mutant(
         "a commit that says that it changes no row is believed",
-        "commit",
         "        return added != removed",
         "        return False",
         trouble="quiet append",
