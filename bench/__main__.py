@@ -12,8 +12,8 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.spark.session import session_confs
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.session.settings import session_confs
 from bench import contenders as c
 from bench import lag
 from bench.ratio import Contender, Race, Timed

@@ -8,16 +8,16 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.application import reach
-from airflow_backfill.spark.planner import OnExisting, Planner
-from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.run.application import reach
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.planner import OnExisting, Planner
 
 WHOLE = RoundSize(1 << 50, 1 << 40)
 

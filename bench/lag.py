@@ -12,8 +12,8 @@ from statistics import median
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.announcement import Kind, announcement
-from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.model.announcement import Kind, announcement
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
 from bench import contenders as c
 from bench.tables import Tables

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from airflow_backfill.spark.session import session_confs
+from airflow_backfill.spark.session.settings import session_confs
 from environment import quick
 
 SUBMIT = Path(sys.executable).with_name("spark-submit")

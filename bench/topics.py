@@ -10,9 +10,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.spark.planner import OnExisting, Planner
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run.planner import OnExisting, Planner
 from bench import contenders as c
 from bench.ratio import Race, Timed
 from bench.tables import Tables

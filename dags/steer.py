@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from airflow_backfill.core.control import Verb
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.operators.command import CommandOperator
 
 with DAG(

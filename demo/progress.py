@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.record import barrier_record
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 
 

@@ -7,14 +7,14 @@ import tempfile
 
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempt import Attempt, run
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
-from airflow_backfill.spark.planner import OnExisting, Planner
-from airflow_backfill.spark.session import session_confs
-from airflow_backfill.spark.shell import Shell
+from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.planner import OnExisting, Planner
+from airflow_backfill.spark.session.settings import session_confs
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from airflow_backfill.spark.application import main
+from airflow_backfill.spark.run.application import main
 
 if __name__ == "__main__":
     sys.exit(main("upstream"))

@@ -84,7 +84,7 @@ BROKEN = (
         "S001.21: the landing table is looked at after the broker",
         "            self.topic = yield from _ask(self.state, unread)\n        if any(epoch",
         "            self.topic = yield from _ask(self.state, unread)\n"
-        "            from airflow_backfill.core.effect import Watch\n"
+        "            from airflow_backfill.core.state.effect import Watch\n"
         "            self.seen = replace(self.seen, source=(yield Watch(self.since)))\n"
         "            self.taken = _epochs(self.since, self.seen, self.step)\n"
         "            self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))\n"

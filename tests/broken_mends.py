@@ -14,11 +14,11 @@ class Mend(Edit):
     tests: tuple[str, ...] = ()
 
 
-KEYS = "tests/spark/test_repeated_keys.py::"
-TROUBLES = "tests/spark/test_topic_troubles.py::"
-AS_WRITTEN = "tests/spark/test_text_as_written.py::"
-FAILURE = "tests/spark/test_failure.py::"
-PROOF = "tests/spark/test_topic_proof.py::"
+KEYS = "tests/spark/target/test_repeated_keys.py::"
+TROUBLES = "tests/spark/kafka/test_topic_troubles.py::"
+AS_WRITTEN = "tests/spark/transform/test_text_as_written.py::"
+FAILURE = "tests/spark/session/test_failure.py::"
+PROOF = "tests/spark/kafka/test_topic_proof.py::"
 
 MENDS = (
     Mend(
@@ -47,20 +47,20 @@ MENDS = (
         "        return self._hash.hexdigest()[:32]",
         '        return "0" * 32',
         (
-            "tests/spark/test_source_history.py::test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept",
+            "tests/spark/delta/test_source_history.py::test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept",
         ),
     ),
     Mend(
         "deletions are not remembered",
         "        if net.deletes:\n            self._keep(",
         "        if False:\n            self._keep(",
-        ("tests/spark/test_ordered_topic.py::test_what_was_deleted_stays_deleted_after_the_hand_off",),
+        ("tests/spark/kafka/test_ordered_topic.py::test_what_was_deleted_stays_deleted_after_the_hand_off",),
     ),
     Mend(
         "a deletion counts before the target holds its record",
         "        counting = known.where(_counts(held))",
         "        counting = known",
-        ("tests/spark/test_tombstones.py::test_a_deletion_counts_once_the_target_holds_its_record",),
+        ("tests/spark/kafka/test_tombstones.py::test_a_deletion_counts_once_the_target_holds_its_record",),
     ),
     Mend(
         "what only the landing table still has is not looked for",
@@ -128,13 +128,13 @@ MENDS = (
         "parts of a proof belong to one version",
         "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])",
         "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, version])",
-        ("tests/spark/test_proof.py::test_an_attempt_goes_on_with_the_parts_that_are_left",),
+        ("tests/spark/verify/test_proof.py::test_an_attempt_goes_on_with_the_parts_that_are_left",),
     ),
     Mend(
         "parts of a proof are told apart by paths alone",
         "            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]",
         "            content = [[file.path, file.size] for file in files.files[start:stop]]",
-        ("tests/spark/test_proof.py::test_a_file_of_which_other_rows_are_deleted_is_another_part",),
+        ("tests/spark/verify/test_proof.py::test_a_file_of_which_other_rows_are_deleted_is_another_part",),
     ),
     Mend(
         "an epoch of a held chain wakes nobody",
@@ -146,7 +146,7 @@ MENDS = (
         "a pause waits for the end of the round",
         "                context.cancelJobsWithTag(tag)",
         "                pass",
-        ("tests/spark/test_interrupting.py::test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there",),
+        ("tests/spark/session/test_interrupting.py::test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there",),
     ),
     Mend(
         "what would fail again is tried again",
@@ -173,26 +173,26 @@ MENDS = (
         "what the user set is set again",
         "for name, value in ours.items() if name not in given} | added",
         "for name, value in ours.items()} | added",
-        ("tests/spark/test_session.py::test_what_was_given_wins_and_extensions_are_added_to",),
+        ("tests/spark/session/test_settings.py::test_what_was_given_wins_and_extensions_are_added_to",),
     ),
     Mend(
         "a setting that changes what an expression means is taken from the user",
         "            if told.lower() != value.lower():",
         "            if False:",
-        ("tests/spark/test_session.py::test_a_setting_that_was_given_and_differs_from_the_plan_is_refused",),
+        ("tests/spark/session/test_settings.py::test_a_setting_that_was_given_and_differs_from_the_plan_is_refused",),
     ),
     Mend(
         "a restart leaves a damaged build as it is",
         '            log.warning("the build is dropped as it is: %s", error)',
         "            raise",
-        ("tests/spark/test_planner.py::test_restart_drops_the_table_and_plans_anew",),
+        ("tests/spark/run/test_planner.py::test_restart_drops_the_table_and_plans_anew",),
     ),
     Mend(
         "what is skipped is what the plan says, and nobody else",
         "        skips = topic.skips or self.seen.control.skips",
         "        skips = topic.skips",
         tests=(
-            "tests/core/test_offset_round.py::"
+            "tests/core/strategies/test_source.py::"
             "test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered",
             TROUBLES + "test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered",
         ),
@@ -229,7 +229,7 @@ MENDS = (
         "            if state.sealed and not any(map(unknown, state.positions)):",
         "            if state.sealed:",
         tests=(
-            "tests/core/test_offset_round.py::"
+            "tests/core/strategies/test_source.py::"
             "test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named",
         ),
     ),
@@ -243,20 +243,20 @@ MENDS = (
         "a round takes any number of epochs",
         "    for epoch in epochs[: size.epochs]:",
         "    for epoch in epochs:",
-        tests=("tests/core/test_log_round.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+        tests=("tests/core/strategies/test_log.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
     ),
     Mend(
         "a round takes any number of file actions and cuts",
         " and files <= self.files and cuts <= self.cuts",
         "",
-        tests=("tests/core/test_log_round.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+        tests=("tests/core/strategies/test_log.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
     ),
     Mend(
         "a commit changes every row of the files that it touches",
         "    if told is None:",
         "    if True:",
         tests=(
-            "tests/core/test_source.py::test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches",
+            "tests/core/source/test_view.py::test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches",
         ),
     ),
     Mend(
@@ -264,31 +264,31 @@ MENDS = (
         "    return min(size, -(-size * rows // of)) if of else size",
         "    return size",
         tests=(
-            "tests/core/test_source.py::test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it",
+            "tests/core/source/test_view.py::test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it",
         ),
     ),
     Mend(
         "a record is written that nobody can read",
         "        if encode(decode(text).to_json()) != text:\n",
         "        if False:\n",
-        tests=("tests/core/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
+        tests=("tests/core/attempts/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
     ),
     Mend(
         "a recovery counts from nothing",
         "        base=left.totals,",
         "        base=type(left.totals)(),",
-        tests=("tests/core/test_recovery.py::test_what_was_counted_and_what_was_ordered_outlive_a_recovery",),
+        tests=("tests/core/attempts/test_recovery.py::test_what_was_counted_and_what_was_ordered_outlive_a_recovery",),
     ),
     Mend(
         "a retention of nothing is Delta's default",
         "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0)",
         "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0) or None",
-        tests=("tests/core/test_retention.py::test_intervals",),
+        tests=("tests/core/values/test_retention.py::test_intervals",),
     ),
     Mend(
         "of two fields of one name the last one counts",
         "    if len(found) < len(pairs):",
         "    if False:",
-        tests=("tests/core/test_spec.py::test_a_text_that_is_no_spec_is_refused",),
+        tests=("tests/core/model/test_spec.py::test_a_text_that_is_no_spec_is_refused",),
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import NotAllowedNow
-from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 
 POLL = 0.25

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.cli.command import acknowledged, ordered
-from airflow_backfill.core.arguments import Arguments
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
-from airflow_backfill.core.options import invalid
-from airflow_backfill.core.way_out import way_out
+from airflow_backfill.core.reports.way_out import way_out
+from airflow_backfill.core.values.arguments import Arguments
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.options import invalid
 
 MOST_SECONDS = 10_000_000
 HELP = {

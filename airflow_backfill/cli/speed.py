@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from airflow_backfill.core.errors import HistoryLost
-from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.record import barrier_record
-from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.state import Barrier, BuildState
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.ledger.delta_log import DeltaLog
 
 LOOK_BACK = 20

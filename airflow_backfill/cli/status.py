@@ -8,13 +8,13 @@ from typing import Any
 
 from airflow_backfill.cli.speed import recent_speed, seconds_left
 from airflow_backfill.cli.waiting import waits_for
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.control import obey
+from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import BackfillError, HistoryLost
-from airflow_backfill.core.source import SourceView, check_source
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import lag, running_out, summarize
-from airflow_backfill.core.target_rules import check_rules
+from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.target.rules import check_rules
+from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.control import Control
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.phase import Phase
 
 
 def waits_for(

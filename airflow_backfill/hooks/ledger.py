@@ -6,7 +6,7 @@ from functools import cached_property
 
 from airflow.sdk import BaseHook
 
-from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from airflow_backfill.core.commit import Protocol, TableMetadata
+from airflow_backfill.core.values.commit import Protocol, TableMetadata
 
 MAX_LINE_BYTES = 32 << 20
 _Value = TypeVar("_Value")

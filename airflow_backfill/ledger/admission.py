@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.commit import Commit, TableMetadata
 from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists
-from airflow_backfill.core.source import FEED, has_feed
-from airflow_backfill.core.spec import KEYLESS, BackfillSpec
+from airflow_backfill.core.model.spec import KEYLESS, BackfillSpec
+from airflow_backfill.core.source.view import FEED, has_feed
+from airflow_backfill.core.values.commit import Commit, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from airflow_backfill.core.commit import Protocol, TableMetadata
+from airflow_backfill.core.values.commit import Protocol, TableMetadata
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.log_listing import LOG

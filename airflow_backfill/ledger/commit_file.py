@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_backfill.core.commit import Commit, FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 

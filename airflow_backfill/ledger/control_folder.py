@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.control import Command
+from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.plan import MAX_BYTES, Plan
+from airflow_backfill.core.model.plan import MAX_BYTES, Plan
+from airflow_backfill.core.values.control import Command
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.open_store import open_store

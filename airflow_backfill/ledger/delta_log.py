@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_backfill.core.commit import Commit, Protocol, TableMetadata
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
+from airflow_backfill.core.values.commit import Commit, Protocol, TableMetadata
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.checkpoint import read_checkpoint, read_checksum

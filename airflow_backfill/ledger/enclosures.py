@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from airflow_backfill.core.commit import Commit
-from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.record import MAX_BYTES
+from airflow_backfill.core.model.record import MAX_BYTES
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.document import encode
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.delta_log import DeltaLog

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.commit import Protocol
 from airflow_backfill.core.errors import UnsupportedTable
+from airflow_backfill.core.values.commit import Protocol
 
 READER_VERSION = 3
 WRITER_VERSION = 7

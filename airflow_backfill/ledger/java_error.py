@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, SparkIncomplete
-from airflow_backfill.core.options import masked
+from airflow_backfill.core.values.options import masked
 
 _MISSING_CLASSES = ("ClassNotFoundException", "NoClassDefFoundError", "UnsupportedFileSystemException")
 _LINES = 3

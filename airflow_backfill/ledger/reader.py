@@ -7,17 +7,17 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
 
-from airflow_backfill.core import effect as fx
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.backlog import Backlog
-from airflow_backfill.core.control import Command
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.settle_plan import plan_in
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, SourceNotDelta
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.planning import plan_in
-from airflow_backfill.core.reading import highest_generation, load
-from airflow_backfill.core.retention import Retention
-from airflow_backfill.core.source import SourceView, epoch_of, lost
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import SourceView, epoch_of, lost
+from airflow_backfill.core.state.load import highest_generation, load
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import CatchUpTask
+from airflow_backfill.core.attempts.goals import CatchUpTask
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.failure import decided

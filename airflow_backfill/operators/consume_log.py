@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import conf
 
-from airflow_backfill.core.gate import Broken, Ready, Waiting
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import ConsumeLogTask
+from airflow_backfill.core.attempts.goals import ConsumeLogTask
+from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.operators.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
 from airflow_backfill.sensors.build import WAITING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.way_out import way_out
+from airflow_backfill.core.reports.way_out import way_out
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

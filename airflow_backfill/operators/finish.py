@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
-from airflow_backfill.core.task import FinishTask
+from airflow_backfill.core.attempts.goals import FinishTask
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.phase import PhaseOperator
 
 if TYPE_CHECKING:

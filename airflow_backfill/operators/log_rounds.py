@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.operators.rounds import RoundsOperator
 from airflow_backfill.sensors.conditions import max_lag_of
-from airflow_backfill.spark.application import PATIENCE
+from airflow_backfill.spark.run.application import PATIENCE
 
 
 class LogRoundsOperator(RoundsOperator):

@@ -7,11 +7,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.control import obey
+from airflow_backfill.core.attempts.goals import Task
 from airflow_backfill.core.errors import Cancelled
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import Task
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import obey
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.operators.application import ApplicationOperator
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.document import encode
+from airflow_backfill.core.attempts.settle_plan import check_same
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, TargetExists
-from airflow_backfill.core.forecast import described
-from airflow_backfill.core.planning import check_same
-from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.forecast import described
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled

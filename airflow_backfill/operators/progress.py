@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import lag, running_out, summarize
+from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.reader import SourceWatcher
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.operators.phase import PhaseOperator
 
 

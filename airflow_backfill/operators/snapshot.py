@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.rounds import RoundsOperator
 
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.source import check_source
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import UpstreamTask
+from airflow_backfill.core.attempts.goals import UpstreamTask
+from airflow_backfill.core.source.view import check_source
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.operators.rounds import RoundsOperator
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
-from airflow_backfill.core.task import VerifyTask
+from airflow_backfill.core.attempts.goals import VerifyTask
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.phase import PhaseOperator
 
 

@@ -12,7 +12,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_backfill.core.errors import GateTimeout
-from airflow_backfill.core.gate import Waiting
+from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.failure import decided
 

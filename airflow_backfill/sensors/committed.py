@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.gate import Waiting
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
 
 

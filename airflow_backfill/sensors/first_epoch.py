@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_backfill.core.errors import Cancelled
-from airflow_backfill.core.gate import Waiting
-from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.committed import committed
 

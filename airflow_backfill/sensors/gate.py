@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.gate import Broken, Waiting
+from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.sensors.conditions import Window, max_lag_of
 from airflow_backfill.sensors.gate_watch import GateWatch

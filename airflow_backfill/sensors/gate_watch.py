@@ -14,13 +14,13 @@ from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from airflow_backfill.core.announcer import unannounced
-from airflow_backfill.core.control import obey
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
-from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import lag, running_out
+from airflow_backfill.core.gates.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
+from airflow_backfill.core.reports.summary import lag, running_out
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.strategies.chain import unannounced
+from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.conditions import Window, high_water
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
-from airflow_backfill.core.admission import admit
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.gate import MaxLag, Waiting
+from airflow_backfill.core.gates.admission import admit
+from airflow_backfill.core.gates.gate import MaxLag, Waiting
 from airflow_backfill.hooks.ledger import LedgerHook
 
 log = logging.getLogger(__name__)

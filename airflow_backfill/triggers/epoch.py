@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.gate import Waiting
+from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.reached_epoch import reached_epoch
 from airflow_backfill.triggers.build import BuildTrigger

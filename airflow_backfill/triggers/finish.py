@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.gate import Waiting
+from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.first_epoch import first_epoch
 from airflow_backfill.triggers.build import BuildTrigger

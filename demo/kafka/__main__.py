@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.core.summary import summarize
+from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.ledger.reader import BuildReader
 from demo.airflow import Airflow
 from demo.fold import compare

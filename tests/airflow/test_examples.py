@@ -7,7 +7,7 @@ import pytest
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
 from deltalake import DeltaTable, write_deltalake
 
-from airflow_backfill.core.control import Verb
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from environment import quick
 from tests.airflow.runs import ROOT

@@ -19,7 +19,7 @@ def test_a_launcher_is_told_the_public_command_line(airflow, source, target):
     assert launch["application"].endswith("spark_apps/snapshot.py")
     assert launch["conf"] == {"spark.a": "b"}
     names = zipfile.ZipFile(launch["py_files"]).namelist()
-    assert "airflow_backfill/core/attempt.py" in names
+    assert "airflow_backfill/core/attempts/attempt.py" in names
     assert not [name for name in names if "/operators/" in name]
 
 

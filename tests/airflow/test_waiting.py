@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from tests.airflow.dag_files import group
 from tests.airflow.without_spark import built, commit_to

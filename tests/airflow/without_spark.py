@@ -17,25 +17,25 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from airflow_backfill.core import effect as fx
-from airflow_backfill.core.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask
+from airflow_backfill.core.attempts.settle_plan import settle
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.forecast import Work, report
-from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
-from airflow_backfill.core.planning import settle
-from airflow_backfill.core.recommend import Advice
-from airflow_backfill.core.record import Certificate
-from airflow_backfill.core.retention import Retention
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
-from airflow_backfill.core.task import CancelTask, ResumeTask
+from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
+from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.forecast import Work, report
+from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER, admit_source
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
-from airflow_backfill.spark.application import _size, attempted, parser, work_through
+from airflow_backfill.spark.run.application import _size, attempted, parser, work_through
 
 FILES = 4
 

@@ -12,10 +12,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from airflow_backfill.core.attempt import Attempt
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.goals import CancelTask
 from airflow_backfill.core.errors import TargetBusy
-from airflow_backfill.core.task import CancelTask
-from airflow_backfill.spark.application import ended, parser
+from airflow_backfill.spark.run.application import ended, parser
 from tests.ledger.json_target import JsonBuild
 
 given = sys.argv[1:]

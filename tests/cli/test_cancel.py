@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.main import main
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.phase import Phase
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
 from tests.ledger.json_target import JsonBuild
 
 HERE = Path(__file__).parent

@@ -9,11 +9,11 @@ import pytest
 
 from airflow_backfill.cli.command import acknowledged, ordered
 from airflow_backfill.cli.main import main
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.attempts.goals import CancelTask, SnapshotTask, UpstreamTask
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.task import CancelTask, SnapshotTask, UpstreamTask
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX
-from tests.core.model import ROUND
+from tests.core.model_target import ROUND
 from tests.ledger.json_target import JsonBuild
 
 ALL = frozenset(Verb) - {Verb.SKIP}

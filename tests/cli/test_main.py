@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.cli.main import HELP, main
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.attempts.goals import (
+    CancelTask,
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    VerifyTask,
+)
 from airflow_backfill.core.errors import Cancelled
-from airflow_backfill.core.task import CancelTask, CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import location_beside
-from tests.core.model import NO_LAG, PATIENCE, ROUND
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND
 from tests.ledger.json_target import JsonBuild
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.cli.speed import Speed, recent_speed, seconds_left
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import FileSize, Write
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import CatchUpTask, ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.state.effect import FileSize, Write
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
-from tests.core.model import PATIENCE, ROUND
+from tests.core.model_target import PATIENCE, ROUND
 from tests.ledger.json_target import JsonBuild
 
 ONE = RoundSize(1, 10**6)

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.status import as_text, status
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import FileSize, Write
+from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.summary import partition
-from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.reports.summary import partition
+from airflow_backfill.core.state.effect import FileSize, Write
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
-from tests.core.model import NO_LAG, PATIENCE, ROUND
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND
 from tests.ledger.json_target import JsonBuild
 
 REPO = Path(__file__).parents[2]

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.waiting import waits_for
-from airflow_backfill.core.backlog import Backlog
-from airflow_backfill.core.control import Control, Verb, obey
 from airflow_backfill.core.errors import SourceUnavailable
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.position import AtFile, Consumed
-from airflow_backfill.core.source import lost
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.model.position import AtFile, Consumed
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import lost
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Control, Verb, obey
+from airflow_backfill.core.values.phase import Phase
 from tests.core.states import CERTIFICATE, V, numbered, state, view
 
 

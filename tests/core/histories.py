@@ -9,16 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import FileSize
-from airflow_backfill.core.folding import apply, from_last
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.phase import Event
-from airflow_backfill.core.position import Consumed
-from airflow_backfill.core.record import barrier_record
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.state import Barrier, BuildState
-from airflow_backfill.core.task import (
+from airflow_backfill.core.attempts.goals import (
     CancelTask,
     CatchUpTask,
     ConsumeLogTask,
@@ -28,8 +19,17 @@ from airflow_backfill.core.task import (
     UpstreamTask,
     VerifyTask,
 )
-from airflow_backfill.core.totals import Totals
-from tests.core.model import PATIENCE, Model
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.model.position import Consumed
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.state.effect import FileSize
+from airflow_backfill.core.state.replay import apply, from_last
+from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Event
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.totals import Totals
+from tests.core.model_target import PATIENCE, Model
 from tests.core.states import V
 
 SMALL = RoundSize(bytes=200, rows=6)

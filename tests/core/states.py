@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_backfill.core.backlog import Backlog
-from airflow_backfill.core.control import Command, Control, Verb
-from airflow_backfill.core.lag import Bound
-from airflow_backfill.core.phase import Event, Phase
-from airflow_backfill.core.position import AtFile, Consumed, Position
-from airflow_backfill.core.record import Certificate
-from airflow_backfill.core.source import Epoch, SourceView
-from airflow_backfill.core.state import BuildState
-from tests.core.model import SOURCE_ID, Model
+from airflow_backfill.core.model.position import AtFile, Consumed, Position
+from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import Epoch, SourceView
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.bound import Bound
+from airflow_backfill.core.values.control import Command, Control, Verb
+from airflow_backfill.core.values.phase import Event, Phase
+from tests.core.model_target import SOURCE_ID, Model
 
 V = 7
 CERTIFICATE = Certificate(V, 3, 60, "digest", 16, 5)

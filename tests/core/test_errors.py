@@ -7,7 +7,7 @@ import pytest
 
 from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.way_out import WAYS_OUT, way_out
+from airflow_backfill.core.reports.way_out import WAYS_OUT, way_out
 
 KINDS = [
     kind

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_backfill.core import effect as fx
-from airflow_backfill.core.commit import FileTotals
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.position import AtOffset
-from airflow_backfill.core.spec import BackfillSpec
-from tests.core.model import Model
+from airflow_backfill.core.model.position import AtOffset
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.commit import FileTotals
+from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.model_target import Model
 
 SPEC = BackfillSpec.parse(
     {

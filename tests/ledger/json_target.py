@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow_backfill.core import effect as fx
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.commit import Commit, FileTotals, Protocol, TableMetadata
-from airflow_backfill.core.control import Command
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.goals import Task
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.source import SourceView
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.summary import summarize
-from airflow_backfill.core.task import Task
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.values.control import Command
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
-from tests.core.model import FILES, Model
+from tests.core.model_target import FILES, Model
 
 
 class JsonLog:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.commit import Commit, FileTotals
+from airflow_backfill.core.values.commit import Commit, FileTotals
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.commit_file import DIGESTED_BYTES, parse_commit
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX, ControlFolder, location_beside
-from tests.core.model import Model
+from tests.core.model_target import Model
 
 REPO = Path(__file__).parents[2]
 EIGHT = """
 import sys
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import ControlFolder
 control, what = ControlFolder.beside(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)

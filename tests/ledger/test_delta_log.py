@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_backfill.core.commit import Protocol, TableMetadata
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
+from airflow_backfill.core.values.commit import Protocol, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from airflow_backfill.core.attempts.goals import FinishTask, UpstreamTask, VerifyTask
+from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.recovery import recover
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import FinishTask, UpstreamTask, VerifyTask
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.ledger import enclosures
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model import ROUND, Running
+from tests.core.model_target import ROUND, Running
 from tests.ledger.json_target import JsonBuild
 
 V = 7

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_backfill.core.commit import Protocol
 from airflow_backfill.core.errors import UnsupportedTable
+from airflow_backfill.core.values.commit import Protocol
 from airflow_backfill.ledger.features import KNOWN, check_readable
 
 

@@ -10,9 +10,16 @@ from typing import Any
 import deltalake
 import pytest
 
-from airflow_backfill.core.commit import CommitId, FileTotals, Protocol, TableMetadata
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.effect import Head, Write
+from airflow_backfill.core.attempts.goals import (
+    CancelTask,
+    CatchUpTask,
+    ConsumeLogTask,
+    FinishTask,
+    SnapshotTask,
+    UpstreamTask,
+    VerifyTask,
+)
+from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     HistoryLost,
     NotPlanned,
@@ -22,23 +29,16 @@ from airflow_backfill.core.errors import (
     TargetDiverged,
     UnsupportedTable,
 )
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.recovery import recover
-from airflow_backfill.core.source import check_source
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
-)
+from airflow_backfill.core.source.view import check_source
+from airflow_backfill.core.state.effect import Head, Write
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.commit import CommitId, FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
-from tests.core.model import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 from tests.ledger.json_target import JsonBuild
 from tests.ledger.process_cost import bytes_read
 
@@ -401,7 +401,7 @@ def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWa
 
 WATCH = """
 import json, sys
-from airflow_backfill.core.plan import Plan
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
 from tests.ledger.process_cost import peak_kilobytes
 plan = BuildReader(sys.argv[1]).plan(sys.argv[2])

@@ -11,8 +11,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from airflow_backfill.core.changed_rows import changed_rows
-from airflow_backfill.core.commit import Commit
+from airflow_backfill.core.delta.changed_rows import changed_rows
+from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.local_store import LocalStore

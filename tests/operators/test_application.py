@@ -13,8 +13,8 @@ from typing import ClassVar
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator

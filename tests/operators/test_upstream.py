@@ -7,7 +7,7 @@ import shutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_backfill.core.phase import Event, Phase
+from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.upstream import UpstreamOperator
 from tests.airflow.launchers import run_here

@@ -7,12 +7,12 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from airflow_backfill.core.attempt import Attempt, run
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
-from airflow_backfill.core.gate import Broken, MaxLag, Ready, Waiting
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.task import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.gates.gate import Broken, MaxLag, Ready, Waiting
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.conditions import Window
 from airflow_backfill.sensors.gate_watch import Approval, GateWatch

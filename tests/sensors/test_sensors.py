@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor

@@ -10,9 +10,9 @@ from airflow_backfill.core.kafka.opening import Expiry, opened
 from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
-from airflow_backfill.core.key_ranges import KeyRanges
-from airflow_backfill.core.plan import Plan, SourceFacts, SplitPlan, Splits
-from airflow_backfill.core.spec import BackfillSpec
+from airflow_backfill.core.model.key_ranges import KeyRanges
+from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, Splits
+from airflow_backfill.core.model.spec import BackfillSpec
 from tests.simulation.landing import LandingSource
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Verb
 
 BENIGN = {
     "crash": 0.03,

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.control import Verb
 from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.values.control import Verb
 from tests.simulation.invariant import WHOLE, Violation, must
 from tests.simulation.partition_judge import PartitionJudge
 from tests.simulation.source import transform

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_backfill.core.effect import Sifted
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.position import AtOffset
-from airflow_backfill.core.source import SourceView
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.position import AtOffset
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.effect import Sifted
+from airflow_backfill.core.values.epoch import EpochRange
 from tests.core.kafka.topic import Partition
 from tests.simulation.source import Rows, Source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation.faults import COMMANDS
 from tests.simulation.landing import LandingSource
 from tests.simulation.process import STAGES

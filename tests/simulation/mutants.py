@@ -14,9 +14,9 @@ MUTANTS = (
         "no read-back: what the client was told is believed",
         "    state = yield from catch_up(state)\n    entering =",
         "    if written.error is None and written.conflict is None:\n"
-        "        from airflow_backfill.core.commit import Commit\n"
-        "        from airflow_backfill.core.folding import apply\n"
-        "        from airflow_backfill.core.state import Barrier\n"
+        "        from airflow_backfill.core.values.commit import Commit\n"
+        "        from airflow_backfill.core.state.replay import apply\n"
+        "        from airflow_backfill.core.state.state import Barrier\n"
         "        return apply(state, Barrier(state.proven + 1, 0, record, 0)), True\n"
         "    state = yield from catch_up(state)\n    entering =",
     ),
@@ -157,7 +157,7 @@ MUTANTS = (
         "            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)",
         "            try:\n                certificate = yield Prove(epoch, state.proven, state.positions, no_rows)\n"
         "            except Exception:\n"
-        "                from airflow_backfill.core.record import Certificate\n"
+        "                from airflow_backfill.core.model.record import Certificate\n"
         "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
     ),
     Mutant(
@@ -226,7 +226,7 @@ MUTANTS = (
         "a recovery is called proven",
         "        handoff=epoch,\n",
         "        handoff=epoch,\n"
-        "        certificate=__import__('airflow_backfill.core.record', fromlist=['x'])"
+        "        certificate=__import__('airflow_backfill.core.model.record', fromlist=['x'])"
         ".Certificate(epoch, 0, 0, 'd', 1, 0),\n",
     ),
     Mutant(

@@ -12,8 +12,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core import effect as fx
-from airflow_backfill.core.commit import Commit
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
@@ -21,12 +19,14 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
     SourceUnavailable,
 )
-from airflow_backfill.core.interruption import Begun
 from airflow_backfill.core.kafka.offsets import Batch
-from airflow_backfill.core.kafka.progress import held
-from airflow_backfill.core.plan import Plan, app_id
-from airflow_backfill.core.position import AtKey, Position
-from airflow_backfill.core.record import Certificate, Record
+from airflow_backfill.core.model.plan import Plan, app_id
+from airflow_backfill.core.model.position import AtKey, Position
+from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.strategies.topic_progress import held
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.interruption import Begun
 from tests.simulation.faults import CALM
 from tests.simulation.landing import FIRST, SPAN, LandingSource, key_of, last_records, no_rows, place_of, row
 from tests.simulation.source import transform
@@ -313,7 +313,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 def _plan_of(world: World) -> Plan | None:
-    from airflow_backfill.core.planning import plan_in
+    from airflow_backfill.core.attempts.settle_plan import plan_in
 
     commits: list[Commit] = [landed.commit for landed in world.target.log]
     return next((p for c in commits if (p := plan_in(c, world.build)) is not None), None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core import planning, recovery, task
-from airflow_backfill.core.attempt import Attempt, run
-from airflow_backfill.core.effect import Effect
+from airflow_backfill.core.attempts import goals as task
+from airflow_backfill.core.attempts import recovery
+from airflow_backfill.core.attempts import settle_plan as planning
+from airflow_backfill.core.attempts.attempt import Attempt, run
 from airflow_backfill.core.errors import NotPlanned
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.reading import load
-from airflow_backfill.core.round_size import RoundSize
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.state.effect import Effect
+from airflow_backfill.core.state.load import load
+from airflow_backfill.core.values.round_size import RoundSize
 from tests.simulation.draft import draft
 
 if TYPE_CHECKING:

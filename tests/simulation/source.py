@@ -6,11 +6,11 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from airflow_backfill.core.backlog import Backlog
-from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.errors import HistoryLost
-from airflow_backfill.core.plan import Plan
-from airflow_backfill.core.source import FEED, Epoch, SourceView, epoch_of, lost
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import FEED, Epoch, SourceView, epoch_of, lost
+from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})
 ROWS_PER_FILE = 3

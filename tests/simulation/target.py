@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_backfill.core.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
 TABLE_ID = "target-1"
 SCHEMA = '{"type":"struct","fields":[]}'

@@ -8,15 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.attempt import Attempt
-from airflow_backfill.core.control import Command
-from airflow_backfill.core.gate import MaxLag
-from airflow_backfill.core.record import Record, barrier_record
-from airflow_backfill.core.recovery import recover
-from airflow_backfill.core.round_size import RoundSize
-from airflow_backfill.core.spec import BackfillSpec
-from airflow_backfill.core.state import BuildState
-from airflow_backfill.core.task import (
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.goals import (
     CatchUpTask,
     ConsumeLogTask,
     FinishTask,
@@ -25,10 +18,17 @@ from airflow_backfill.core.task import (
     UpstreamTask,
     VerifyTask,
 )
+from airflow_backfill.core.attempts.recovery import recover
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.model.record import Record, barrier_record
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
-from airflow_backfill.spark.application import reach
-from airflow_backfill.spark.planner import OnExisting, Planner
-from airflow_backfill.spark.shell import Shell
+from airflow_backfill.spark.run.application import reach
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.planner import OnExisting, Planner
 from tests.spark.history import Source
 
 ANY = MaxLag(epochs=1_000_000)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.spark.session import session_confs
+from airflow_backfill.spark.session.settings import session_confs
 from demo.kafka.broker import Broker
 from environment import quick
 from tests.kafka.conftest import broker, topic

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from demo.kafka.topic import Record, Topic
-from tests.spark.topics import Landing
+from tests.spark.kafka.topics import Landing
 
 HISTORY = 4_000
 """Records that are there at first."""

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import TargetDiverged
-from airflow_backfill.core.record import barrier_record
+from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system import event_log
 from tests.system.applications import Applications, table_backfill

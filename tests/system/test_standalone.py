@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system.standalone import Standalone, standalone
 

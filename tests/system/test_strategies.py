@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system.applications import Applications, all_phases
 from tests.system.workload import Workload

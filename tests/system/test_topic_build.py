@@ -17,18 +17,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.control import Command, Verb
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.core.phase import Phase
-from airflow_backfill.core.state import BuildState
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from demo.kafka.broker import Broker
 from demo.kafka.topic import Topic
 from tests.kafka.conftest import LOGIN
 from tests.kafka.leaks import written
-from tests.spark.decoder_files import java_decoder
-from tests.spark.topics import Landing, numbered
+from tests.spark.kafka.decoder_files import java_decoder
+from tests.spark.kafka.topics import Landing, numbered
 from tests.system import event_log
 from tests.system.applications import Applications, all_phases
 from tests.system.last_values import HISTORY, LastValues

@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
 from demo.kafka.topic import Record, Topic
-from tests.spark.decoder_files import package
-from tests.spark.topics import Landing
+from tests.spark.kafka.decoder_files import package
+from tests.spark.kafka.topics import Landing
 
 PARTITIONS = 3
 HISTORY = 6_000
@@ -36,7 +36,7 @@ DECODING = {"key": "decoder:length", "value": "decoder:clicks"}
 _DECODERS = """
 import json
 
-from airflow_backfill.spark.decoders import JavaDecoder, RecordDecoder
+from airflow_backfill.spark.kafka.decoders import JavaDecoder, RecordDecoder
 
 
 def click(record):

@@ -9,8 +9,8 @@ from importlib import import_module
 
 import pytest
 
-from airflow_backfill.core.control import Command, Verb
-from airflow_backfill.core.gate import MaxLag
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.gate_watch import GateWatch
 from airflow_backfill.triggers.admission import AdmissionTrigger

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import OffsetsInvalid
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.values.epoch import EpochRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.options import NAME, check_known, check_size, checked, invalid, location, near
+from airflow_backfill.core.values.options import NAME, check_known, check_size, checked, invalid, location, near
 
 BYTES, STRING, JSON, DECODER = "bytes", "string", "json", "decoder"
 STOP, DEAD_LETTERS = "stop", "dead_letters"

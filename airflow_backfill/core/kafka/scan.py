@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import OffsetsInvalid
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp
+from airflow_backfill.core.values.epoch import EpochRange
 
 
 def after_upstream(split: Split, rows: Batch, versions: EpochRange) -> tuple[Split, Offsets | None]:

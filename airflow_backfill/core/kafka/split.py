@@ -10,10 +10,10 @@ import zlib
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import OffsetsInvalid, PositionRegressed, RecordInvalid
 from airflow_backfill.core.kafka.offsets import MAX, is_offset
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, from_json, rank, to_json
+from airflow_backfill.core.values.document import encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.decoding import OPTIONS, Decoding
-from airflow_backfill.core.options import check_known, checked, invalid, location
+from airflow_backfill.core.values.options import check_known, checked, invalid, location
 
 EARLIEST = "earliest"
 STOP, SKIP = "stop", "skip"

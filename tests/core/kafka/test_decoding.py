@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.document import fingerprint
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.kafka.decoding import Decoding, Format
-from airflow_backfill.core.options import MAX_BYTES
+from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.core.values.options import MAX_BYTES
 
 CANARY = "wJalrXUtnFEMIcanary"
 FULL = {

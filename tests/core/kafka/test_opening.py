@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import KafkaLost, LandingAhead, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
 from airflow_backfill.core.kafka.scan import after_upstream, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.values.epoch import EpochRange
 
 VERSIONS = EpochRange(41, 42)
 B, C, F = Backfilling, CatchingUp, Finished

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import OffsetsInvalid
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -22,6 +21,7 @@ from airflow_backfill.core.kafka.scan import (
 )
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.values.epoch import EpochRange
 
 VERSIONS = EpochRange(41, 44)
 B, C, F = Backfilling, CatchingUp, Finished

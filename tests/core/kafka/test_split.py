@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_backfill.core.document import encode
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.kafka import state as states
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State
+from airflow_backfill.core.values.document import encode
 
 NEW = Split(0)
 BEGUN = Split(3, Backfilling(99), 300, read=90, written=90, scanned=199, credit=300, landed=300, end=5001)

@@ -7,7 +7,6 @@ from itertools import product
 
 import pytest
 
-from airflow_backfill.core.epoch import EpochRange
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -16,6 +15,7 @@ from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, rank
+from airflow_backfill.core.values.epoch import EpochRange
 
 VERSIONS = EpochRange(41, 42)
 B, C, F = Backfilling, CatchingUp, Finished

@@ -1,0 +1,358 @@
+"""The protocol of an attempt: how a task's steps become barriers, exactly once, whatever else is running.
+
+The rules, each of which the simulation breaks on purpose to see that it is needed:
+
+* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt
+  is created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher
+  generation than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
+* What the client was told about a commit proves nothing. After every write the log is read back: the round
+  counts if the log holds this seq with this attempt's name, and state is always taken from what was found.
+* A round that did not land is planned again from the new state, with a bound, then TargetContended.
+* Every commit between the last proven version and one's own is looked at before the next step.
+* A layout of lanes is closed, every lane of it, before another begins. The closing record of the first lane
+  decides how many lanes come next, so that two attempts with different ideas agree.
+* Commands take effect at the next barrier, whose record acknowledges them. Those that stop work interrupt a long one,
+  which nobody may take for a lost race, or for an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask, Task
+from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
+from airflow_backfill.core.model.position import Position, complete, newest_epoch
+from airflow_backfill.core.model.record import Pending, Record
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import SourceView, check_ahead, check_source
+from airflow_backfill.core.state.effect import Cut, Effect, Look, Looked, Nothing, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.state.load import catch_up, load
+from airflow_backfill.core.state.replay import opened
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
+from airflow_backfill.core.strategies.arrangement import NONE, next_ranges, target_epoch
+from airflow_backfill.core.strategies.source import next_offsets
+from airflow_backfill.core.target.rules import check_rules
+from airflow_backfill.core.values.commit import CommitId
+from airflow_backfill.core.values.control import Control, obey, resumed
+from airflow_backfill.core.values.pace import Pace
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.phase import after as phase_after
+from airflow_backfill.core.values.totals import Totals
+
+CONTENTION_LIMIT = 12
+"""How often in a row a barrier may fail to land."""
+BACK_OFF = 250
+"""Milliseconds before the first repetition of a round; doubled each time."""
+PATIENCE = 4
+"""How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
+POLL = 5_000
+"""Milliseconds between looks at the commands while an attempt is paused."""
+HEARTBEAT = 60_000
+"""Milliseconds after which a waiting attempt renews its record."""
+
+Protocol = Generator[Effect, Any, BuildState]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a task: its place among all attempts of the build, and a name that no other attempt has."""
+
+    generation: int
+    name: str
+
+
+def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
+    """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
+    state = yield from load(build)
+    misses, troubles, begins, pace = 0, 0, True, Pace()
+    while misses < CONTENTION_LIMIT:
+        if task.done(state):
+            return state
+        task.check(state)
+        seen = yield from _observe(state, task, pace)
+        pace = seen.pace
+        if _owns(state, task, me):
+            lane, step = task.lane, _held_back(task.step(state, seen), state, task.lane, seen)
+        else:
+            state = opened(state) if state.closed else state
+            lane, step = _entry(state, task, me)
+        try:
+            move = yield from _decided(state, lane, seen, step, begins=begins)
+        except SourceUnavailable as error:
+            troubles += 1
+            if troubles > PATIENCE:
+                raise
+            why = f"trouble {troubles} of {PATIENCE}: {error.message}"
+            move = Wait(seen.now + (BACK_OFF << 2 * troubles), why, say=True)
+        except Interrupted as error:
+            pace, move = pace.interrupted(), Wait(seen.now, error.message)
+        move = _renewed(move, state, lane, seen) if isinstance(move, Wait) else move
+        if isinstance(move, Done):
+            return state
+        if isinstance(move, Wait):
+            yield Pause(move.until, move.why)
+            state = yield from catch_up(state)
+            continue
+        state, landed = yield from _commit(state, lane, me, move, seen)
+        pace = _paced(pace, seen.now, move, landed)
+        misses = 0 if landed is not False else misses + 1
+        troubles = troubles if move.event is Event.MARK else 0
+        begins = begins and not (landed and move.event is Event.OFFSETS)
+        if misses:
+            yield Pause(seen.now + (BACK_OFF << misses), "another commit came first")
+            state = yield from catch_up(state)
+    raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
+
+
+def _owns(state: BuildState, task: Task, me: Attempt) -> bool:
+    """Whether the newest barrier of the task's lane, in a layout that fits the task, is this attempt's."""
+    if state.layout.lanes != task.lanes:
+        return False
+    barrier = state.lanes[task.lane]
+    return barrier is not None and barrier.record.attempt == me.name and not barrier.record.closed
+
+
+def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
+    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then
+    claim.
+    """
+    first = state.lanes[0]
+    decided = first.record if first is not None and first.record.closed else None
+    coming = state.layout.lanes if decided is None else decided.next_lanes
+    if coming != task.lanes and me.generation <= _decider(state, me):
+        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {task.lanes}", attempt=me.name)
+    if decided is None and coming == task.lanes:
+        _check_not_fenced(state, task.lane, me)
+        return task.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
+    lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
+    _check_not_fenced(state, lane, me)
+    by = me.generation if decided is None else decided.decided_by
+    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes, "decided_by": by})
+
+
+def _decider(state: BuildState, me: Attempt) -> int:
+    """The newest generation that wants the lanes that come next, or those that there are: who decided on them, or who
+    works in them. Not who closed another lane for them: that may be an attempt that wants what this one wants.
+    """
+    decision = state.lanes[0] if state.lanes[0] is not None and state.lanes[0].record.closed else None
+    if decision is None and not any(state.lanes):
+        decision = state.newest
+    if decision is not None and decision.record.closed:
+        return decision.record.decided_by or 0
+    others = (b.record.generation for b in state.known if b.record.attempt != me.name)
+    return max(_laid_by(state) or 0, *others, 0)
+
+
+def _laid_by(state: BuildState) -> int | None:
+    """The generation that decided on the layout in which the build is; None for nobody."""
+    if not any(state.lanes):
+        return state.newest.record.decided_by if state.newest is not None and state.newest.record.closed else None
+    open_ = (b.record.decided_by for b in state.known if not b.record.closed)
+    return max((generation for generation in open_ if generation is not None), default=None)
+
+
+def _commit(
+    state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed
+) -> Generator[Effect, Any, tuple[BuildState, bool | None]]:
+    """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
+    command came first.
+    """
+    record = _record(state, lane, me, move, seen)
+    written: Written = yield Write(record, move.work)
+    state = yield from catch_up(state)
+    entering = move.event in (Event.CLAIM, Event.CLOSE)
+    if state.layout == record.layout:
+        barrier = state.lanes[lane]
+        if barrier is not None and (barrier.record.attempt, barrier.record.seq) == (me.name, record.seq):
+            return state, True
+        if not (entering and barrier is not None and barrier.record.closed):
+            _check_not_fenced(state, lane, me)
+    if isinstance(written.error, Interrupted):
+        return state, None
+    if written.error is not None:
+        raise written.error
+    return state, False
+
+
+def _paced(pace: Pace, begun: int, move: Move, landed: bool | None) -> Pace:
+    """What is known of the attempt's rounds after this one."""
+    if landed is None:
+        return pace.interrupted()
+    return pace.landed(begun) if landed and not isinstance(move.work, Nothing) else pace
+
+
+def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
+    """Raise Fenced if a newer attempt has the lane, or decided that it is closed.
+
+    A decision that an older one made is carried out by whoever comes: all who have newer lanes in mind meet in the
+    layout that comes next, and there the newest wins.
+    """
+    barrier = state.lanes[lane]
+    if barrier is None or barrier.record.attempt == me.name or (lane > 0 and state.closing):
+        return
+    newest = barrier.record.decided_by if barrier.record.closed else barrier.record.generation
+    assert newest is not None
+    if newest >= me.generation:
+        raise Fenced(
+            f"attempt {barrier.record.attempt} of generation {barrier.record.generation} has taken over",
+            attempt=me.name,
+            by=barrier.record.attempt,
+            version=barrier.version,
+        )
+
+
+def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed) -> Record:
+    """The record of the lane's next barrier."""
+    last = state.lanes[lane]
+    positions = move.positions if move.positions is not None else state.positions
+    fields: dict[str, Any] = {
+        "control": seen.control,
+        "bound": state.bound,
+        "handoff": state.handoff,
+        "certificate": state.certificate,
+        "decided_by": _laid_by(state),
+        **move.changes,
+    }
+    return Record(
+        build=state.plan.build,
+        plan=state.plan.fingerprint,
+        layout=state.layout,
+        lane=lane,
+        seq=state.seq(lane) + 1,
+        generation=me.generation,
+        attempt=me.name,
+        prev=state.proven,
+        tails=tuple(b.version if b is not None else -1 for b in state.lanes),
+        event=move.event,
+        phase=phase_after(state.phase, move.event),
+        positions=positions,
+        source=_stands(state, positions, seen.source),
+        base=state.base,
+        totals=last.totals if last is not None else Totals(),
+        work=move.does,
+        due=_next_due(_due(state, lane, seen), seen, _sharing(state), move),
+        epochs=move.epochs,
+        pending=seen.pending,
+        announced=state.announced.version if state.announced is not None else None,
+        news=state.announced if state.announced is not None and state.announced.version >= 0 else None,
+        others={n: b.tail for n, b in enumerate(state.lanes) if b is not None and n != lane},
+        **fields,
+    )
+
+
+def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceView) -> CommitId | None:
+    """The newest commit of the source that ``positions`` rest on, as it was seen before anything of it was read."""
+    newest = newest_epoch(positions)
+    epoch = state.plan.source.epoch if newest is None else newest
+    return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
+
+
+def _observe(state: BuildState, task: Task, pace: Pace) -> Generator[Effect, Any, Observed]:
+    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with target or source."""
+    looked: Looked = yield Look(files=False, spared=pace.spared)
+    control, pace = _in_force(state, task, looked), pace.measured(looked.now)
+    if not task.reads_source:
+        nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, Backlog())
+        last = state.newest.record.pending if state.newest is not None else None
+        return Observed(looked.now, nothing, control, looked.files, last, pace)
+    check_rules(state.plan, state.phase, looked.properties)
+    source: SourceView = yield Watch(state.reached)
+    check_source(state.plan, source, state.reached, state.stands)
+    check_ahead(state.phase, source, state.reached)
+    if task.reads_files:
+        # Not before: of another table in the source's place the pinned version cannot even be opened.
+        looked = yield Look(files=True, spared=pace.spared)
+        control = _in_force(state, task, looked)
+    pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)
+    return Observed(looked.now, source, control, looked.files, pending, pace)
+
+
+def _in_force(state: BuildState, task: Task, looked: Looked) -> Control:
+    """The commands that the next step obeys. Raises Cancelled if they end the build."""
+    control = obey(state.control, looked.commands)
+    if isinstance(task, ResumeTask):
+        control = resumed(state.control, looked.commands, task.number)
+    over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(task, ResumeTask))
+    if over and not isinstance(task, CancelTask):
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    return control
+
+
+def _decided(
+    state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool
+) -> Generator[Effect, Any, Move | Wait | Done]:
+    """What a step comes to, once everything is known that it needs."""
+    move: Move | Wait | None
+    match step:
+        case Advance():
+            move = yield from _ranges(state, seen, step)
+        case Poll():
+            move = yield from next_offsets(state, lane, seen, step, begins=begins)
+        case Certify(epoch):
+            no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
+            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)
+            return Move(Event.CERTIFY, changes={"certificate": certificate})
+        case _:
+            return step
+    return move or Wait(seen.now + POLL, "nothing has changed, and nothing is to be read")
+
+
+def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effect, Any, Move | None]:
+    """The next round of key ranges."""
+    epoch = target_epoch(state, seen.source, step.log)
+    chunks = NONE if step.rows is None else (yield Cut(epoch, state.positions, step.rows.bytes, step.rows.rows))
+    return next_ranges(state, seen, epoch, chunks)
+
+
+def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
+    """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping."""
+    due, pending = _due(state, lane, seen), bool(seen.source.pending(state.reached))
+    if isinstance(step, Advance) and state.begun and pending and (seen.control.stopped or seen.now < due):
+        # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
+        return replace(step, rows=None)
+    if isinstance(step, Poll) and step.records is not None and pending and seen.control.stopped and seen.now >= due:
+        return replace(step, records=None)
+    if isinstance(step, Certify) and seen.control.paused:
+        return Wait(seen.now + POLL, "paused")
+    if isinstance(step, (Advance, Poll)) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
+        if seen.control.stopped:
+            return Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
+        if seen.now < due:
+            return Wait(min(due, seen.now + POLL), "throttled")
+    return step
+
+
+def _renewed(wait: Wait, state: BuildState, lane: int, seen: Observed) -> Move | Wait:
+    """``wait``, or a record that says why: at once if that is news or a command is new, and now and then, so that
+    whoever waits can be seen to live.
+    """
+    last = state.lanes[lane]
+    if last is None or last.record.pending is None:
+        return wait
+    news = seen.control.number > last.record.control.number or (wait.say and last.record.waits is None)
+    if news or seen.now - last.record.pending.at >= HEARTBEAT:
+        return Move(Event.MARK, changes={"waits": wait.why[:300]})
+    return wait
+
+
+def _due(state: BuildState, lane: int, seen: Observed) -> int:
+    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
+    force.
+    """
+    last = state.lanes[lane]
+    return last.record.due if last is not None and last.record.control.rates == seen.control.rates else 0
+
+
+def _sharing(state: BuildState) -> int:
+    """How many lanes have files left to read: they share the rate."""
+    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if complete(p) is None}) or 1
+
+
+def _next_due(due: int, seen: Observed, sharing: int, move: Move) -> int:
+    """The earliest start of the unit after this one; idle time earns no credit."""
+    taken = (move.rows, move.bytes)
+    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
+    return max(due, seen.now) + max(costs) if any(costs) else due

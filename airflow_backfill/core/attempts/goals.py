@@ -1,0 +1,400 @@
+"""The tasks of a build: for each, when its goal is reached, and the next step towards it.
+
+Pure decisions from committed state and one observation. The protocol around them (claims, read-back,
+commands, throttle) is in ``attempt``; a task never sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
+from airflow_backfill.core.gates.gate import MaxLag, within
+from airflow_backfill.core.model.announcement import announceable
+from airflow_backfill.core.model.key_ranges import KeyRanges
+from airflow_backfill.core.model.position import unknown
+from airflow_backfill.core.state.effect import RewriteKeys
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
+from airflow_backfill.core.strategies import log as log_round
+from airflow_backfill.core.strategies import snapshot as snapshot_round
+from airflow_backfill.core.strategies.topic_progress import history_done
+from airflow_backfill.core.values.bound import Bound, check_converging
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.round_size import RoundSize
+
+POLL = 1_000
+"""Milliseconds between looks where there is nothing to do."""
+
+THROTTLED = 12
+"""How many rounds of a throttle count as one."""
+
+_ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
+
+
+class Task(Protocol):
+    """``lane`` of ``lanes`` is where the task works; both are (0, 1) for everything but the snapshot."""
+
+    @property
+    def lane(self) -> int: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the source's log is watched at every step."""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether the pinned snapshot's files are needed."""
+
+    @property
+    def announces(self) -> bool:
+        """Whether the epochs of a chain are announced while it works."""
+
+    def check(self, state: BuildState) -> None:
+        """Raise if the task's turn has not come, or is over: before anything is claimed or written."""
+
+    def done(self, state: BuildState) -> bool:
+        """Whether the goal is already a committed fact, so that nothing has to be claimed or written."""
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        """The next step, in a state that is not done and that ``check`` lets pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SingleLane:
+    @property
+    def lane(self) -> int:
+        return 0
+
+    @property
+    def lanes(self) -> int:
+        return 1
+
+    @property
+    def reads_source(self) -> bool:
+        return True
+
+    @property
+    def reads_files(self) -> bool:
+        return False
+
+    @property
+    def announces(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Bookkeeping(_SingleLane):
+    """Writes no row, and is possible whatever is wrong with the source."""
+
+    @property
+    def reads_source(self) -> bool:
+        return False
+
+    def check(self, state: BuildState) -> None:
+        """Always possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTask:
+    """Read the pinned files of one lane's splits, or the key ranges."""
+
+    lane: int
+    lanes: int
+    size: RoundSize
+
+    @property
+    def reads_source(self) -> bool:
+        return True
+
+    @property
+    def reads_files(self) -> bool:
+        return True
+
+    @property
+    def announces(self) -> bool:
+        return True
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.SNAPSHOT)
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.SNAPSHOT) or state.read
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        size = seen.fit(self.size)
+        if state.plan.of_topic:
+            mine = [n for n in range(len(state.positions)) if state.owns(self.lane, n)]
+            return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(size, size)
+        if isinstance(state.plan.splits, KeyRanges):
+            return Advance(self.size, size)
+        return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeLogTask(_SingleLane):
+    """Seal the snapshot, then apply the log until at most ``max_lag`` is pending."""
+
+    size: RoundSize
+    max_lag: MaxLag
+    patience: int
+
+    @property
+    def announces(self) -> bool:
+        return True
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
+        if not state.read and state.phase is Phase.SNAPSHOT:
+            raise NotAllowedNow(
+                "files of the snapshot are still to be read: clear the snapshot task", phase=state.phase.value
+            )
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CONSUME_LOG)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if state.phase is Phase.SNAPSHOT:
+            if state.sealed and not any(map(unknown, state.positions)):
+                return _seal(state, seen)
+            return Poll(seen.fit(self.size), seen.fit(self.size))
+        if not within(self.max_lag, state, seen.source, seen.now):
+            return _apply_log(state, seen, self.size, self.patience)
+        return _next_epochs(state, seen, self.size) if _announcing(state, seen) else Done()
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpTask(_SingleLane):
+    """Apply the log until at most ``max_lag`` is pending, pin the hand-off epoch, and stop exactly there."""
+
+    size: RoundSize
+    max_lag: MaxLag
+    patience: int
+
+    @property
+    def announces(self) -> bool:
+        return True
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CONSUME_LOG, Phase.CATCH_UP)
+
+    def done(self, state: BuildState) -> bool:
+        there = state.phase is Phase.CATCH_UP and state.applied == state.handoff and not state.rearranging
+        return there or _past(state, Phase.CATCH_UP)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if state.phase is Phase.CATCH_UP:
+            return _next_epochs(state, seen, self.size)
+        if within(self.max_lag, state, seen.source, seen.now):
+            return Move(Event.PIN, changes={"handoff": seen.source.head})
+        return _apply_log(state, seen, self.size, self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask(_SingleLane):
+    """Prove the target equal to the transformed source at the hand-off epoch."""
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP)
+        _require_arrived(state)
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CATCH_UP) or state.certificate is not None
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        assert state.handoff is not None
+        return Certify(state.handoff)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTask(_SingleLane):
+    """Make the target equal to the transformed source at the hand-off epoch; a verification has to prove it."""
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP)
+        _require_arrived(state)
+        if not state.plan.spec.key:
+            raise NotAllowedNow("without a key rows cannot be told apart: plan again with on_existing='restart'")
+
+    def done(self, state: BuildState) -> bool:
+        repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
+        return _past(state, Phase.CATCH_UP) or state.certificate is not None or repaired
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        assert state.handoff is not None
+        return Move(Event.REPAIR, RewriteKeys(state.handoff))
+
+
+@dataclass(frozen=True, slots=True)
+class FinishTask(_Bookkeeping):
+    """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
+
+    verified: bool = True
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.CATCH_UP, Phase.FINISHED)
+        if self.verified and state.certificate is None:
+            raise VerificationFailed("the target was not proven equal to the source: clear the verify task first")
+        _require_arrived(state)
+
+    def done(self, state: BuildState) -> bool:
+        return _past(state, Phase.CATCH_UP)
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Move(Event.FINISH)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTask(_SingleLane):
+    """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since 1970)."""
+
+    size: RoundSize
+    upto: int | None = None
+    until: int = 0
+
+    def check(self, state: BuildState) -> None:
+        _require(state, Phase.FINISHED, Phase.UPSTREAM)
+
+    def done(self, state: BuildState) -> bool:
+        return False
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        if self.upto is None and seen.now >= self.until:
+            return Done()
+        if state.plan.of_topic and state.applied != self.upto and seen.source.pending(state.reached):
+            return Poll(seen.fit(self.size), upto=self.upto)
+        move = log_round.next_epochs(state, seen, self.size, upto=self.upto)
+        if move is not None:
+            return move
+        return Done() if self.upto is not None else Wait(seen.now + POLL, "no new epoch of the source")
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask(_Bookkeeping):
+    """End the build."""
+
+    def check(self, state: BuildState) -> None:
+        if _past(state, Phase.CATCH_UP):
+            raise NotAllowedNow("the build is finished: there is nothing to cancel", phase=state.phase.value)
+
+    def done(self, state: BuildState) -> bool:
+        return state.phase is Phase.CANCELLED
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Move(Event.CANCEL)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverTask(_Bookkeeping):
+    """Fence whoever works on the build, whatever its phase, and do nothing."""
+
+    def done(self, state: BuildState) -> bool:
+        return False
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeTask(_Bookkeeping):
+    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
+    included.
+
+    Also lifts a cancel that was commanded, but that no barrier had acknowledged; not one that is ordered later.
+    """
+
+    number: int
+
+    def done(self, state: BuildState) -> bool:
+        known = state.control.number >= self.number and not state.control.cancelled
+        return known and state.phase is not Phase.CANCELLED
+
+    def step(self, state: BuildState, seen: Observed) -> Step:
+        control = replace(seen.control, cancelled=False, drop=False)
+        if state.phase is not Phase.CANCELLED:
+            return Move(Event.MARK, changes={"control": control})
+        return Move(Event.RESUME, changes={"control": control, "bound": None, "handoff": None, "certificate": None})
+
+
+def _past(state: BuildState, phase: Phase) -> bool:
+    if state.phase is Phase.CANCELLED:
+        return False
+    return _ORDER.index(state.phase) > _ORDER.index(phase)
+
+
+def _require(state: BuildState, *wanted: Phase) -> None:
+    if state.phase is Phase.CANCELLED:
+        raise Cancelled("the build was cancelled; plan it again to resume it")
+    if state.phase not in wanted:
+        names = " or ".join(p.value for p in wanted)
+        found = state.phase.value
+        raise NotAllowedNow(
+            f"this needs a build in {names}, it is in {found}: run the tasks of its phase first", phase=found
+        )
+
+
+def _require_arrived(state: BuildState) -> None:
+    if state.rearranging:
+        raise NotAllowedNow(
+            "the data has not caught up with what was announced: clear the catch_up task first", phase=state.phase.value
+        )
+    if state.applied != state.handoff:
+        raise NotAllowedNow(
+            f"the target stands at {state.applied}, the hand-off is at {state.handoff}: clear the catch_up task first",
+            phase=state.phase.value,
+        )
+
+
+def _seal(state: BuildState, seen: Observed) -> Step:
+    return Move(Event.SEAL, changes={"bound": Bound.initial(len(seen.source.pending(state.reached)))})
+
+
+def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int) -> Step:
+    applied = state.applied
+    assert applied is not None and state.bound is not None
+    pending = len(seen.source.pending(applied))
+    # Rounds of a throttle last seconds: a busy minute says nothing yet.
+    rounds = patience * THROTTLED if seen.control.limited else patience
+    check_converging(state.bound, pending, rounds, rate_limited=seen.control.limited)
+    step = _next_epochs(state, seen, size)
+    if isinstance(step, Poll) or (isinstance(step, Move) and step.does.log_epochs):
+        return replace(step, changes={"bound": state.bound.measured(pending)})
+    return step
+
+
+def _announcing(state: BuildState, seen: Observed) -> bool:
+    """Whether a chain within its bound goes on for its announcements: until every epoch is announced that the newest
+    barrier saw, and then until one round is applied, or, if the source rests, until the announcements end.
+
+    So an application that is started for an announcement makes it, a source that rests soon needs no more of them, and
+    a source that never rests keeps no application running.
+    """
+    lane, newest = state.announced, state.newest
+    if lane is None or not lane.open or newest is None or newest.record.pending is None:
+        return False
+    last = announceable(lane, seen.source, state.handoff)
+    if lane.seen < min(newest.record.pending.head, last):
+        return True
+    return not seen.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
+
+
+def _next_epochs(state: BuildState, seen: Observed, size: RoundSize) -> Step:
+    """The next round of the log, where there has to be one; in a chain, of what is announced."""
+    limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
+    if state.plan.of_topic and seen.source.pending(state.reached):
+        return Poll(seen.fit(size), upto=state.handoff)
+    move = log_round.next_epochs(state, seen, size, upto=min(limits, default=None))
+    if move is None and state.rearranging:
+        return Wait(seen.now + POLL, "everything that is announced is applied")
+    if move is None:
+        raise SourceReplaced(
+            f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+            head=seen.source.head,
+            applied=state.applied,
+            handoff=state.handoff,
+        )
+    return move

@@ -1,0 +1,195 @@
+"""Going on with a build whose records cannot be read, or cannot be believed any more.
+
+Records age out of a log that is cleaned up too early, and somebody may have restored the target or written to it.
+What is left is the plan, the transaction ids, which Delta carries in its checkpoints, and the rows. Somebody names the
+epoch at which the target should stand; one barrier says so, the build is in catch-up with that hand-off epoch, and only
+a verification can finish it: what differs, be it most of a snapshot that lanes were still reading, is repaired first.
+
+Of the records before only that is used which says nothing about rows: who wrote the last one, because the newest
+attempt wins here, too, the commands in force, and what was counted. A cancel is over. Where several lanes may work, a
+fence in each of them comes first, and the recovery begins a layout of one lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.model.fence import Fence
+from airflow_backfill.core.model.plan import LANE, Plan
+from airflow_backfill.core.model.position import Consumed
+from airflow_backfill.core.model.record import Layout, Record, app_id
+from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.state.effect import (
+    Effect,
+    Head,
+    Look,
+    Looked,
+    Nothing,
+    ReadCommit,
+    ReadPlan,
+    ReadTransactions,
+    StorePlan,
+    Transactions,
+    Watch,
+    Write,
+    Written,
+)
+from airflow_backfill.core.state.load import Remains, load, remains
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.control import Control, obey
+from airflow_backfill.core.values.phase import Event, Phase
+
+TRIES = 5
+
+
+def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
+    """The state with the target said to stand at ``epoch``. Raises NotAllowedNow where no proof could ever hold."""
+    for _ in range(TRIES):
+        found: Transactions = yield ReadTransactions()
+        build = _build(found.versions)
+        plan: Plan | None = yield ReadPlan(build)
+        if plan is None:
+            raise RecordInvalid(
+                f"the plan of build {build} is nowhere to be found: only on_existing='restart' begins anew", build=build
+            )
+        source = yield from _check(plan, found, epoch)
+        left = yield from remains()
+        if any(barrier.record.plan != plan.fingerprint for barrier in left.lanes):
+            raise RecordInvalid(
+                f"the copy of the plan beside the target is not the plan of build {build}: remove it, the log has it"
+            )
+        _check_newest(me, left)
+        place = _place(found.versions, plan, left)
+        head: int = yield Head()
+        fenced = yield from _fenced(place, build, me, head)
+        if not fenced:
+            continue
+        control = yield from _in_force(left)
+        record = replace(_record(plan, place, me, epoch, left), prev=head, control=control, source=source.commit(epoch))
+        yield StorePlan(plan)
+        written: Written = yield Write(record, Nothing())
+        state = yield from load(build)
+        if state.newest is not None and state.newest.record.attempt == me.name:
+            return state
+        _check_newest(me, Remains(lanes=state.known))
+        if written.error is not None:
+            raise written.error
+    raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
+
+
+def _check(plan: Plan, found: Transactions, epoch: int) -> Generator[Effect, Any, SourceView]:
+    """The source after ``epoch``; raises where no proof could ever hold."""
+    if found.table_id != plan.target_id:
+        raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
+    if plan.of_topic:
+        raise NotAllowedNow(
+            "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
+            "the build again with on_existing='restart'"
+        )
+    if epoch < plan.source.epoch:
+        raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
+    source: SourceView = yield Watch(epoch)
+    # The epoch is named anew, and a comparison has to back it: the commits that earlier records name do not count.
+    check_source(plan, source, epoch, ())
+    return source
+
+
+def _check_newest(me: Attempt, left: Remains) -> None:
+    last = max((barrier.record for barrier in left.lanes), key=lambda record: record.generation, default=None)
+    if last is not None and last.generation > me.generation:
+        raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
+
+
+def _in_force(left: Remains) -> Generator[Effect, Any, Control]:
+    """The commands so far, but for a cancel: it must not end what somebody just recovered. Of a folder that cannot be
+    read, those that a record acknowledged.
+    """
+    try:
+        looked: Looked = yield Look(files=False)
+        commands = looked.commands
+    except RecordInvalid:
+        commands = ()
+    return replace(obey(left.control, commands), cancelled=False, drop=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the recovery's barrier goes, and the lanes that have to be fenced first, by layout and number."""
+
+    layout: int
+    seq: int
+    fences: Mapping[tuple[int, int], int]
+    """The transaction number that each fence takes."""
+
+
+def _build(versions: Mapping[str, int]) -> str:
+    builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
+    if len(builds) != 1:
+        raise NotPlanned(f"the target holds {len(builds)} builds: nothing to recover", builds=sorted(builds))
+    return builds[0]
+
+
+def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
+    """The next number of the only lane, if it is known to be open. Otherwise a layout that nobody has in mind: behind
+    the newest one and the one that may be about to open; lanes that have not begun count, as far as anything tells.
+    """
+    records = [barrier.record for barrier in left.lanes]
+    began = {
+        (int(layout), int(lane)) for _, layout, lane in (n.split("/") for n in versions if _is_lane(n, plan.build))
+    }
+    newest = max((layout for layout, _ in began), default=1)
+    here = [record for record in records if record.layout.number == newest]
+    count = max([1, *(lane + 1 for layout, lane in began if layout == newest), *(r.layout.lanes for r in here)])
+    count = max(count, plan.lanes) if newest == 1 else count
+    seqs = {
+        lane: versions.get(app_id(plan.build, *lane), 0) + 1 for lane in began | {(newest, n) for n in range(count)}
+    }
+    if count == 1 and any(record.seq + 1 == seqs[newest, 0] and not record.closed for record in here):
+        return _Place(newest, seqs[newest, 0], {})
+    # Of older layouts, too: the newest one may be nothing but fences, of a recovery that did not get all of them in.
+    older = {(r.layout.number, n) for r in records for n in range(r.layout.lanes)} - seqs.keys()
+    coming = max(count, *(record.next_lanes or 1 for record in here), 1)
+    return _Place(newest + 2, 1, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
+
+
+def _is_lane(name: str, build: str) -> bool:
+    parts = name.split("/")
+    return parts[0] == build and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
+
+
+def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Generator[Effect, Any, bool]:
+    """Whether nothing can land any more in the lanes that are left behind."""
+    fences = [Fence(build, *lane, seq, me.name) for lane, seq in place.fences.items()]
+    for fence in fences:
+        yield Write(fence, Nothing())
+    there: int = yield Head()
+    landed: set[str] = set()
+    for version in range(head + 1, there + 1):
+        commit: Commit = yield ReadCommit(version)
+        if fences and commit.user_metadata == fences[0].encode():
+            landed |= commit.txns.keys()
+    return landed >= {fence.app_id for fence in fences}
+
+
+def _record(plan: Plan, place: _Place, me: Attempt, epoch: int, left: Remains) -> Record:
+    return Record(
+        build=plan.build,
+        plan=plan.fingerprint,
+        layout=Layout(place.layout, 1),
+        lane=0,
+        seq=place.seq,
+        generation=me.generation,
+        attempt=me.name,
+        prev=0,
+        tails=(-1,),
+        event=Event.RECOVER,
+        phase=Phase.CATCH_UP,
+        positions=(Consumed(epoch),) * len(plan.splits),
+        base=left.totals,
+        handoff=epoch,
+    )

@@ -1,0 +1,75 @@
+"""How a plan comes to be the one plan of a build.
+
+Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly
+one lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
+from airflow_backfill.core.model.plan import Plan, app_id
+from airflow_backfill.core.model.spec import BackfillSpec, difference
+from airflow_backfill.core.reports.recommend import AUTO
+from airflow_backfill.core.state.effect import Effect, Head, Pause, ReadCommit, StorePlan, WritePlan, Written
+from airflow_backfill.core.state.load import check_commit
+from airflow_backfill.core.values.commit import Commit
+
+TRIES = 5
+
+
+def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Generator[Effect, Any, Plan]:
+    """The plan that holds for the build: ``draft`` if it wins, else the one that did. ``asked`` is the spec that the
+    draft was made from, if something in it was left to the planner.
+
+    Raises SpecChanged if that one was made from another spec, TargetDiverged if somebody wrote to the target
+    since the draft was made.
+    """
+    for tries in range(TRIES):
+        written: Written = yield WritePlan(draft)
+        head: int = yield Head()
+        for version in range(draft.target_version + 1, head + 1):
+            commit: Commit = yield ReadCommit(version)
+            plan = plan_in(commit, draft.build)
+            if plan is not None:
+                check_same(plan.spec, asked or draft.spec)
+                yield StorePlan(plan)
+                return plan
+            check_commit(draft, commit)
+        if written.error is not None:
+            raise written.error
+        yield Pause(now + (250 << tries), "another commit came first")
+    raise TargetContended(f"the plan record could not be committed in {TRIES} attempts; it is tried again")
+
+
+def plan_in(commit: Commit, build: str) -> Plan | None:
+    """The plan that this commit holds for ``build``, if it is the plan's commit."""
+    if commit.txns.get(app_id(build)) != 1:
+        return None
+    try:
+        document = json.loads(commit.user_metadata or "")
+    except (ValueError, RecursionError):
+        raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
+    plan = Plan.from_json(document)
+    if plan.build != build:
+        raise RecordInvalid(f"version {commit.version} holds the plan of build {plan.build}", found=plan.build)
+    return plan
+
+
+def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
+    """Raise SpecChanged with the difference unless both ask for the same data. The choice of a strategy, once left to
+    the planner, is not asked for again.
+    """
+    if asked.strategy == AUTO:
+        asked = replace(asked, strategy=planned.strategy)
+    changed = difference(planned, asked)
+    if changed:
+        shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())
+        raise SpecChanged(
+            f"the build was planned with another spec: {shown}; put it back, or plan again with on_existing='restart'",
+            difference=changed,
+        )

@@ -1,0 +1,1 @@
+"""What is about Delta as a source, without Spark: rows that a commit changes, ways to read them."""

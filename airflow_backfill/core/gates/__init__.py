@@ -1,0 +1,1 @@
+"""Decisions on committed facts: the hand-off gate, and the admission of writers."""

@@ -1,0 +1,118 @@
+"""The gate between log consumption and catch-up: one decision for sensor, trigger and page.
+
+It compares committed facts only, and never waits for something that no running task can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
+from airflow_backfill.core.model.position import InEpoch
+from airflow_backfill.core.source.view import Epoch, SourceView, check_ahead, check_source
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, obey
+from airflow_backfill.core.values.phase import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLag:
+    """How much may be pending: a number of epochs, or an age of the oldest pending epoch in milliseconds."""
+
+    epochs: int | None = None
+    age: int | None = None
+
+    def __post_init__(self) -> None:
+        named = [v for v in (self.epochs, self.age) if v is not None]
+        if len(named) != 1 or type(named[0]) is not int or named[0] < 0:
+            raise InvalidSpec(
+                f"max_lag: either a number of epochs or a duration, at least 0 (got {self.epochs!r}, {self.age!r})",
+                field="max_lag",
+            )
+
+    def holds(self, pending: Sequence[Epoch], now: int) -> bool:
+        """Whether no more than that is pending."""
+        if self.epochs is not None:
+            return len(pending) <= self.epochs
+        assert self.age is not None
+        return not pending or now - pending[0].at <= self.age
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the gate asks for besides the lag. ``window_open`` and ``approved`` are Airflow's answers."""
+
+    max_lag: MaxLag
+    window_open: bool = True
+    approved: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Closed, and why; ``lag`` says that applying more of the log is what is missing."""
+
+    reasons: tuple[str, ...]
+    lag: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Open: the committed epoch is within the bound, and everybody agreed."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Closed for good."""
+
+    error: BackfillError
+
+
+Verdict = Waiting | Ready | Broken
+
+
+def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> bool:
+    """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
+    if state.applied is None or isinstance(state.positions[0], InEpoch):
+        return False
+    return max_lag.holds(source.pending(state.applied), now)
+
+
+def decide(
+    state: BuildState,
+    source: SourceView,
+    commands: Sequence[tuple[int, Command]],
+    conditions: Conditions,
+    now: int,
+) -> Verdict:
+    """Whether the hand-off may begin. The caller has read ``state`` and found nothing foreign."""
+    control = obey(state.control, commands)
+    if control.cancelled or state.phase is Phase.CANCELLED:
+        return Broken(Cancelled("the build was cancelled; plan it again to resume it"))
+    applied = state.applied
+    if state.phase in (Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM):
+        assert applied is not None
+        return Ready(applied)
+    if applied is None:
+        return Waiting(("the snapshot is not sealed",), lag=False)
+    try:
+        check_source(state.plan, source, applied, state.stands)
+        check_ahead(state.phase, source, applied)
+    except BackfillError as error:
+        return Broken(error)
+    reasons = []
+    behind = not within(conditions.max_lag, state, source, now)
+    begun = state.positions[0]
+    if isinstance(begun, InEpoch):
+        reasons.append(f"epoch {begun.epoch} is applied in part, {begun.done} of {begun.of}")
+    if behind:
+        reasons.append(f"{source.head - applied} epochs are pending after epoch {applied}")
+    if control.held:
+        reasons.append("the build is on hold")
+    if not conditions.window_open:
+        reasons.append("the time window is closed")
+    if not conditions.approved:
+        reasons.append("nobody has approved the hand-off")
+    return Waiting(tuple(reasons), lag=behind) if reasons else Ready(applied)

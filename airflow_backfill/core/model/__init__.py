@@ -1,0 +1,1 @@
+"""What is committed or kept: the spec, the plan, positions, records, announcements."""

@@ -1,0 +1,187 @@
+"""Announcements: epochs of the source that a target shows before it holds their data (seed 002).
+
+While the snapshot of a chain is read, and the log after it, every epoch of the source is announced in a lane of its
+own: an empty commit that says how far the source was seen. Whoever waits for epochs to pass need not wait for data.
+The data's lane cannot carry this: its next transaction would swallow the announcement, or be swallowed by it.
+
+The lane ends with one commit, CAUGHT_UP, of the next number of the same lane: no epoch can be announced between the
+comparison and the end. From there on an epoch shows with its data.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.values.commit import Commit, CommitId
+from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.epoch import EpochRange
+
+FORMAT = 1
+LANE = "seen"
+_MARK = "airflow_backfill_seen"
+
+
+class Kind(str, Enum):
+    CLAIM = "claim"
+    """A newer attempt takes over the lane."""
+    EPOCHS = "epochs"
+    """These epochs are there; their data is not, yet."""
+    CAUGHT_UP = "caught_up"
+    """The data has reached what was announced: the lane ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    build: str
+    plan: str
+    """Fingerprint of the plan."""
+    seq: int
+    generation: int
+    attempt: str
+    prev: int
+    """Every commit of the target up to this version was looked at by the writer, and nothing foreign found."""
+    newest: int
+    """The version of the newest barrier among them; -1 for none."""
+    kind: Kind
+    seen: int
+    """The last epoch that is announced, this commit included."""
+    epochs: EpochRange | None = None
+    """What this commit announces."""
+    digest: str | None = None
+    """Of the source's commit of ``seen``, if that was known."""
+
+    @property
+    def app_id(self) -> str:
+        return app_id(self.build)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            _MARK: FORMAT,
+            "build": self.build,
+            "plan": self.plan,
+            "seq": self.seq,
+            "generation": self.generation,
+            "attempt": self.attempt,
+            "prev": self.prev,
+            "newest": self.newest,
+            "kind": self.kind.value,
+            "seen": self.seen,
+            "epochs": None if self.epochs is None else [self.epochs.start, self.epochs.stop],
+            **({} if self.digest is None else {"digest": self.digest}),
+        }
+
+    def encode(self) -> str:
+        """The announcement's text; RecordInvalid if nobody could read it again."""
+        text = encode(self.to_json())
+        decode(text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The lane of announcements as it is committed; before the first one, all is at the snapshot's epoch."""
+
+    seen: int
+    version: int = -1
+    """Of the newest announcement; -1 for none."""
+    seq: int = 0
+    generation: int = 0
+    attempt: str = ""
+    open: bool = True
+    """Whether the data has yet to reach what was announced."""
+    source: CommitId | None = None
+    """The source's commit of ``seen``, if that was known."""
+
+    def after(self, version: int, news: Announcement) -> Announced:
+        """The lane after one more announcement; RecordInvalid if it does not continue the lane."""
+        takes_over = news.kind is Kind.CLAIM and news.generation > self.generation
+        if not self.open or news.seq != self.seq + 1 or not (takes_over or news.attempt == self.attempt):
+            raise RecordInvalid(f"version {version} is no continuation of the announcements", version=version)
+        if news.kind is Kind.EPOCHS:
+            goes_on = news.epochs is not None and (news.epochs.start, news.epochs.last) == (self.seen + 1, news.seen)
+        else:
+            goes_on = news.epochs is None and news.seen == self.seen
+        if not goes_on:
+            raise RecordInvalid(f"version {version} announces {news.seen} after {self.seen}", version=version)
+        return Announced.at(version, news)
+
+    def to_json(self) -> list[Any]:
+        return [self.seen, self.version, self.seq, self.generation, self.attempt, self.open]
+
+    @staticmethod
+    def from_json(value: Any) -> Announced:
+        match value:
+            case [int(seen), int(version), int(seq), int(generation), str(attempt), bool(is_open)]:
+                if bool not in map(type, value[:4]) and min(value[:4]) >= 0:
+                    return Announced(seen, version, seq, generation, attempt, is_open)
+        raise RecordInvalid(f"not the state of announcements: {value!r}", value=repr(value)[:200])
+
+    @staticmethod
+    def at(version: int, last: Announcement) -> Announced:
+        """The lane whose newest announcement is ``last``."""
+        is_open = last.kind is not Kind.CAUGHT_UP
+        source = None if last.digest is None else CommitId(last.seen, last.digest)
+        return Announced(last.seen, version, last.seq, last.generation, last.attempt, is_open, source)
+
+
+def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
+    """The last epoch of the source that may be announced: none after the hand-off epoch, and none that stops the build
+    or comes after it.
+    """
+    last = lane.seen
+    for epoch in source.pending(lane.seen):
+        if epoch.stop is not None or (handoff is not None and epoch.number > handoff):
+            break
+        last = epoch.number
+    return last
+
+
+def app_id(build: str) -> str:
+    """The Delta transaction id of the lane."""
+    return f"{build}/{LANE}"
+
+
+def announcement(commit: Commit) -> Announcement | None:
+    """What ``commit`` announces; None unless its transaction says the same, as with a barrier."""
+    if commit.user_metadata is None or not commit.txns or f'"{_MARK}":' not in commit.user_metadata:
+        return None
+    found = decode(commit.user_metadata)
+    return found if commit.txns.get(found.app_id) == found.seq else None
+
+
+def decode(text: str) -> Announcement:
+    """The announcement that ``text`` holds, or RecordInvalid."""
+    try:
+        value = json.loads(text)
+        epochs = value["epochs"]
+        found = Announcement(
+            build=value["build"],
+            plan=value["plan"],
+            seq=value["seq"],
+            generation=value["generation"],
+            attempt=value["attempt"],
+            prev=value["prev"],
+            newest=value["newest"],
+            kind=Kind(value["kind"]),
+            seen=value["seen"],
+            epochs=None if epochs is None else EpochRange(*epochs),
+            digest=value.get("digest"),
+        )
+        # Whatever was left out, added or of another type would not come back.
+        sound = encode(found.to_json()) == encode(value) and found.seq >= 1 and _typed(found)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None
+    if not sound:
+        raise RecordInvalid("the announcement is damaged: its fields make no sense", value=text[:200])
+    return found
+
+
+def _typed(found: Announcement) -> bool:
+    counts = (found.seq, found.generation, found.prev, found.newest, found.seen)
+    texts = (found.build, found.plan, found.attempt, *(() if found.digest is None else (found.digest,)))
+    return all(type(n) is int and n >= -1 for n in counts) and all(isinstance(text, str) and text for text in texts)

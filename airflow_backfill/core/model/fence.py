@@ -1,0 +1,27 @@
+"""A fence: an empty commit that takes the next transaction number of a lane away from whoever still works there.
+
+A recovery begins a layout of its own; what the lanes of the layout before have under way then loses to their fences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_backfill.core.model.record import app_id
+from airflow_backfill.core.values.document import encode
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    build: str
+    layout: int
+    lane: int
+    seq: int
+    attempt: str
+
+    @property
+    def app_id(self) -> str:
+        return app_id(self.build, self.layout, self.lane)
+
+    def encode(self) -> str:
+        return encode({"airflow_backfill_fence": 1, "attempt": self.attempt})

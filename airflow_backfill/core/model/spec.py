@@ -1,0 +1,134 @@
+"""The spec: what the user asks for, checked as far as no table has to be opened.
+
+The spec holds data only (what is built from what). How a task goes about it (lanes, round sizes, lag) is the
+task's own and may differ between attempts; the spec may not: its fingerprint is the build's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from typing import Any
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.core.values.options import (
+    NAME,
+    check_known,
+    check_size,
+    choice,
+    invalid,
+    location,
+    normal,
+    text,
+    texts,
+)
+
+STRATEGIES = ("snapshot", "arrangement", "chain", "source", "auto")
+KEYLESS = ("chain", "source", "auto")
+"""The strategies for which a key may be missing."""
+NEW_COLUMNS = ("stop", "ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillSpec:
+    """One target built from one source.
+
+    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the
+    source that identify a row; a chain may be without. ``select`` is a list of SQL expressions (None: every column
+    of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
+    column: "stop", or "ignore" it. With a ``topic`` the source is the landing table of that topic, whose history comes
+    before it, and None if there is no such table; ``select``, ``where`` and ``key`` then name columns of its decoded
+    records.
+    """
+
+    name: str
+    source: str | None
+    target: str
+    key: tuple[str, ...]
+    select: tuple[str, ...] | None = None
+    where: str | None = None
+    strategy: str = "snapshot"
+    new_columns: str = "stop"
+    topic: TopicSpec | None = None
+
+    @staticmethod
+    def parse(options: Mapping[str, Any]) -> BackfillSpec:
+        """The spec that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing."""
+        if not isinstance(options, Mapping):
+            raise InvalidSpec(f"a spec is a mapping of options, not {type(options).__name__}")
+        check_known(options, [f.name for f in fields(BackfillSpec)])
+        check_size(options)
+        spec = BackfillSpec(
+            name=text(options, "name"),
+            source=None if _topic_alone(options) else location(options, "source"),
+            target=location(options, "target", beside=".backfill"),
+            key=() if _keyless(options) else texts(options, "key"),
+            select=texts(options, "select") if options.get("select") is not None else None,
+            where=text(options, "where") if options.get("where") is not None else None,
+            strategy=choice(options, "strategy", STRATEGIES),
+            new_columns=choice(options, "new_columns", NEW_COLUMNS),
+            topic=TopicSpec.parse(options["topic"]) if options.get("topic") is not None else None,
+        )
+        spec._check()
+        return spec
+
+    def _check(self) -> None:
+        if not NAME.match(self.name):
+            raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
+        if (self.topic is not None) != (self.strategy == "source"):
+            raise invalid("topic", None, "belongs to strategy='source', which needs it")
+        if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
+            raise invalid(
+                "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
+            )
+        if len({column.lower() for column in self.key}) != len(self.key):
+            raise invalid("key", list(self.key), "names a column twice (case does not count); name each one once")
+        for (one, first), (other, second) in combinations(self._tables.items(), 2):
+            if first == second:
+                raise invalid(other, second, f"{one} and {other} are the same table")
+            for inner, outer, what in (
+                (second, first, f"{other} lies inside {one}"),
+                (first, second, f"{one} lies inside {other}"),
+            ):
+                if inner.startswith(outer + "/"):
+                    raise invalid(other, second, what)
+
+    @property
+    def _tables(self) -> dict[str, str]:
+        """Where each table of the build is, by what it is."""
+        buried = self.topic.decoding.dead_letters if self.topic is not None else None
+        found = {"source": self.source, "target": self.target, "dead_letters": buried}
+        return {name: normal(place) for name, place in found.items() if place is not None}
+
+    @property
+    def table(self) -> str:
+        """The location of the source; not of a topic without a landing table."""
+        assert self.source is not None
+        return self.source
+
+    def to_json(self) -> dict[str, Any]:
+        document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        return {**document, "topic": None if self.topic is None else self.topic.to_json()}
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.to_json())
+
+
+def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any]]:
+    """Every option that differs: its planned and its asked value."""
+    one, other = planned.to_json(), asked.to_json()
+    return {name: [one[name], other[name]] for name in one if one[name] != other[name]}
+
+
+def _topic_alone(options: Mapping[str, Any]) -> bool:
+    """Whether a topic is all there is."""
+    return options.get("topic") is not None and options.get("source") is None
+
+
+def _keyless(options: Mapping[str, Any]) -> bool:
+    """Whether no key is named where none is needed."""
+    return options.get("strategy") in KEYLESS and options.get("key") in (None, (), [])

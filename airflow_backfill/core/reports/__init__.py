@@ -1,0 +1,1 @@
+"""What people read: the summary, the forecast, recommendations, ways out."""

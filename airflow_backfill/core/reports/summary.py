@@ -1,0 +1,179 @@
+"""A build's committed state as people read it: the one summary of page, command line, XCom and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import to_json
+from airflow_backfill.core.model.key_ranges import KeyRanges
+from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
+
+ALARM = 0.25
+"""The part of the source's retention that is left when people are warned."""
+
+
+def summarize(state: BuildState) -> dict[str, Any]:
+    """Plain JSON. Numbers are of committed work only."""
+    plan, newest, totals = state.plan, state.newest, state.totals
+    return {
+        "build": plan.build,
+        "name": plan.spec.name,
+        "source": plan.spec.source,
+        "target": plan.spec.target,
+        "strategy": plan.spec.strategy,
+        "phase": state.phase.value,
+        "snapshot_epoch": plan.source.epoch,
+        "epoch": state.applied,
+        "seen_epoch": state.seen,
+        "handoff": state.handoff,
+        "percent": _percent(state),
+        "read": _read(state),
+        "lanes": state.layout.lanes,
+        "rows": {
+            "consuming_snapshot": totals.snapshot_rows,
+            "consuming_log_store": totals.log_rows,
+            "consuming_upstream": totals.upstream_rows,
+        },
+        "repeated_rows": totals.repeated_rows,
+        "undecodable_rows": totals.undecodable_rows,
+        "unwanted_rows": totals.unwanted_rows,
+        "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
+        "pending": _pending(state),
+        "part": _part(state),
+        "partitions": [partition(split) for split in state.topic.values()] if plan.of_topic else None,
+        "waits": newest.record.waits if newest is not None else None,
+        "bound": state.bound.value if state.bound is not None else None,
+        "control": {
+            "number": state.control.number,
+            "paused": state.control.paused,
+            "rate": state.control.rate,
+            "byte_rate": state.control.byte_rate,
+            "held": state.control.held,
+            "cancelled": state.control.cancelled,
+            "skips": state.control.skips,
+        },
+        "certificate": None if state.certificate is None else _certificate(state),
+        "attempt": newest.record.attempt if newest is not None else None,
+        "target_version": newest.version if newest is not None else plan.target_version,
+        "at": newest.at if newest is not None else None,
+    }
+
+
+def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None]:
+    """How far the source is ahead of the committed state, as plain JSON; times are milliseconds.
+
+    ``age`` is how long the oldest pending epoch has been pending, ``readable`` for how long the source promises to
+    keep it from now on: what comes before it was replaced then, the pinned files included.
+    """
+    pending = source.pending(state.reached)
+    age = max(now - pending[0].at, 0) if pending else 0
+    return {
+        "head": source.head,
+        "epochs": len(pending),
+        "rows": pending.rows,
+        "age": age,
+        "readable": None if source.kept is None or not pending else max(source.kept - age, 0),
+        "kept": source.kept,
+    }
+
+
+def running_out(lag: Mapping[str, int | None]) -> str | None:
+    """What to say when most of the time is over for which the source keeps what is still needed; else None."""
+    readable, kept = lag["readable"], lag["kept"]
+    if readable is None or kept is None or readable > kept * ALARM:
+        return None
+    return (
+        f"the oldest epoch that is needed stays readable for {readable // 60_000} more minutes: raise "
+        "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it"
+    )
+
+
+def _certificate(state: BuildState) -> dict[str, Any]:
+    certificate = state.certificate
+    assert certificate is not None
+    return {
+        "epoch": certificate.epoch,
+        "target_version": certificate.target_version,
+        "rows": certificate.rows,
+        "digest": certificate.digest,
+        "buckets": certificate.buckets,
+        "at": certificate.at,
+        "gone": certificate.gone,
+        "lost": certificate.lost,
+    }
+
+
+def _read(state: BuildState) -> dict[str, Any]:
+    """How much of the snapshot is read, in the unit in which it is read."""
+    splits = state.plan.splits
+    if isinstance(splits, Partitions):
+        left = sum(split.left for split in state.topic.values())
+        done = sum(split.read for split in state.topic.values())
+        return {"unit": "records", "done": done, "of": done + left}
+    if isinstance(splits, KeyRanges):
+        done = sum(isinstance(position, (Consumed, InEpoch)) for position in state.positions)
+        return {"unit": "ranges", "done": done, "of": len(splits)}
+    each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
+    done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
+    return {"unit": "files", "done": done, "of": splits.files}
+
+
+def partition(split: Split) -> dict[str, Any]:
+    """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
+    is when the first of the records was written that were ``left`` as the last round began. Before the offset ``floor``
+    history came from the landing table; ``lost`` are offsets that neither had any more.
+    """
+    word, *at = to_json(split.state)
+    return {
+        "partition": split.partition,
+        "state": word,
+        "offset": at[0] if at else None,
+        "target": split.target,
+        "left": split.left,
+        "oldest": split.oldest if split.left else None,
+        "end": split.end,
+        "read": split.read,
+        "written": split.written,
+        "landed": split.landed,
+        "seam": split.cut,
+        "floor": split.floor,
+        "lost": split.lost,
+    }
+
+
+def _percent(state: BuildState) -> float:
+    """Of the snapshot while it is read, then of the epochs that were pending when it was sealed: up to the source's
+    head, or to the hand-off epoch once that is pinned.
+    """
+    if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
+        return 100.0
+    if state.phase is Phase.SNAPSHOT:
+        read = _read(state)
+        return round(100 * read["done"] / read["of"], 1) if read["of"] else 0.0
+    seen = state.newest.record.pending if state.newest is not None else None
+    if state.bound is None or state.bound.start == 0 or seen is None:
+        return 100.0
+    end = seen.head if state.handoff is None else state.handoff
+    left = min(max(end - state.reached, 0), state.bound.start)
+    return round(100 * (1 - left / state.bound.start), 1)
+
+
+def _pending(state: BuildState) -> dict[str, int | None] | None:
+    """What was pending when the newest record was written, without what it and others have applied since."""
+    seen = state.newest.record.pending if state.newest is not None else None
+    if seen is None:
+        return None
+    epochs = max(seen.head - state.reached, 0)
+    rows = seen.rows if epochs == seen.epochs else None if epochs else 0
+    return {"epochs": epochs, "rows": rows, "head": seen.head, "at": seen.at}
+
+
+def _part(state: BuildState) -> dict[str, int] | None:
+    begun = state.positions[0]
+    return {"epoch": begun.epoch, "done": begun.done, "of": begun.of} if isinstance(begun, InEpoch) else None

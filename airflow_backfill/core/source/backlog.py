@@ -1,0 +1,79 @@
+"""The epochs that are pending: a view of them costs the same whether there are ten or a million."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from operator import eq
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from airflow_backfill.core.source.view import Epoch
+
+
+class Backlog(Sequence["Epoch"]):
+    """Consecutive epochs, in order. A part of one is another one, which shares the epochs and copies none; so is one
+    with more at its end.
+    """
+
+    __slots__ = ("_epochs", "_start", "_stop", "_stopping", "_sums")
+
+    def __init__(self, epochs: Iterable[Epoch] = ()) -> None:
+        self._epochs = list(epochs)
+        self._sums = list(accumulate((epoch.rows for epoch in self._epochs), initial=0))
+        self._stopping = [place for place, epoch in enumerate(self._epochs) if epoch.stop is not None]
+        self._start, self._stop = 0, len(self._epochs)
+
+    @property
+    def stopping(self) -> Epoch | None:
+        """The first of them that stops the build."""
+        nth = bisect_left(self._stopping, self._start)
+        found = nth < len(self._stopping) and self._stopping[nth] < self._stop
+        return self._epochs[self._stopping[nth]] if found else None
+
+    @property
+    def rows(self) -> int:
+        """The changed rows of all of them."""
+        return self._sums[self._stop] - self._sums[self._start]
+
+    def followed_by(self, more: Iterable[Epoch]) -> Backlog:
+        """These epochs and ``more``. Copies them only if others follow already, or if most of those that are shared
+        are not among them.
+        """
+        whole = self._stop == len(self._epochs) and self._start <= len(self)
+        longer = self[:] if whole else Backlog(self)
+        for epoch in more:
+            if epoch.stop is not None:
+                longer._stopping.append(len(longer._epochs))
+            longer._epochs.append(epoch)
+            longer._sums.append(longer._sums[-1] + epoch.rows)
+        longer._stop = len(longer._epochs)
+        return longer
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[Epoch]:
+        return map(self._epochs.__getitem__, range(self._start, self._stop))
+
+    @overload
+    def __getitem__(self, at: int) -> Epoch: ...
+    @overload
+    def __getitem__(self, at: slice) -> Backlog: ...
+    def __getitem__(self, at: int | slice) -> Epoch | Backlog:
+        places = range(self._start, self._stop)[at]
+        if isinstance(places, int):
+            return self._epochs[places]
+        if places.step != 1:
+            raise ValueError(f"epochs are consecutive: no steps of {places.step}")
+        part = Backlog.__new__(Backlog)
+        part._epochs, part._sums, part._stopping = self._epochs, self._sums, self._stopping
+        part._start, part._stop = places.start, max(places.start, places.stop)
+        return part
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backlog) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash((len(self), self.rows))

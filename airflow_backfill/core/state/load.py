@@ -1,0 +1,246 @@
+"""Reading a build's state from the target's log, without ever opening the table.
+
+``load`` reads commits from the newest backwards until the last barrier of every lane is found, and the last
+announcement of a chain; each names the versions of the others, so that long stretches of one kind are passed over.
+``catch_up`` reads what came since. Both look at every commit that nobody has proven yet, and raise TargetDiverged
+for any that changes rows and is not ours: a barrier that lands on top of a RESTORE must not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.model.announcement import Announced, Announcement, announcement
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.plan import app_id as plan_app_id
+from airflow_backfill.core.model.record import Record, barrier_record, generation_in
+from airflow_backfill.core.source.view import schema_change
+from airflow_backfill.core.state.effect import Effect, Head, ReadCommit, ReadPlan
+from airflow_backfill.core.state.replay import announce, apply, from_last
+from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.totals import Totals
+
+_REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
+
+
+def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
+    """The state of the target's build (of ``build``, if one is named); NotPlanned if there never was one.
+
+    HistoryLost if the log no longer reaches back to a barrier or to the table's beginning.
+    """
+    head: int = yield Head()
+    walked: list[Commit] = []
+    newest: Barrier | None = None
+    news: tuple[int, Announcement] | None = None
+    version = head
+    while newest is None:
+        if version < 0:
+            raise NotPlanned("no barrier of a table backfill is in the target's log")
+        commit: Commit = yield ReadCommit(version)
+        record = barrier_record(commit)
+        if record is not None:
+            newest = Barrier.of(commit, record)
+        elif (planned := _planned_build(commit)) is not None:
+            return (yield from _just_planned(planned, build, walked, head))
+        elif news is None and (found := announcement(commit)) is not None:
+            news = (version, found)
+        elif news is not None and version == news[1].newest:
+            raise RecordInvalid(f"version {version} is not the barrier that a later announcement names")
+        walked.append(commit)
+        version -= 1
+        if news is not None and 0 <= news[1].newest <= version <= news[1].prev:
+            version = news[1].newest
+    plan = yield from _plan(newest.record.build, build)
+    lanes = yield from _lanes(newest, walked, version)
+    announced = yield from _announced(plan, newest, walked)
+    state = from_last(plan, lanes, head, announced)
+    for commit in reversed(walked):
+        check_commit(plan, commit)
+    return state
+
+
+def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
+    """``state`` with everything that was committed since; stops at the first foreign change."""
+    head: int = yield Head()
+    for version in range(state.proven + 1, head + 1):
+        commit = yield ReadCommit(version)
+        check_commit(state.plan, commit)
+        record = barrier_record(commit)
+        if record is not None:
+            state = apply(state, Barrier.of(commit, record))
+        elif (news := announcement(commit)) is not None:
+            state = announce(state, version, news)
+        state = replace(state, proven=version)
+    return state
+
+
+def highest_generation() -> Generator[Effect, Any, int]:
+    """The highest generation of the newest records, those included that cannot be read: a new attempt has to be above
+    it.
+    """
+    left = yield from remains()
+    return max(left.generation, *(barrier.record.generation for barrier in left.lanes), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What can be read of a build, whatever is wrong with the rest."""
+
+    generation: int = 0
+    """The highest that a newer record names, of which nothing else can be believed."""
+    lanes: tuple[Barrier, ...] = ()
+    """The last barriers that can be read, of one layout."""
+
+    @property
+    def control(self) -> Control:
+        return max((b.record.control for b in self.lanes), key=lambda c: c.number, default=Control())
+
+    @property
+    def totals(self) -> Totals:
+        base = self.lanes[0].record.base if self.lanes else Totals()
+        return sum((barrier.totals for barrier in self.lanes), base)
+
+
+def remains() -> Generator[Effect, Any, Remains]:
+    """The newest barrier that can be read, and those of the other lanes as far as they can."""
+    head: int = yield Head()
+    highest = 0
+    for version in range(head, -1, -1):
+        try:
+            commit: Commit = yield ReadCommit(version)
+            highest = max(highest, generation_in(commit))
+            record = barrier_record(commit)
+        except HistoryLost:
+            break
+        except RecordInvalid:
+            continue
+        if record is not None:
+            newest = Barrier.of(commit, record)
+            try:
+                lanes = yield from _lanes(newest, [], version - 1)
+            except (HistoryLost, RecordInvalid):
+                lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
+            return Remains(highest, tuple(barrier for barrier in lanes if barrier is not None))
+    return Remains(highest)
+
+
+def check_commit(plan: Plan, commit: Commit) -> None:
+    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
+    if commit.operation.upper().startswith(_REPLACING):
+        raise _diverged(commit, f"a {commit.operation} by somebody else")
+    if commit.metadata is not None:
+        if commit.metadata.table_id != plan.target_id:
+            raise _diverged(commit, "another table took the target's place")
+        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False)
+        if changed is not None:
+            raise _diverged(commit, changed.message)
+    record = barrier_record(commit)
+    ours = record is not None and record.build == plan.build
+    if commit.data_change and not ours:
+        raise _diverged(commit, f"a {commit.operation or 'commit'} by somebody else changed rows")
+    if commit.belied:
+        what = f"a {commit.operation or 'commit'} says that it changes no rows (dataChange=false), and added or removed"
+        raise _diverged(commit, f"{what} some: {commit.added.live} were added, {commit.removed.live} removed")
+
+
+def _diverged(commit: Commit, what: str) -> TargetDiverged:
+    return TargetDiverged(
+        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more. "
+        "Put them right and say at which epoch they stand (table-backfill recover), or plan the build again with "
+        "on_existing='restart'",
+        version=commit.version,
+        operation=commit.operation,
+    )
+
+
+def _planned_build(commit: Commit) -> str | None:
+    for name in commit.txns:
+        build, _, lane = name.partition("/")
+        if name == plan_app_id(build) and lane:
+            return build
+    return None
+
+
+def _plan(build: str, wanted: str | None) -> Generator[Effect, Any, Plan]:
+    if wanted is not None and build != wanted:
+        raise NotPlanned(f"the target is of build {build}, not of {wanted}", found=build, wanted=wanted)
+    plan: Plan | None = yield ReadPlan(build)
+    if plan is None:
+        raise RecordInvalid(
+            f"the plan of build {build} is nowhere to be found, neither in the log nor beside the target: only "
+            "on_existing='restart' begins anew",
+            build=build,
+        )
+    return plan
+
+
+def _just_planned(
+    build: str, wanted: str | None, walked: list[Commit], head: int
+) -> Generator[Effect, Any, BuildState]:
+    plan = yield from _plan(build, wanted)
+    for commit in reversed(walked):
+        check_commit(plan, commit)
+    state = replace(BuildState.planned(plan), proven=head)
+    for commit in reversed(walked):
+        if (news := announcement(commit)) is not None:
+            state = announce(state, commit.version, news)
+    return state
+
+
+def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
+    """The last barrier of each lane: at or after ``newest.prev``, or where the newest record saw it."""
+    record = newest.record
+    last: list[Barrier | None] = [None] * record.layout.lanes
+    last[record.lane] = newest
+    for version in range(below, record.prev, -1):
+        commit = yield ReadCommit(version)
+        walked.append(commit)
+        found = barrier_record(commit)
+        if found is not None and found.layout == record.layout and last[found.lane] is None:
+            last[found.lane] = Barrier.of(commit, found)
+    for lane, version in enumerate(record.tails):
+        if last[lane] is None and version >= 0:
+            last[lane] = yield from _tail(record, lane, version)
+    return tuple(last)
+
+
+def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[Effect, Any, Announced | None]:
+    """The lane of announcements: the newest that was walked over, or the one that the newest barrier names."""
+    known = newest.record.announced
+    if known is None:
+        return None
+    for commit in walked:
+        found = announcement(commit)
+        if found is not None:
+            return Announced.at(commit.version, found)
+    if known < 0:
+        return Announced(plan.source.epoch)
+    try:
+        commit = yield ReadCommit(known)
+    except HistoryLost:
+        if newest.record.news is None:
+            raise
+        return newest.record.news
+    found = announcement(commit)
+    if found is None:
+        raise RecordInvalid(f"version {known} is not the announcement that a later record names")
+    return Announced.at(known, found)
+
+
+def _tail(record: Record, lane: int, version: int) -> Generator[Effect, Any, Barrier]:
+    """From its commit, or from what ``record`` keeps of it: a lane that has ended renews nothing."""
+    try:
+        commit: Commit = yield ReadCommit(version)
+    except HistoryLost:
+        if (carried := Barrier.carried(record, lane)) is None:
+            raise
+        return carried
+    found = barrier_record(commit)
+    if found is None or found.layout != record.layout or found.lane != lane:
+        raise RecordInvalid(f"version {version} is not the barrier of lane {lane} that a later record names")
+    return Barrier.of(commit, found)

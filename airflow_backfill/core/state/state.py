@@ -1,0 +1,278 @@
+"""The state of a build, folded from its committed barriers.
+
+Everything here is committed: it was read from the target's log. What an attempt is about to do lives in the
+attempt; how barriers become state, in ``folding``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.model.announcement import Announced
+from airflow_backfill.core.model.key_ranges import KeyRanges
+from airflow_backfill.core.model.plan import Plan, SplitPlan
+from airflow_backfill.core.model.position import AtFile, AtKey, AtOffset, Consumed, InEpoch, Position, complete, unknown
+from airflow_backfill.core.model.record import Certificate, Layout, Record, Tail
+from airflow_backfill.core.strategies.topic_progress import history_done
+from airflow_backfill.core.values.bound import Bound
+from airflow_backfill.core.values.commit import Commit, CommitId
+from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.totals import Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A committed record, with what only its commit knows."""
+
+    version: int
+    at: int
+    record: Record
+    rows: int
+
+    @staticmethod
+    def of(commit: Commit, record: Record) -> Barrier:
+        return Barrier(commit.version, commit.timestamp, record, _rows(commit.metrics))
+
+    @staticmethod
+    def carried(newest: Record, lane: int) -> Barrier | None:
+        """The last barrier of another lane, as a later record remembers it; what all lanes share is the later one's."""
+        tail = newest.others.get(lane)
+        if tail is None:
+            return None
+        record = replace(
+            newest,
+            lane=lane,
+            seq=tail.seq,
+            generation=tail.generation,
+            attempt=tail.attempt,
+            event=tail.event,
+            control=tail.control,
+            totals=tail.totals,
+            work=Totals(),
+            epochs=None,
+            due=tail.due,
+            next_lanes=tail.next_lanes,
+            decided_by=tail.decided_by,
+        )
+        return Barrier(newest.tails[lane], tail.at, record, 0)
+
+    @property
+    def tail(self) -> Tail:
+        """What other lanes' records keep of it."""
+        r = self.record
+        own = (r.seq, r.generation, r.attempt, r.event, r.control, self.totals)
+        return Tail(self.at, *own, r.due, r.next_lanes, r.decided_by)
+
+    @property
+    def totals(self) -> Totals:
+        """The lane's totals, this commit included."""
+        own = self.record.work
+        match self.record.event, self.record.phase:
+            case Event.FILES, _:
+                own = own + Totals(snapshot_rows=self.rows)
+            case Event.CHUNKS, _:
+                own = own + Totals(log_rows=max(self.rows - own.snapshot_rows, 0))
+            case Event.EPOCHS, Phase.UPSTREAM:
+                own = own + Totals(upstream_rows=self.rows)
+            case Event.EPOCHS, _:
+                own = own + Totals(log_rows=self.rows)
+        return self.record.totals + own
+
+
+def _rows(metrics: Mapping[str, int]) -> int:
+    merged = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    if any(name in metrics for name in merged):
+        return sum(metrics.get(name, 0) for name in merged)
+    return metrics.get("numOutputRows", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildState:
+    plan: Plan
+    layout: Layout
+    lanes: tuple[Barrier | None, ...]
+    """The last barrier of each lane of the layout."""
+    newest: Barrier | None
+    """The last barrier of all lanes, and of all layouts."""
+    base: Totals
+    """Totals of the layouts before this one."""
+    proven: int
+    """Every commit of the target up to this version was looked at, and nothing foreign found."""
+    positions: tuple[Position, ...]
+    announced: Announced | None = None
+    """Of a chain: what is announced of the epochs whose data is not in the target; None once it all is."""
+
+    @staticmethod
+    def planned(plan: Plan) -> BuildState:
+        """A build of which only the plan is committed."""
+        return BuildState(
+            plan=plan,
+            layout=Layout(1, plan.lanes),
+            lanes=(None,) * plan.lanes,
+            newest=None,
+            base=Totals(),
+            proven=plan.target_version,
+            positions=initial(plan),
+            announced=Announced(plan.source.epoch) if plan.spec.strategy == "chain" else None,
+        )
+
+    @property
+    def phase(self) -> Phase:
+        return self.newest.record.phase if self.newest is not None else Phase.SNAPSHOT
+
+    @property
+    def applied(self) -> int | None:
+        """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is
+        sealed.
+        """
+        return applied_by(self.positions) if self.sealed and self.phase is not Phase.SNAPSHOT else None
+
+    @property
+    def reached(self) -> int:
+        """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
+        sealed = self.sealed and not (self.plan.of_topic and self.phase is Phase.SNAPSHOT)
+        if not isinstance(self.plan.splits, SplitPlan) and not sealed:
+            return min(p.epoch for p in self.positions if isinstance(p, (AtKey, AtOffset, Consumed)))
+        applied = applied_by(self.positions) if self.sealed else None
+        return self.plan.source.epoch if applied is None else applied
+
+    @property
+    def rearranging(self) -> bool:
+        """Whether epochs are announced before their data is there."""
+        return self.announced is not None and self.announced.open
+
+    @property
+    def seen(self) -> int | None:
+        """The newest epoch that the target shows to those who do not wait for data."""
+        if self.announced is None:
+            return self.applied
+        # Not what is applied: a build that was cancelled and resumed claims nothing before it is sealed again.
+        stands = applied_by(self.positions) if self.sealed else None
+        return max(self.announced.seen, -1 if stands is None else stands)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether no file of the snapshot is left to read, and no range."""
+        return together(self.positions)
+
+    @property
+    def read(self) -> bool:
+        """Whether nothing has to be read any more but the source's log. A topic's history is read before the landing
+        table has reached its end; partitions that appeared later do not count, they may be read with the log.
+        """
+        if isinstance(self.plan.splits, Partitions):
+            planned = range(len(self.plan.splits))
+            return history_done(planned, {n: split for n, split in self.topic.items() if n in planned})
+        return self.sealed
+
+    @property
+    def topic(self) -> Mapping[int, Split]:
+        """The splits of a topic's partitions."""
+        return {p.split.partition: p.split for p in self.positions if isinstance(p, AtOffset)}
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of a split is in the target."""
+        return any(map(_begun, self.positions))
+
+    @property
+    def closed(self) -> bool:
+        return all(b is not None and b.record.closed for b in self.lanes)
+
+    @property
+    def closing(self) -> bool:
+        """Whether it is decided that the layout ends: its first lane is closed."""
+        return self.lanes[0] is not None and self.lanes[0].record.closed
+
+    @property
+    def control(self) -> Control:
+        """The commands that committed barriers have acknowledged."""
+        return max((b.record.control for b in self.known), key=lambda c: c.number, default=Control())
+
+    @property
+    def totals(self) -> Totals:
+        return sum((b.totals for b in self.lanes if b is not None), self.base)
+
+    @property
+    def bound(self) -> Bound | None:
+        return self.newest.record.bound if self.newest is not None else None
+
+    @property
+    def handoff(self) -> int | None:
+        return self.newest.record.handoff if self.newest is not None else None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self.newest.record.certificate if self.newest is not None else None
+
+    @property
+    def known(self) -> tuple[Barrier, ...]:
+        """The barriers that are still remembered: the last of each lane, and the newest of all."""
+        return tuple(b for b in (self.newest, *self.lanes) if b is not None)
+
+    @property
+    def stands(self) -> tuple[CommitId, ...]:
+        """The commits of the source that everything committed rests on, as far as records say them: the source of the
+        next round has to have the very same ones.
+        """
+        found = [b.record.source for b in self.known] + [self.announced.source if self.announced else None]
+        planned = self.plan.source
+        if not any(found) and planned.digest is not None:
+            return (CommitId(planned.epoch, planned.digest),)
+        return tuple({commit for commit in found if commit is not None})
+
+    def generation(self, lane: int) -> int:
+        barrier = self.lanes[lane]
+        return barrier.record.generation if barrier is not None else 0
+
+    def seq(self, lane: int) -> int:
+        barrier = self.lanes[lane]
+        return barrier.record.seq if barrier is not None else 0
+
+    def owns(self, lane: int, split: int) -> bool:
+        """Splits are dealt to the lanes of a layout in turn."""
+        return split % self.layout.lanes == lane
+
+
+def arrived(state: BuildState) -> bool:
+    """Whether the data has reached what was announced, or the hand-off epoch, which is as far as it goes."""
+    if state.announced is None or state.applied is None:
+        return state.announced is None
+    end = state.announced.seen if state.handoff is None else min(state.announced.seen, state.handoff)
+    return state.applied >= end
+
+
+def initial(plan: Plan) -> tuple[Position, ...]:
+    """Where splits stand of which nothing is read."""
+    if isinstance(plan.splits, Partitions):
+        return tuple(AtOffset(plan.source.epoch, split) for split in plan.splits.splits)
+    nothing = AtKey(plan.source.epoch, 0) if isinstance(plan.splits, KeyRanges) else AtFile(0)
+    return (nothing,) * len(plan.splits)
+
+
+def _begun(position: Position) -> bool:
+    match position:
+        case AtFile(done) | AtKey(_, done):
+            return done > 0
+        case AtOffset(_, split):
+            return split.read > 0
+        case _:
+            return True
+
+
+def applied_by(positions: tuple[Position, ...]) -> int | None:
+    """Where the target stands; an epoch applied in part is not yet claimed."""
+    first = positions[0]
+    return first.epoch - 1 if isinstance(first, InEpoch) else complete(first)
+
+
+def together(positions: tuple[Position, ...]) -> bool:
+    """Whether all splits are read and stand at one epoch, or in one part of it."""
+    if isinstance(positions[0], InEpoch):
+        return len(set(positions)) == 1
+    stands = {complete(position) for position in positions if not unknown(position)}
+    return len(stands) == 1 and None not in stands

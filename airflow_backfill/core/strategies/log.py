@@ -1,0 +1,75 @@
+"""The next round of the log: which epochs it holds, or which part of one.
+
+Epochs are taken in order, without a hole, as many as fit the round: they are applied together as the last
+change per key (a group, in the seeds). An epoch that alone exceeds a round is applied in key buckets, whose
+number is fixed by the first of these rounds; only the last one claims the epoch.
+
+A throttle makes rounds small. What it cannot part it lets pass whole, and waits for afterwards: an epoch of a source
+without feed or key, and one that is large in bytes, because each part of it reads them all, and they count each time.
+"""
+
+from __future__ import annotations
+
+from airflow_backfill.core.errors import Discontinuous
+from airflow_backfill.core.model.position import Consumed, InEpoch, Position
+from airflow_backfill.core.source.view import Epoch, fitting
+from airflow_backfill.core.state.effect import ApplyEpochs, Nothing, Work
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Move, Observed
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.round_size import PART_SECONDS, RoundSize
+from airflow_backfill.core.values.totals import Totals
+
+
+def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int | None = None) -> Move | None:
+    """The next round of what is pending (through ``upto``, if named), or None if nothing is."""
+    applied = state.applied
+    assert applied is not None
+    pending = seen.source.pending(applied)
+    if upto is not None:
+        pending = pending[: max(upto - applied, 0)]
+    if not pending:
+        return None
+    first = pending[0]
+    if first.number != applied + 1:
+        raise Discontinuous(
+            f"the next epoch of the source is {first.number}, the last applied one {applied}",
+            applied=applied,
+            found=first.number,
+        )
+    if first.stop is not None:
+        raise first.stop
+    begun = state.positions[0]
+    if isinstance(begun, InEpoch):
+        return _part(state, first, begun.done, begun.of)
+    # Rows that are only added need no memory, however many, and without a key there are no buckets of it.
+    rows = size.limited(seen.control, PART_SECONDS).rows
+    parts = 1 if state.plan.appends else max(-(-first.rows // rows), -(-first.weight // size.bytes))
+    if parts > 1:
+        return _part(state, first, 0, parts)
+    taken = fitting(pending, seen.fit(size))
+    epochs = EpochRange(first.number, first.number + len(taken))
+    work: Work = Nothing() if all(epoch.quiet for epoch in taken) else ApplyEpochs(epochs)
+    read = sum(epoch.bytes for epoch in taken)
+    return _move(state, epochs, work, Consumed(epochs.last), taken.rows, read)
+
+
+def _part(state: BuildState, epoch: Epoch, done: int, of: int) -> Move:
+    reached: Position = Consumed(epoch.number) if done + 1 == of else InEpoch(epoch.number, done + 1, of)
+    epochs = EpochRange(epoch.number, epoch.number + 1)
+    return _move(state, epochs, ApplyEpochs(epochs, done, of), reached, -(-epoch.rows // of), epoch.bytes)
+
+
+def _move(state: BuildState, epochs: EpochRange, work: Work, reached: Position, rows: int, read: int) -> Move:
+    count = len(epochs) if isinstance(reached, Consumed) else 0
+    live = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
+    return Move(
+        Event.EPOCHS,
+        work=work,
+        positions=(reached,) * len(state.positions),
+        does=Totals(upstream_epochs=count) if live else Totals(log_epochs=count),
+        rows=rows,
+        bytes=read,
+        epochs=epochs,
+    )

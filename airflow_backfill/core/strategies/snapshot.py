@@ -1,0 +1,57 @@
+"""The next round of a snapshot: which files of the pinned epoch a lane appends.
+
+Files are taken in the plan's order, split by split, and never twice: positions only grow. A file is the
+smallest unit, so a round holds at least one, and may exceed its size by less than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_backfill.core.delta.changed_rows import ROW_BYTES
+from airflow_backfill.core.model.plan import SplitPlan
+from airflow_backfill.core.model.position import AtFile, Consumed, Position
+from airflow_backfill.core.state.effect import AppendFiles, FileSize, Nothing
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Move
+from airflow_backfill.core.values.phase import Event
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.totals import Totals
+
+
+def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
+    """The lane's next round, or None if all its splits are Consumed."""
+    splits, epoch = state.plan.splits, state.plan.source.epoch
+    assert isinstance(splits, SplitPlan)
+    positions: list[Position] = list(state.positions)
+    runs: list[tuple[int, int]] = []
+    taken_bytes = taken_rows = 0
+    for split, position in enumerate(state.positions):
+        if not state.owns(lane, split) or not isinstance(position, AtFile):
+            continue
+        if taken_bytes >= size.bytes or taken_rows >= size.rows:
+            break
+        first, end = splits.borders[split] + position.files, splits.borders[split + 1]
+        stop = first
+        while stop < end and taken_bytes < size.bytes and taken_rows < size.rows:
+            taken_bytes += files[stop].bytes
+            taken_rows += _rows(files[stop])
+            stop += 1
+        if stop > first:
+            runs.append((first, stop))
+        positions[split] = Consumed(epoch) if stop == end else AtFile(position.files + stop - first)
+    if tuple(positions) == state.positions:
+        return None
+    return Move(
+        Event.FILES,
+        work=AppendFiles(tuple(runs)) if runs else Nothing(),
+        positions=tuple(positions),
+        does=Totals(snapshot_files=sum(b - a for a, b in runs), snapshot_bytes=taken_bytes),
+        rows=taken_rows,
+        bytes=taken_bytes,
+    )
+
+
+def _rows(file: FileSize) -> int:
+    """The file's rows; guessed if it carries no count, because none at all would pass any throttle."""
+    return file.rows if file.rows is not None else 1 + file.bytes // ROW_BYTES

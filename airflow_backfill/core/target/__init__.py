@@ -1,0 +1,1 @@
+"""Rules of the target, and commits of others in its log."""

@@ -1,0 +1,1 @@
+"""Small values that everything else is told in: epochs, durations, totals, commands, phases."""

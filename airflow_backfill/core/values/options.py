@@ -1,0 +1,166 @@
+"""Options as people give them: plain JSON, each field checked before anything is touched.
+
+Every refusal is InvalidSpec with the field, the value (masked: it may hold a key) and the fix.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.values.document import encode
+
+MAX_BYTES = 65536
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+
+_URI = re.compile(r"[a-z][a-z0-9+.-]*://|file:/", re.IGNORECASE)
+_LONGEST = 255
+"""Bytes that a file system takes for one name."""
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+
+
+def check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse an option that does not exist, with the one that was probably meant."""
+    for option in options:
+        if option not in known:
+            raise invalid(
+                str(option)[:100], None, f"unknown option{near(str(option), known)} (known: {', '.join(known)})"
+            )
+
+
+def near(word: str, known: Collection[str]) -> str:
+    found = get_close_matches(word, known, n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def masked(text: str) -> str:
+    """``text`` with the user information and the query of every URI in it hidden: both may hold keys."""
+    return re.sub(r"\?[^\s'\"]+", "?***", re.sub(r"(://)\S*@", r"\1***@", text))
+
+
+def invalid(field: str, value: Any, fix: str) -> InvalidSpec:
+    shown = masked(repr(value))[:200]
+    return InvalidSpec(f"{field}: {fix}" + (f" (got {shown})" if value is not None else ""), field=field, value=shown)
+
+
+def parsed(text: str) -> Any:
+    """What a JSON text says; InvalidSpec if it is none, names a field twice, or is nested too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except ValueError as error:
+        raise InvalidSpec(f"the spec is not JSON: {error}; quote it whole for the shell", field="spec") from None
+    except RecursionError:
+        raise InvalidSpec("the spec is nested too deeply; its values are texts and lists of texts") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid(twice[:100], None, "is given twice; keep one of them")
+    return found
+
+
+def check_size(options: Mapping[str, Any]) -> None:
+    try:
+        size = len(encode(dict(options)).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec(f"the spec is not plain JSON data: {str(error)[:200]}") from None
+    if size > MAX_BYTES:
+        raise InvalidSpec(f"the spec has {size} bytes, at most {MAX_BYTES} are taken", size=size)
+
+
+def text(options: Mapping[str, Any], field: str) -> str:
+    return checked(field, options.get(field))
+
+
+def texts(options: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    value = options.get(field)
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise invalid(field, value, "must be a non-empty list of strings")
+    return tuple(checked(field, item) for item in value)
+
+
+def choice(options: Mapping[str, Any], field: str, choices: Sequence[str]) -> str:
+    if field not in options:
+        return choices[0]
+    value = text(options, field)
+    if value not in choices:
+        raise invalid(field, value, f"must be one of {', '.join(choices)}{near(value, choices)}")
+    return value
+
+
+def checked(field: str, value: Any) -> str:
+    if value is None:
+        raise invalid(field, None, "a value is required")
+    if not isinstance(value, str):
+        raise invalid(field, value, "must be a string")
+    if not value.strip() or value.strip() in ("None", "null", "undefined"):
+        raise invalid(field, value, "must not be empty")
+    if _TEMPLATE.search(value):
+        raise invalid(field, value, "holds an unrendered template; name a templated field, or render it before")
+    if any(ord(c) < 32 and c not in "\t\n" for c in value) or not _encodes(value):
+        raise invalid(field, value, "must not contain control characters or invalid Unicode")
+    return value
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def location(options: Mapping[str, Any], field: str, *, beside: str = "") -> str:
+    """The location in ``field``. ``beside`` is what the names of folders beside it end with."""
+    value = checked(field, options.get(field))
+    if any(c in value for c in "\t\n`;'\"\\"):
+        raise invalid(field, value, "must not contain quotes, semicolons, backslashes or line breaks")
+    try:
+        parts = urlsplit(value) if _URI.match(value) else None
+    except ValueError:
+        raise invalid(field, value, "must be an absolute path (/data/t) or a URI (s3a://bucket/t)") from None
+    if parts is not None and _credentials(parts.scheme.lower(), parts.netloc, parts.path):
+        raise invalid(field, value, "must not contain credentials; put them into a connection")
+    if parts is not None and (parts.query or parts.fragment):
+        raise invalid(field, value, "must have neither query nor fragment; remove what follows '?' or '#'")
+    path = parts.path if parts is not None else value
+    if parts is None and not value.startswith("/"):
+        raise invalid(field, value, "must be an absolute path (/data/t) or a URI (s3a://bucket/t)")
+    if ".." in unquote(path).split("/"):
+        raise invalid(field, value, "must not contain '..'")
+    if parts is not None and not parts.netloc and parts.scheme.lower() != "file":
+        raise invalid(field, value, "must name a bucket or host, as in s3a://bucket/t")
+    if path.strip("/") == "":
+        raise invalid(field, value, "is the root; name a table below it")
+    room = _LONGEST - len(beside)
+    if max(len(name.encode()) for name in path.rstrip("/").split("/")) > room:
+        raise invalid(field, value, f"a name in it is longer than {room} bytes, which file systems do not take")
+    return value.rstrip("/")
+
+
+def _credentials(scheme: str, authority: str, path: str) -> bool:
+    """Whether a URI names a user: not Azure's ``container@account``, but a key whose slash ends the authority."""
+    user, at, _ = authority.rpartition("@")
+    named = at and (scheme not in ("abfs", "abfss", "wasb", "wasbs") or ":" in user)
+    return bool(named or (":" in authority and "@" in path))
+
+
+def normal(location: str) -> str:
+    """One spelling for one place, so that a table is recognised under two names."""
+    if not _URI.match(location):
+        # A plain path is literal: '#' and '?' are characters of it.
+        scheme, place, path = "file", "", location
+    else:
+        parts = urlsplit(location)
+        scheme, place, path = parts.scheme.lower(), parts.netloc.lower(), parts.path
+    segments = [s for s in unquote(path).split("/") if s not in ("", ".")]
+    scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
+    return f"{scheme}://{place}/{'/'.join(segments)}"

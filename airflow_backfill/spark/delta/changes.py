@@ -1,0 +1,135 @@
+"""The changes of a range of epochs, read the cheapest right way, and the proof that they are all of them.
+
+Rows have the source's columns, ``_change_type`` (insert, update_preimage, update_postimage, delete) and
+``_commit_version``. What must have been read follows from the files that the commits name; nobody may apply the rows
+before ``prove`` has compared the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from airflow_backfill.core.delta.route import Footprint, Leg, Route, choose
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
+from airflow_backfill.spark.delta.expected_changes import Expected, expected_of_feed, expected_of_files, prove
+from airflow_backfill.spark.delta.net_files import net_files
+from airflow_backfill.spark.delta.route_difference import read_difference
+from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.transform.transform import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGE_TYPE = "_change_type"
+EPOCH = "_commit_version"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a range of epochs, not read yet, and what reading them must give."""
+
+    frame: DataFrame
+    legs: Sequence[Leg]
+    """How they are read, and why."""
+    moved: bool
+    """Some rows that go and come again may be unchanged: their files were rewritten."""
+    only_adds: bool
+    """No commit does anything to rows but add files of them."""
+    expected: Sequence[Expected]
+    distrusting: Callable[[frozenset[int]], Changes]
+    """The same changes, with the files of these epochs read instead of their change data."""
+
+    def counted(self) -> dict[tuple[int, str], int]:
+        """How many rows there are of each epoch and type; reads them, but none of their columns."""
+        rows = self.frame.groupBy(EPOCH, CHANGE_TYPE).count().collect()
+        return {(row[EPOCH], row[CHANGE_TYPE]): row["count"] for row in rows}
+
+    def prove(self, read: Mapping[tuple[int, str], int]) -> frozenset[int]:
+        """Raise ChangesIncomplete unless ``read``, counts by epoch and type, is all; returns epochs to distrust."""
+        return prove(self.expected, read)
+
+
+def read_changes(
+    spark: SparkSession,
+    source: str,
+    epochs: EpochRange,
+    columns: Sequence[str],
+    key: Sequence[str],
+    *,
+    feed: bool = True,
+) -> Changes:
+    """The changes of ``epochs`` (at least one) of the table at ``source``, as ``columns``.
+
+    With ``feed`` off the table needs no change data feed. Raises HistoryLost if a commit is gone.
+    """
+    files = read_epochs(spark, source, epochs)
+    return read_legs(spark, source, files, choose(footprints(files, feed=feed)), columns, key, feed=feed)
+
+
+def read_legs(
+    spark: SparkSession,
+    source: str,
+    epochs: Sequence[EpochFiles],
+    legs: Sequence[Leg],
+    columns: Sequence[str],
+    key: Sequence[str],
+    *,
+    feed: bool = True,
+    distrusted: frozenset[int] = frozenset(),
+) -> Changes:
+    """The changes of ``epochs`` as ``legs`` say they are to be read."""
+    version = DeltaVersion(spark, source, epochs[-1].epoch)
+    first = epochs[0].epoch
+    frames, expected, moved = [], [], False
+    for leg in legs:
+        here = epochs[leg.epochs.start - first : leg.epochs.stop - first]
+        if leg.route is Route.FEED:
+            names = [*(quoted(c) for c in columns), CHANGE_TYPE, EPOCH]
+            frames.append(version.feed(leg.epochs, from_files=not feed).select(*names))
+            expected += [expected_of_feed(one, change_data=feed) for one in here]
+        else:
+            net = net_files(here)
+            frames.append(read_difference(version, leg.epochs, net, columns, key))
+            expected.append(expected_of_files(leg.epochs.last, net))
+            moved = moved or bool(net.added and net.removed)
+
+    def distrusting(lacking: frozenset[int]) -> Changes:
+        out = distrusted | lacking
+        others = choose(footprints(epochs, feed=feed, distrusted=out))
+        return read_legs(spark, source, epochs, others, columns, key, feed=feed, distrusted=out)
+
+    return Changes(
+        frame=reduce(DataFrame.union, frames),
+        legs=tuple(legs),
+        moved=moved,
+        only_adds=all(one.only_adds for one in epochs),
+        expected=tuple(expected),
+        distrusting=distrusting,
+    )
+
+
+def footprints(
+    epochs: Sequence[EpochFiles], *, feed: bool = True, distrusted: frozenset[int] = frozenset()
+) -> list[Footprint]:
+    """What each epoch offers to read."""
+    return [_footprint(one, one.epoch in distrusted, feed) for one in epochs]
+
+
+def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
+    touched = [f for f in (*files.added, *files.removed) if f.data_change]
+    paths = {f.path: f.size for f in touched}
+    return Footprint(
+        epoch=files.epoch,
+        changes=[f.size for f in files.changes] if feed else (),
+        files=paths,
+        masked=len(paths) < len(touched),
+        rewrites=files.rewrites,
+        reshapes=files.reshapes,
+        distrusted=distrusted,
+    )

@@ -1,0 +1,122 @@
+"""What has to be right before a build may begin: each check raises its coded error, and none writes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.topic_retention import TopicExpiry
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.ledger.admission import admit_source, admit_target
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
+from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.session.settings import assert_safe
+from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
+from airflow_backfill.spark.verify.canonical import check_canonical
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLE = 5
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A source that passed, at the epoch that will be pinned."""
+
+    spec: BackfillSpec
+    epoch: int
+    metadata: TableMetadata
+    transform: Transform
+    target_key: tuple[str, ...]
+    files: Sequence[DataFile] = ()
+    """What will be pinned of a table."""
+    partitions: Partitions | None = None
+    """What will be pinned of a topic, where it is the source's history."""
+    digest: str | None = None
+    """Of the epoch's commit."""
+    expiry: TopicExpiry | None = None
+    """For how long Kafka keeps that."""
+
+
+def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
+    """Check everything about the source and the expressions, at its newest committed version."""
+    assert_safe(spark)
+    newest, metadata = admit_source(DeltaLog(open_store(spec.table, spark=spark)), spec)
+    epoch = newest.version
+    schema = schema_of(metadata.schema_json)
+    if not schema.fields:
+        raise KeyInvalid("the source has no columns")
+    transform = parse(spark, schema, spec.select, spec.where)
+    check_canonical(transform.schema)
+    key = transform.target_key(spec.key)
+    files = SnapshotFiles(spark, spec.table, epoch).files
+    found = Preflight(spec, epoch, metadata, transform, key, files, digest=newest.digest)
+    rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.table)
+    with lost_history_named():
+        # Opens every data file, so one that is gone is found now and not after hours.
+        if spec.key:
+            check_keys(found, rows)
+        else:
+            rows.agg(F.count(F.col(quoted(schema.fieldNames()[0])))).collect()
+    return found
+
+
+def check_keys(found: Preflight, rows: DataFrame) -> None:
+    """KeyNull or DuplicateKey, with count and sample, unless the key identifies every row of the source.
+
+    Rows outside the filter count, too: an update can bring them in. The key columns are read once, if all is well.
+    """
+    keys = [F.col(quoted(column)) for column in found.spec.key]
+    nameless = any_missing(keys)
+    # Hashes: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are looked at.
+    hashed = F.xxhash64(*keys)
+    groups = rows.groupBy(hashed.alias("h")).agg(
+        F.count(F.lit(1)).alias("rows"), F.count_if(nameless).alias("nameless")
+    )
+    nulls, repeated = groups.agg(F.sum("nameless"), F.count_if(F.col("rows") > 1)).collect()[0]
+    if nulls:
+        sample = [_shown(row) for row in rows.where(nameless).select(*keys).limit(SAMPLE).collect()]
+        raise KeyNull(f"{nulls} rows have no key, for example {sample[0]}", count=nulls, sample=sample)
+    if not repeated:
+        return
+    again = groups.where("rows > 1").select("h").limit(10_000)
+    suspects = rows.select(*keys).join(F.broadcast(again), hashed == F.col("h"))
+    twins = suspects.groupBy(*keys).count().where("count > 1")
+    count = twins.count()
+    if count:
+        sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]
+        raise DuplicateKey(f"{count} keys have several rows, for example {sample[0]}", count=count, sample=sample)
+
+
+def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
+    """The target's metadata if it is this build's own, None if there is nothing yet; TargetExists otherwise."""
+    metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
+    if metadata is None:
+        _check_empty(spark, spec.target)
+    return metadata
+
+
+def _check_empty(spark: SparkSession, target: str) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(target)
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(path):
+        return
+    inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
+    # A log without a commit is a table that another planner is making.
+    if inside not in ([], ["_delta_log"]) or files.getFileStatus(path).isFile():
+        raise TargetExists(f"{target} exists and is no Delta table; it is left alone", target=target)
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return {name: None if value is None else str(value) for name, value in row.asDict().items() if name != "count"}

@@ -1,0 +1,156 @@
+"""Cuts a source into ranges of its key, and the ranges into chunks: where the next rows end, what they cost to read.
+
+Where files hold ranges of keys, chunks end where files do, and every file is opened about once. Where they do not,
+every chunk opens about all of them: the plan says how often, before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.errors import DuplicateKey
+from airflow_backfill.core.model.key_ranges import Key, KeyRanges
+from airflow_backfill.core.model.position import AtKey, Position
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state.effect import Chunks, Cut
+from airflow_backfill.spark.delta.key_order import KeyOrder
+from airflow_backfill.spark.delta.range_files import RangeFiles
+from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.target.net_change import shown
+from airflow_backfill.spark.transform.transform import OWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLUSTERED = 1.3
+"""How often the source's bytes may be read for its files to count as ranges of keys."""
+SAMPLE = 20_000
+"""Keys that are looked at to find borders that files do not have."""
+SHOWN = 5
+"""Repeated keys that an error names."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The ranges of one source, and how they are read."""
+
+    spark: SparkSession
+    source: str
+    schema: StructType
+    order: KeyOrder
+    partitions: tuple[str, ...]
+
+    @staticmethod
+    def of(spark: SparkSession, spec: BackfillSpec, schema: StructType, partitions: tuple[str, ...]) -> Ranges:
+        """KeyInvalid if the key has no order."""
+        return Ranges(spark, spec.table, schema, KeyOrder.of(schema, spec.key), partitions)
+
+    def cut(self, ranges: KeyRanges, asked: Cut) -> Chunks:
+        """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""
+        first, low = stands(ranges, asked.positions)
+        size = asked.bytes
+        if ranges.rows:
+            size = min(size, max(1, asked.rows * ranges.bytes // ranges.rows))
+        files = self._files(asked.epoch)
+        end = files.end(low, size)
+        complete = self.order.count_upto(self.spark, ranges.borders, end) if end else len(ranges)
+        # Files that end far beyond what was asked for, or nobody knows where, hold no ranges of keys: then the planned
+        # borders say how much it is.
+        parts = max(1, round(len(ranges) * size / max(ranges.bytes, 1)))
+        if end is not None and complete - first > (2 * parts if end else parts):
+            complete = first + parts
+            end = ranges.borders[complete - 1]
+        ends: dict[int, Key | None] = dict.fromkeys(range(first, complete))
+        if end and (not complete or end != ranges.borders[complete - 1]):
+            ends[complete] = end
+        rows = self._counted(asked.epoch, low, end or None)
+        return Chunks(ends, *files.cost(low, end or None), rows)
+
+    def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
+        """The source's rows at an epoch with keys after ``low``, up to ``high``."""
+        return self._at(epoch).where(self.order.between(low, high))
+
+    def plan(self, epoch: int, parts: int, size: int) -> tuple[KeyRanges, float]:
+        """Ranges for rounds of ``size`` bytes, and how often they make the source's bytes be read."""
+        files = self._files(epoch)
+        _, whole = files.cost((), None)
+        borders, rows = files.ends(parts), self._at(epoch).count()
+        rounds = max(1, -(-whole // size))
+        often = self._cost(files, borders, rounds, whole)
+        if often > CLUSTERED:
+            borders = self._quantiles(epoch, parts, rows)
+            often = self._cost(files, borders, rounds, whole)
+        return KeyRanges(tuple(borders), whole, rows), often
+
+    def _cost(self, files: RangeFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
+        """Bytes of the files to be opened in all rounds, for each byte there is."""
+        step = max(1, round((len(borders) + 1) / rounds))
+        ends: list[Key | None] = [*borders[step - 1 :: step], None]
+        if not borders:
+            return float(rounds)
+        starts: list[Key] = [(), *(end for end in ends[:-1] if end is not None)]
+        read = sum(files.cost(low, high)[1] for low, high in zip(starts, ends, strict=True))
+        return read / whole if whole else 1.0
+
+    def _quantiles(self, epoch: int, parts: int, rows: int) -> list[Key]:
+        keys = self._at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
+        named = self.order.renamed([f"k{i}" for i in range(len(self.order.names))])
+        sample = keys.sample(min(1.0, SAMPLE / max(rows, 1)), seed=0) if rows > SAMPLE else keys
+        sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
+        places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []
+        return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
+
+    def _counted(self, epoch: int, low: Key, high: Key | None) -> int:
+        keys = self.rows(epoch, low, high).select(*self.order.columns())
+        each = keys.groupBy(*self.order.columns()).agg(F.count(F.lit(1)).alias(OWN + "rows"))
+        with lost_history_named():
+            counted = each.agg(F.sum(OWN + "rows"), F.count_if(F.col(OWN + "rows") > 1)).first()
+        assert counted is not None
+        rows, doubles = counted
+        if doubles:
+            twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN).collect()
+            sample = [shown(row) | {"epoch": str(epoch)} for row in twins]
+            raise DuplicateKey(
+                f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}: delete all "
+                "rows but one of each key in the source, and clear the task",
+                count=doubles,
+                epoch=epoch,
+                sample=sample,
+            )
+        return int(rows or 0)
+
+    def _files(self, epoch: int) -> RangeFiles:
+        return RangeFiles.of(DeltaVersion(self.spark, self.source, epoch), self.schema, self.order, self.partitions)
+
+    def _at(self, epoch: int) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", epoch).load(self.source)
+
+
+def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:
+    """The first range that is not complete, and the key up to which everything is read: ranges are read one after
+    another. One past the last, and no key, if all are complete.
+    """
+    for split, position in enumerate(positions):
+        if isinstance(position, AtKey):
+            return split, position.key or ranges.low(split)
+    return len(ranges), ()
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The keys up to a border, all of them without one; and those that are none, so that they are seen and refused."""
+
+    order: KeyOrder
+    border: Key | None
+
+    def holds(self, key: Sequence[str]) -> Column:
+        """Whether the key in these columns is behind."""
+        order = self.order.renamed(key)
+        return order.upto(self.border) | order.nameless()

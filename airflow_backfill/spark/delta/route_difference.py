@@ -1,0 +1,56 @@
+"""The changes between two ends, from the files that differ: each is read once, however many epochs touched it.
+
+Rows of new files come, rows of files that are gone go, and of files that stay only the rows that became hidden (or
+visible) are read. All carry one epoch, the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.spark.delta.epoch_files import action_lines
+from airflow_backfill.spark.delta.expected_changes import DELETE, INSERT, PRE_IMAGE
+from airflow_backfill.spark.delta.net_files import NetFiles
+from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.transform.transform import quoted
+
+
+def read_difference(
+    version: DeltaVersion, epochs: EpochRange, net: NetFiles, columns: Sequence[str], key: Sequence[str]
+) -> DataFrame:
+    """Changes with ``_change_type``; only key columns are read of rows that go, the others are null.
+
+    Where files are gone and others new, rows may just have moved. Then those that go are whole, as pre-images, so
+    that the net change can tell an unchanged row from a changed one.
+    """
+    rewritten, epoch = bool(net.removed and net.added), epochs.last
+    before, after = [old for old, _ in net.masked], [new for _, new in net.masked]
+    wanted = {"add": {*net.added, *after}, "remove": {*net.removed, *before}}
+    lines = action_lines(version.spark, version.path, epochs, wanted)
+    parts = []
+    if net.added:
+        parts.append(version.changes_of(epoch, [lines["add"][f] for f in net.added], []))
+    if net.removed:
+        gone = version.changes_of(epoch, [], [lines["remove"][f] for f in net.removed])
+        parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if rewritten else _keys_only(gone, columns, key))
+    if net.masked:
+        both = version.changes_of(epoch, [lines["add"][f] for f in after], [lines["remove"][f] for f in before])
+        parts.append(_keys_only(both.where(F.col("_change_type") == DELETE), columns, key))
+        parts.append(both.where(F.col("_change_type") == INSERT))
+    if not parts:
+        parts.append(version.changes_of(epoch, [], []))
+    chosen = [*(quoted(c) for c in columns), "_change_type", "_commit_version"]
+    return reduce(DataFrame.unionByName, (part.select(*chosen) for part in parts))
+
+
+def _keys_only(rows: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
+    kept = {k.lower() for k in key}
+    values = [
+        F.col(quoted(c)) if c.lower() in kept else F.lit(None).cast(rows.schema[c].dataType).alias(c) for c in columns
+    ]
+    return rows.select(*values, "_change_type", "_commit_version")

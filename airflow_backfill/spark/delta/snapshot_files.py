@@ -1,0 +1,66 @@
+"""The data files of one pinned version, in one order for ever, and the rows of some of them.
+
+A round of the snapshot reads its own files only. A filter on the file's path is not pruned by Delta and would read
+the whole table in every round, so the files are handed to Delta itself (see ``delta_log``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.delta_internals import DeltaVersion
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a version. ``rows`` are those that are alive; None if the file carries no count."""
+
+    path: str
+    size: int
+    rows: int | None
+    deleted: str | None = None
+    """Which of its rows are deleted: the identity of its deletion vector. A file of this path and vector holds the same
+    live rows in every version.
+    """
+
+
+class SnapshotFiles:
+    """The files of ``path`` at ``version``, sorted by path: the same list in every attempt, addressed by index."""
+
+    def __init__(self, spark: SparkSession, path: str, version: int) -> None:
+        self._spark = spark
+        self._table = DeltaVersion(spark, path, version)
+
+    @cached_property
+    def files(self) -> list[DataFile]:
+        """What each file holds."""
+        rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
+        parts = (f"cast(deletionVector.{part} AS string)" for part in ("storageType", "pathOrInlineDv", "offset"))
+        vector = f"if(deletionVector IS NULL, NULL, concat_ws(':', {', '.join(parts)}))"
+        slim = self._rows.selectExpr("path", "size", f"{rows} AS rows", f"{vector} AS deleted").orderBy("path")
+        return [DataFile(*file) for file in slim.collect()]
+
+    def read(self, *ranges: range) -> DataFrame:
+        """The rows of the files with these indices: exactly those files, at exactly this version."""
+        chosen = self._spark.sparkContext._jvm.java.util.ArrayList()
+        for indices in ranges:
+            chosen.addAll(self._handles.subList(indices.start, indices.stop))
+        return self._table.read(chosen)
+
+    @cached_property
+    def _handles(self) -> Any:
+        """Delta's own objects, kept in the JVM. Without statistics, which are most of their memory and not read."""
+        bare = self._rows.withColumn("stats", F.lit(None).cast("string")).orderBy("path")
+        return self._table.collect_files(bare._jdf)
+
+    @property
+    def _rows(self) -> DataFrame:
+        return self._table.files

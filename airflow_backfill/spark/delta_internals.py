@@ -1,0 +1,198 @@
+"""The only module that calls Delta's internals.
+
+Delta's public reader offers a version, or a range of versions; it does not offer "these files at that version" or
+"the changes that these actions make", and its writer no commit without files. All three exist inside Delta and honour
+deletion vectors, column mapping and partition values. Each is one function here, so that an upgrade of Delta is tried
+in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.values.epoch import EpochRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, user_metadata: str) -> None:
+    """Commit a transaction id and metadata to the table, and no file.
+
+    Like every write with a transaction id it is passed over in silence if that version of it is there, and raises
+    ConcurrentTransactionException if another commit brings it at the same time. The writer's way to do this, an
+    append of no rows, takes four times as long and leaves an empty file behind.
+    """
+    Draft(spark, path).commit(app_id, version, user_metadata)
+
+
+class Draft:
+    """An append whose rows become files first, and rows of the table with ``commit``.
+
+    So that what is read once can be counted before it is decided whether it belongs there. Without a commit the files
+    belong to nobody, and VACUUM removes them.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._jvm: Any = spark.sparkContext._jvm
+        self._none = self._jvm.scala.Option.empty()
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+        self._transaction = log.startTransaction(self._none, self._none)
+        self._actions = self._jvm.java.util.ArrayList()
+
+    def add(self, rows: DataFrame) -> None:
+        """Write these rows, whose columns are the table's."""
+        written = self._transaction.writeFiles(rows._jdf)
+        self._actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written))
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(int(one.numLogicalRecords().get()) for one in self._actions)
+
+    def commit(self, app_id: str, version: int, user_metadata: str) -> None:
+        """Once, as ``commit_nothing``."""
+        if _version_of(self._spark, self._transaction, app_id) >= version:
+            return
+        delta, some, none = self._jvm.org.apache.spark.sql.delta, self._jvm.scala.Option.apply, self._none
+        now = self._jvm.java.lang.System.currentTimeMillis()
+        self._actions.add(delta.actions.SetTransaction(app_id, version, some(now)))
+        append = self._jvm.org.apache.spark.sql.SaveMode.Append
+        operation = getattr(delta, "DeltaOperations$Write")(
+            append, none, none, some(user_metadata), none, none, none, none, none
+        )
+        actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(self._actions).toSeq()
+        self._transaction.commit(actions, operation)
+
+
+def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
+    """The application id's greatest version, which another commit may not change before this transaction's.
+
+    From the checksum of the version that the transaction starts from, where it lists them, as it does after each of
+    Delta's own commits. Delta's ``txnVersion`` rebuilds the table's state for it: three jobs over all its files.
+    """
+    checksum = transaction.snapshot().checksumOpt()
+    listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if not listed.isDefined():
+        return int(transaction.txnVersion(app_id))
+    transaction.readTxn().addOne(app_id)
+    found = spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed.get())
+    return max((one.version() for one in found if one.appId() == app_id), default=-1)
+
+
+def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
+    """The table's id, and the greatest version of each application id, also of commits that the log has lost."""
+    jvm = spark.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.setTransactions())
+    return snapshot.metadata().id(), {one.appId(): one.version() for one in found}
+
+
+@contextmanager
+def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
+    """Beside the block Delta rebuilds the table's state, which it needs for the commit after it.
+
+    A write with a transaction id waits for that, half a second on a small table and longer on one of many files. What
+    goes wrong here goes wrong there, too, and is reported there.
+    """
+
+    def rebuild() -> None:
+        with suppress(Py4JError):
+            transactions(spark, path)
+
+    thread = InheritableThread(target=rebuild, name="rebuilding")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+class DeltaVersion:
+    """One version of one Delta table, with its schema, protocol and properties: what files are read with."""
+
+    def __init__(self, spark: SparkSession, path: str, version: int) -> None:
+        self.spark = spark
+        self._jvm = spark.sparkContext._jvm
+        self._none = self._jvm.scala.Option.empty()
+        self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+        self._snapshot = self._log.getSnapshotAt(version, self._none, self._none, False)
+        self.path = path
+        self.version = version
+
+    @property
+    def transactions(self) -> dict[str, int]:
+        """The greatest version of each application id up to here."""
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot.setTransactions())
+        return {one.appId(): one.version() for one in found}
+
+    @property
+    def files(self) -> DataFrame:
+        """Every data file as a row of the log's own shape; statistics are strings of JSON."""
+        return DataFrame(self._snapshot.allFiles().toDF(), self.spark)
+
+    def collect_files(self, dataset: Any) -> Any:
+        """The rows of ``files``, however filtered and sorted, as a Java list of Delta's file actions."""
+        encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
+        return getattr(dataset, "as")(encoder).collectAsList()
+
+    def read(self, files: Any) -> DataFrame:
+        """The live rows of exactly these files (a Java list of file actions), at exactly this version."""
+        frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
+        return DataFrame(frame, self.spark)
+
+    def feed(self, epochs: EpochRange, *, from_files: bool = False) -> DataFrame:
+        """The change feed of these epochs as this version's schema sees it, never a part of it.
+
+        The public reader passes over a commit file that is missing; here it is an error. With ``from_files`` the
+        changes are made from added and removed files only, also where the table has no change feed.
+        """
+        commits = self._log.getChanges(epochs.start, epochs.last, self._none, True)
+        return self._changes(epochs.start, epochs.last, commits, from_files)
+
+    def changes_of(self, epoch: int, added: Sequence[str], removed: Sequence[str]) -> DataFrame:
+        """The changes that these file actions (lines of a log) make together, as rows of ``epoch``."""
+        actions = self._jvm.java.util.ArrayList()
+        for kind, lines in (("add", added), ("remove", removed)):
+            if lines:
+                actions.addAll(self._parse(kind, lines))
+        boxed = self._jvm.java.util.stream.LongStream.of(epoch).boxed().toList()
+        commits = self._jvm.java.util.List.of(self._sequence(actions))
+        return self._changes(epoch, epoch, self._scala(boxed).iterator().zip(self._scala(commits)), True)
+
+    def _changes(self, first: int, last: int, commits: Any, from_files: bool) -> DataFrame:
+        reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader
+        here = self._jvm.scala.Option.apply(self._snapshot)
+        session = self.spark._jsparkSession
+        info = reader.changesToDF(self._snapshot, first, last, commits, session, self._none, False, from_files, here)
+        return DataFrame(info.fileChangeDf(), self.spark)
+
+    def _parse(self, kind: str, lines: Sequence[str]) -> Any:
+        """Lines of a log as Delta's own objects, in one job of the JVM: a call for each of 10,000 takes seconds."""
+        delta = self._jvm.org.apache.spark.sql.delta
+        schema = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))
+        texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()
+        strings = self._jvm.org.apache.spark.sql.Encoders.STRING()
+        text = DataFrame(self.spark._jsparkSession.createDataset(texts, strings).toDF(), self.spark)
+        shape = schema[kind].dataType.simpleString()
+        rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
+        encoders = getattr(delta.implicits, "package$").__getattr__("MODULE$")
+        encoder = encoders.addFileEncoder() if kind == "add" else encoders.removeFileEncoder()
+        return getattr(rows._jdf, "as")(encoder).collectAsList()
+
+    def _scala(self, values: Any) -> Any:
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(values)
+
+    def _sequence(self, values: Any) -> Any:
+        return self._scala(values).toSeq()

@@ -1,0 +1,1 @@
+"""A topic as the source: its records, its landing table, its memory of keys."""

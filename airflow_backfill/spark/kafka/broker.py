@@ -1,0 +1,190 @@
+"""What the brokers say of a topic: its id, and for each partition where its log begins and where it ends for a reader
+of committed records.
+
+Asked with Kafka's own client, which comes with Spark's reader. A connection may hold secrets:
+they are neither logged nor part of an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing
+from airflow_backfill.core.kafka.opening import Log
+from airflow_backfill.core.kafka.topic_retention import TopicRetention
+from airflow_backfill.core.state.effect import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
+"""Milliseconds that the brokers have for an answer."""
+GLANCE = 1.0
+"""Seconds that they have to say how old a record is."""
+FIRST_RECORD = {
+    **dict.fromkeys(
+        ("key.deserializer", "value.deserializer"), "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    ),
+    "isolation.level": "read_committed",
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "fetch.max.wait.ms": "50",
+    # A broker sends one batch at least.
+    "max.partition.fetch.bytes": "1",
+}
+NONE: Mapping[int, int] = {}
+UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
+UNRESOLVED = "No resolvable bootstrap urls"
+_REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
+
+
+class Broker:
+    """The brokers that a connection leads to, asked about one topic."""
+
+    def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._connection = connection
+        self._topic = topic
+
+    def ask(self, unread: Mapping[int, int] = NONE) -> Topic:
+        """The topic now, and how old what is ``unread`` is: by partition, the first offset of it. TopicMissing,
+        KafkaRefused, or SourceUnavailable if no broker answers.
+        """
+        with _named(self._topic), self._client() as admin:
+            names = self._jvm.java.util.List.of(self._topic)
+            described = admin.describeTopics(names).allTopicNames().get().get(self._topic)
+            partitions = [one.partition() for one in described.partitions()]
+            starts = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+            ends = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+            logs = {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
+            some = {n: offset for n, offset in unread.items() if n in logs and offset < logs[n].end}
+            return Topic(described.topicId().toString(), logs, self._oldest(some, logs) if some else {})
+
+    def _oldest(self, unread: Mapping[int, int], logs: Mapping[int, Log]) -> dict[int, int]:
+        """By partition: when the first record from an offset on was written, as far as the brokers say so at once."""
+        found: dict[int, int] = {}
+        kafka = self._jvm.org.apache.kafka
+        places = {n: kafka.common.TopicPartition(self._topic, n) for n in unread}
+        deadline = time.monotonic() + GLANCE
+        consumer = kafka.clients.consumer.KafkaConsumer(self._settings(FIRST_RECORD))
+        try:
+            consumer.assign(self._jvm.java.util.ArrayList(list(places.values())))
+            for n, place in places.items():
+                consumer.seek(place, unread[n])
+            while places and time.monotonic() < deadline:
+                records = consumer.poll(self._jvm.java.time.Duration.ofMillis(100))
+                for n, place in list(places.items()):
+                    of_place = records.records(place)
+                    if not of_place.isEmpty():
+                        found[n] = of_place.get(0).timestamp()
+                    if n in found or consumer.position(place) >= logs[n].end:
+                        consumer.pause(self._jvm.java.util.List.of(places.pop(n)))
+        finally:
+            consumer.close(self._jvm.java.time.Duration.ofSeconds(1))
+        return found
+
+    def since(self, partitions: Mapping[int, Log], at: int) -> dict[int, int]:
+        """By partition: the first offset at a time (milliseconds since 1970) or later, the end if there is none."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(at)
+        with _named(self._topic), self._client() as admin:
+            found = self._offsets(admin, list(partitions), spec)
+        return {n: log.end if found[n] < 0 else found[n] for n, log in partitions.items()}
+
+    def retention(self) -> TopicRetention:
+        """What the topic's configuration says; nothing if we may not see it."""
+        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
+        place = resource(resource.Type.TOPIC, self._topic)
+        with _named(self._topic), self._client() as admin:
+            try:
+                found = admin.describeConfigs(self._jvm.java.util.List.of(place)).all().get().get(place)
+            except Py4JJavaError as error:
+                if any(_kinds(cause) & {"AuthorizationException"} for cause in _causes(error.java_exception)):
+                    return TopicRetention()
+                raise
+            said = {
+                name: str(found.get(name).value()) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
+            }
+        return TopicRetention.of(said)
+
+    def _offsets(self, admin: Any, partitions: list[int], spec: Any) -> dict[int, int]:
+        kafka = self._jvm.org.apache.kafka
+        places = {n: kafka.common.TopicPartition(self._topic, n) for n in partitions}
+        asked = self._jvm.java.util.HashMap()
+        for place in places.values():
+            asked.put(place, spec)
+        committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
+        found = admin.listOffsets(asked, committed).all().get()
+        return {n: found.get(place).offset() for n, place in places.items()}
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._settings(PATIENCE))
+        try:
+            yield admin
+        finally:
+            admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+    def _settings(self, ours: Mapping[str, str]) -> Any:
+        settings = self._jvm.java.util.HashMap()
+        for name, value in {**ours, **self._connection}.items():
+            settings.put(name, value)
+        return settings
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """Errors of the client by their codes. Its messages name hosts and topics, and no credentials."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise kafka_error(error.java_exception, topic) or error from None
+
+
+def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
+    """What a Java error of Kafka's means, from its causes; None if none of them is Kafka's."""
+    causes = list(_causes(thrown))
+    for place, cause in enumerate(causes):
+        package, _, kind = cause.getClass().getName().rpartition(".")
+        if package.startswith("org.apache.kafka"):
+            if str(cause.getMessage()).startswith(UNMADE):
+                return _unusable(causes[place + 1 :] or [cause], topic)
+            return _coded(cause, kind, topic)
+    return None
+
+
+def _causes(thrown: Any) -> Iterator[Any]:
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
+    """A client that could not be made of its options, and why. A name that nobody can resolve may be known later."""
+    kind = causes[-1].getClass().getSimpleName()
+    why = ": ".join(dict.fromkeys(str(cause.getMessage()) for cause in causes))[:300]
+    error = SourceUnavailable if UNRESOLVED in why else KafkaRefused
+    return error(f"topic {topic} cannot be reached in this way: {kind}: {why}", topic=topic, kind=kind)
+
+
+def _kinds(thrown: Any) -> set[str]:
+    """The names of an error's class and of those it is of."""
+    found, kind = set(), thrown.getClass()
+    while kind is not None:
+        found.add(kind.getSimpleName())
+        kind = kind.getSuperclass()
+    return found
+
+
+def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
+    kinds = _kinds(thrown)
+    message = str(thrown.getMessage())[:300]
+    if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
+        return TopicMissing(f"the brokers know no topic {topic}", topic=topic)
+    if kinds & set(_REFUSALS):
+        return KafkaRefused(f"the brokers refuse topic {topic}: {kind}: {message}", topic=topic, kind=kind)
+    return SourceUnavailable(f"topic {topic}: {kind}: {message}", topic=topic, kind=kind)

@@ -1,0 +1,248 @@
+"""What a target has to hold of a topic, told anew from the topic and its landing table.
+
+Nothing of what a build has read is used but where the seams are, which its positions say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import KafkaLost, VerificationFailed
+from airflow_backfill.core.kafka.offsets import Offsets
+from airflow_backfill.core.kafka.opening import Log
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.model.position import AtOffset, Position
+from airflow_backfill.spark.kafka.dead_letters import good
+from airflow_backfill.spark.kafka.landed_offsets import LandedOffsets
+from airflow_backfill.spark.kafka.landing_table import RAW
+from airflow_backfill.spark.kafka.last_values import last_per_key
+from airflow_backfill.spark.kafka.topic_source import History
+from airflow_backfill.spark.session.failure import lost_history_named
+
+AHEAD = 4
+"""How many times as far again retention may come, before it is in the way of another try."""
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """Of the build of ``history``, which stands at ``positions``."""
+
+    history: History
+    positions: tuple[Position, ...]
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """By partition: before this offset nothing is read, because retention may take it meanwhile."""
+
+    def target(self, epoch: int) -> DataFrame:
+        """What the target has to hold at an epoch. Errors of ``records``."""
+        transform, rows = self.history.transform, self.records(epoch)
+        key = transform.target_key(self.history.plan.spec.key)
+        return last_per_key(rows, transform, key, self.history.order).rows() if key else transform.apply(rows)
+
+    def whole(self, epoch: int) -> DataFrame:
+        """The same, where nothing that it is made of is missing. KafkaLost"""
+        short = self.short(epoch)
+        if short:
+            floor = self._splits[short[0]].floor
+            raise KafkaLost(
+                f"partition {short[0]}: not all before offset {floor} is in the landing table, and Kafka has lost it "
+                "since it was read: nobody can tell which rows are right; plan again with on_existing='restart'",
+                partition=short[0],
+                have=floor,
+            )
+        return self.target(epoch)
+
+    def short(self, epoch: int) -> list[int]:
+        """The partitions of which something was read, and then lost by Kafka, that the landing table may not have."""
+        kept = self._kept_rows(epoch)
+        if kept is None:
+            return sorted(self._kept)
+        numbers = F.min("offset").alias("least"), F.count(F.lit(1)).alias("rows")
+        with lost_history_named():
+            rows = kept.groupBy("partition").agg(*numbers).collect()
+        found = {row["partition"]: row for row in rows}
+        # Of a compacted topic an offset after the first one that has landed need not have been a record.
+        return [
+            n
+            for n, some in sorted(self._kept.items())
+            if n not in found
+            or (found[n]["least"] > some.start if self._partitions.compacted else found[n]["rows"] < len(some))
+        ]
+
+    def records(self, epoch: int) -> DataFrame:
+        """All decoded records of that: those that were read up to each seam, and what landed beyond it. KafkaLost if
+        Kafka does not have them any more.
+        """
+        if self._read:
+            self.history.topic.check_there(self._read)
+        return self._decoded(self._read, epoch)
+
+    def rest(self, epoch: int) -> DataFrame:
+        """Those of them that there still are."""
+        return self._decoded(self._there, epoch)
+
+    @property
+    def trimmed(self) -> bool:
+        """Whether retention has taken some of the history since it was read."""
+        return self._there != self._read
+
+    def gone(self, epoch: int) -> int:
+        """How many of the records that were read are not in Kafka any more, where it had them when they were read."""
+        read = sum(self._splits[n].written for n in self._read.keys() | self._kept.keys())
+        kept = self._kept_rows(epoch)
+        return read - (0 if kept is None else kept.count()) - self._left
+
+    @cached_property
+    def _left(self) -> int:
+        topic = self.history.topic
+        with topic.coded():
+            return topic.read(self._there).count() if self._there else 0
+
+    @property
+    def lost(self) -> int:
+        """How many offsets of the history were passed over."""
+        return sum(split.lost for split in self._splits.values())
+
+    def written(self, epoch: int) -> int:
+        """Of how many records the target was made: those that were read up to each seam, and what landed beyond it."""
+        landed = 0 if self._alone else self._beyond(epoch).count()
+        return landed + sum(split.written for split in self._splits.values())
+
+    def check_covered(self, epoch: int) -> None:
+        """VerificationFailed if a record that Kafka still has, beyond a seam and before what landed last, never landed:
+        an ingestion that began too late leaves such a hole. Errors of ``LandedOffsets.check``.
+        """
+        if self._alone:
+            return
+        landing, both = self.history.landing, LandedOffsets(self.history.topic, self._partitions.compacted)
+        runs = both.check(self._between, lambda some: landing.places(some, epoch))
+        if runs:
+            run = runs[0]
+            raise VerificationFailed(
+                f"{sum(each.count for each in runs)} records are in Kafka and neither in the history nor in the "
+                f"landing table, {run.count} of them in partition {run.partition} between the offsets {run.first} and "
+                f"{run.last}: history and landing table leave a hole between them",
+                epoch=epoch,
+                partition=run.partition,
+                first=run.first,
+                last=run.last,
+                count=run.count,
+            )
+
+    def overtaken(self) -> dict[int, int]:
+        """The floors with which another try goes on, if retention has taken something of what this one reads: it may
+        come several times as far again. Empty if it has not.
+        """
+        logs, floors = self.history.topic.check_there({}), dict(self.floors)
+        for some in (self._there, {} if self._alone else self._between):
+            for n, offsets in some.items():
+                came = logs[n].start - offsets.start
+                if came > 0:
+                    floors[n] = max(floors.get(n, 0), logs[n].start + AHEAD * came)
+        return floors if floors != self.floors else {}
+
+    @cached_property
+    def _logs(self) -> Mapping[int, Log]:
+        return self.history.topic.check_there({})
+
+    @cached_property
+    def _begins(self) -> dict[int, int]:
+        """By partition: the first offset that is read in Kafka."""
+        return {n: max(log.start, self.floors.get(n, 0)) for n, log in self._logs.items()}
+
+    @cached_property
+    def _between(self) -> dict[int, Offsets]:
+        """What of each partition Kafka has beyond the seam and before what landed last."""
+        found = {}
+        for n, log in self._logs.items():
+            landed = self._splits[n].landed if n in self._splits else None
+            start = max(self._seams.get(n, 0) + 1, self._begins[n])
+            stop = 0 if landed is None else min(landed + 1, log.end)
+            if start < stop:
+                found[n] = Offsets(start, stop)
+        return found
+
+    @property
+    def _alone(self) -> bool:
+        return self.history.plan.spec.source is None
+
+    @cached_property
+    def _splits(self) -> dict[int, Split]:
+        """By partition."""
+        return {p.split.partition: p.split for p in self.positions if isinstance(p, AtOffset)}
+
+    @cached_property
+    def _history(self) -> dict[int, Offsets]:
+        """What was read of each partition; of one that the plan does not know, all there is up to its seam."""
+        found = {}
+        for n, split in self._splits.items():
+            if split.cut is not None and split.read:
+                planned, first = self._planned(n), 0
+                if planned is not None:
+                    first = planned.scanned + 1
+                elif not split.floor:
+                    first = self.history.topic.broker.ask().logs[n].start
+                found[n] = Offsets(first, split.cut + 1)
+        return found
+
+    @cached_property
+    def _read(self) -> dict[int, Offsets]:
+        """What of that came from Kafka."""
+        starts = {n: max(some.start, self._splits[n].floor) for n, some in self._history.items()}
+        return {n: Offsets(starts[n], some.stop) for n, some in self._history.items() if starts[n] < some.stop}
+
+    @cached_property
+    def _kept(self) -> dict[int, Offsets]:
+        """What of that is in the landing table, if anywhere, because Kafka has lost it."""
+        stops = {n: min(some.stop, self._splits[n].floor) for n, some in self._history.items()}
+        return {n: Offsets(some.start, stops[n]) for n, some in self._history.items() if some.start < stops[n]}
+
+    def _kept_rows(self, epoch: int) -> DataFrame | None:
+        return None if self._alone or not self._kept else self.history.landing.within(self._kept, epoch)
+
+    @cached_property
+    def _there(self) -> dict[int, Offsets]:
+        """What of that is read: what the logs still reach, above the floors."""
+        starts = {n: max(some.start, self._begins[n]) for n, some in self._read.items()}
+        return {n: Offsets(starts[n], some.stop) for n, some in self._read.items() if starts[n] < some.stop}
+
+    @cached_property
+    def _seams(self) -> dict[int, int]:
+        """The offset beyond which a partition's rows come from the landing table, from what it got since the plan."""
+        seams = {}
+        for n, split in self._splits.items():
+            planned = self._planned(n)
+            landed = planned.landed if planned is not None else None
+            seams[n] = max(-1 if split.cut is None else split.cut, -1 if landed is None else landed)
+        return seams
+
+    def _planned(self, partition: int) -> Split | None:
+        splits = self._partitions
+        return splits.splits[partition] if partition < len(splits) else None
+
+    @property
+    def _partitions(self) -> Partitions:
+        splits = self.history.plan.splits
+        assert isinstance(splits, Partitions)
+        return splits
+
+    def _beyond(self, epoch: int) -> DataFrame:
+        return self.history.landing.beyond(self._seams, epoch)
+
+    def _decoded(self, ranges: Mapping[int, Offsets], epoch: int) -> DataFrame:
+        frames = [self.history.topic.read(ranges)] if ranges else []
+        kept = self._kept_rows(epoch)
+        if kept is not None:
+            frames.append(kept)
+        if not self._alone:
+            frames.append(self._beyond(epoch))
+            if ranges and self.history.plan.spec.key and self._partitions.compacted:
+                lost = self.history.compacted_away(ranges, epoch)
+                frames += [] if lost is None else [lost]
+        raw = reduce(DataFrame.union, frames or [self.history.spark.createDataFrame([], RAW)])
+        return good(self.history.records.decode(raw))

@@ -1,0 +1,82 @@
+"""In which partition each key of a topic's build was met first, where no column orders its records.
+
+Then offsets alone say which record of a key is the last one, and that only within a partition. So the first record of a
+key in another partition stops the build before it is written, in whatever phase it comes.
+
+Entries are written before the commit that takes their keys. They say what the topic holds, whether it lands or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructType
+
+from airflow_backfill.core.errors import OrderUnknown
+from airflow_backfill.spark.kafka.last_values import last_places
+from airflow_backfill.spark.kafka.memory import Memory, same_values
+from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.target.net_change import NetChanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SAMPLE = 5
+
+
+class KeyPartitions:
+    """The memory at ``location``. ``key`` are columns of the target."""
+
+    def __init__(self, spark: SparkSession, location: str, key: Sequence[str]) -> None:
+        self._memory, self._columns = Memory(spark, location, len(key)), key
+
+    def make(self, target: StructType) -> None:
+        """Create it, empty, for a target with this schema."""
+        schema = StructType()
+        for column, name in zip(self._columns, self._memory.key, strict=True):
+            schema.add(name, target[column].dataType)
+        self._memory.make(schema.add("partition", IntegerType()).add("offset", LongType()))
+
+    def check(self, net: NetChanges) -> None:
+        """Remember the keys of a round. OrderUnknown if one of them is known from another partition; MemoryLost."""
+        found = last_places(net, self._columns).toDF(*self._memory.key, "partition", "offset")
+        alone = False
+        while not alone:
+            version = self._memory.version
+            self._add(found, net.upserts + net.deletes)
+            # What another lane has added meanwhile it could not see, nor could that lane see this.
+            alone = self._memory.version <= version + 1
+        if self._memory.untidy:
+            self._memory.tidy()
+
+    def _add(self, found: DataFrame, count: int) -> None:
+        with held(self._memory.of(found, count)) as known:
+            moved = found.alias("s").join(known.alias("t"), same_values("s", "t", self._memory.key))
+            moved = moved.where("s.partition <> t.partition")
+            if not moved.isEmpty():
+                raise self._moved(moved)
+            new = found.join(known, self._memory.key, "left_anti")
+            if not new.isEmpty():
+                self._memory.add(new)
+
+    def _moved(self, moved: DataFrame) -> OrderUnknown:
+        key = [F.col(f"s.{name}").cast("string").alias(name) for name in self._memory.key]
+        place = [F.col(f"{side}.{name}").alias(f"{side}_{name}") for side in "st" for name in ("partition", "offset")]
+        ordered = moved.select(*key, *place).orderBy("s_partition", "s_offset").limit(_SAMPLE)
+        sample = [self._told(row.asDict()) for row in ordered.collect()]
+        one, before = sample[0], sample[0]["before"]
+        return OrderUnknown(
+            f"key {one['key']} is in several partitions (offset {before['offset']} of partition {before['partition']}, "
+            f"offset {one['offset']} of partition {one['partition']}), and nothing says which record is the last one: "
+            "build the table again with topic.order, a column that orders the records of a key",
+            count=moved.count(),
+            sample=sample,
+        )
+
+    def _told(self, row: dict[str, Any]) -> dict[str, Any]:
+        key = {column: row[name] for column, name in zip(self._columns, self._memory.key, strict=True)}
+        place, before = ({name: row[f"{side}_{name}"] for name in ("partition", "offset")} for side in "st")
+        return {"key": key, **place, "before": before}

@@ -1,0 +1,216 @@
+"""The rows of a landing table: which offsets its versions brought, and the rows of some of them.
+
+A version only adds rows, whatever else is in it stops the build before. What was read is compared with what the commits
+say, as for every other source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid, SourceReplaced
+from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
+from airflow_backfill.core.model.position import AtOffset
+from airflow_backfill.core.state.effect import Sifted
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.spark.delta.changes import EPOCH, read_changes
+from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.transform.transform import OWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RAW = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))),
+    ]
+)
+"""A record as Spark reads it from Kafka, and as it lands."""
+
+_PLACE = ["partition", "offset"]
+_AGAIN = (
+    "Let the topic land in a table of its own, or delete the rows of the former one, and build the target anew: with "
+    "on_existing='restart', or after a hand-off in another place"
+)
+_FIRST, _FRESH = OWN + "first", OWN + "fresh"
+
+
+def check_landing(schema: StructType) -> None:
+    """LandingInvalid unless a table with this schema has the columns of records; others beside them do not matter."""
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for field in RAW.fields:
+        wanted = field.dataType.simpleString()
+        if found.get(field.name) != wanted:
+            has = found.get(field.name, "no such column")
+            raise LandingInvalid(
+                f"a landing table has a column {field.name} of type {wanted}; this one has {has}", column=field.name
+            )
+
+
+@dataclass(frozen=True)
+class LandingTable:
+    """The rows of ``topic`` in the Delta table at ``location``."""
+
+    spark: SparkSession
+    location: str
+    topic: str
+
+    def greatest(self, epoch: int) -> dict[int, int]:
+        """By partition: the greatest offset at a version. LandingInvalid if a row has no place."""
+        rows = self._at(epoch)
+        nameless = F.count_if(F.col("partition").isNull() | F.col("offset").isNull())
+        with lost_history_named():
+            found = rows.groupBy("partition").agg(F.max("offset").alias("last"), nameless.alias("nameless")).collect()
+        if any(row["nameless"] for row in found):
+            raise LandingInvalid(
+                f"some rows of topic {self.topic} have no partition or no offset; repair the landing table",
+                count=sum(r["nameless"] for r in found),
+            )
+        return {row["partition"]: row["last"] for row in found}
+
+    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Sifted:
+        """As the effect ``Sift`` says."""
+        added = self._added(epochs)
+        stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
+        landed = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
+        later = added.where(F.col(EPOCH) > stand)
+        each = later.groupBy("partition", "offset").agg(F.min(EPOCH).alias(_FIRST), F.count(F.lit(1)).alias("rows"))
+        judged = each.withColumn(_FRESH, F.col("offset") > landed)
+        fresh = F.col(_FRESH)
+        found = judged.groupBy("partition").agg(
+            F.min(F.when(fresh, F.col("offset"))).alias("least"),
+            F.max(F.when(fresh, F.col("offset"))).alias("greatest"),
+            F.count_if(fresh).alias("fresh"),
+            F.sum("rows").alias("rows"),
+        )
+        with lost_history_named():
+            groups = found.collect()
+        batches = {g["partition"]: Batch(g["least"], g["greatest"], g["fresh"]) for g in groups if g["fresh"]}
+        repeated = sum(g["rows"] - g["fresh"] for g in groups)
+        if repeated:
+            self._check_repeated(judged.where(~fresh | (F.col("rows") > 1)), added, stand, epochs.start - 1)
+        return Sifted(batches, repeated)
+
+    def rows(self, epochs: EpochRange, offsets: Mapping[int, Offsets], *, repeats: bool) -> DataFrame:
+        """The rows of these offsets, raw; each once, also if they ``repeats``."""
+        rows = self._added(epochs).where(_inside(offsets))
+        return (rows.dropDuplicates(_PLACE) if repeats else rows).select(RAW.names)
+
+    def kept(self, epoch: int, starts: Mapping[int, int], since: int | None) -> dict[int, Batch]:
+        """By partition: what a version has from before the log's start, each offset once; nothing from before the first
+        record of a time (milliseconds since 1970), if one is named. Errors of ``within``.
+        """
+        old = self._at(epoch).where(F.col("offset") < by_partition(starts, 0))
+        if since is not None:
+            late = old.where(F.col("timestamp") >= F.timestamp_millis(F.lit(since)))
+            with lost_history_named():
+                first = {row[0]: row[1] for row in late.groupBy("partition").agg(F.min("offset")).collect()}
+            old = old.where(F.col("offset") >= by_partition(first, MAX))
+        each = old.groupBy(_PLACE).agg(F.count(F.lit(1)).alias("rows"))
+        numbers = (F.min("offset").alias("least"), F.max("offset").alias("greatest"), F.count("offset").alias("count"))
+        with lost_history_named():
+            found = each.groupBy("partition").agg(*numbers, F.max("rows").alias("rows")).collect()
+        if any(row["rows"] > 1 for row in found):
+            self._check_same(old.join(each.where("rows > 1"), _PLACE, "left_semi"))
+        return {row["partition"]: Batch(row["least"], row["greatest"], row["count"]) for row in found}
+
+    def places(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
+        """Partition and offset of these rows at a version."""
+        return self._at(epoch).where(_inside(offsets)).select(_PLACE).distinct()
+
+    def within(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
+        """The rows of these offsets at a version, raw and each once."""
+        return self._at(epoch).where(_inside(offsets)).dropDuplicates(_PLACE).select(RAW.names)
+
+    def beyond(self, seams: Mapping[int, int], epoch: int) -> DataFrame:
+        """The rows at a version with offsets beyond the seam of their partition, if it has one: raw and each once."""
+        rows = self._at(epoch).where(F.col("offset") > by_partition(seams, -1))
+        return rows.dropDuplicates(_PLACE).select(RAW.names)
+
+    def _check_repeated(self, repeats: DataFrame, added: DataFrame, stand: Column, epoch: int) -> None:
+        """OffsetsInvalid if one of these offsets is not fresh and was not there before: it is out of order.
+        SourceReplaced if the copies of one are not the same record.
+        """
+        before = self._at(epoch).select(*RAW.names).union(added.where(F.col(EPOCH) <= stand).select(*RAW.names))
+        known = repeats.join(before.select(_PLACE), _PLACE, "left_semi").select(_PLACE)
+        with lost_history_named():
+            missing = repeats.where(~F.col(_FRESH)).join(known, _PLACE, "left_anti").orderBy(_PLACE).limit(1).collect()
+        if missing:
+            (row,) = missing
+            raise OffsetsInvalid(
+                f"version {row[_FIRST]} of the landing table brings offset {row['offset']} of partition "
+                f"{row['partition']} after later ones, and has no earlier copy of it: it landed out of order, or its "
+                f"first copy was deleted, so that nobody can tell whether it is the same record. {_AGAIN}",
+                partition=row["partition"],
+                offset=row["offset"],
+                version=row[_FIRST],
+            )
+        copies = before.union(added.where(F.col(EPOCH) > stand).select(*RAW.names))
+        self._check_same(copies.join(repeats, _PLACE, "left_semi"))
+
+    def _check_same(self, copies: DataFrame) -> None:
+        """SourceReplaced unless all rows of an offset are the same record."""
+        none = F.array().cast(RAW["headers"].dataType)
+        record = F.struct("timestamp", "key", "value", F.coalesce("headers", none).alias("headers"))
+        # As text: a null and nothing are told apart.
+        content = F.sha2(F.to_json(record, {"ignoreNullFields": "false"}), 256)
+        kinds = copies.groupBy(_PLACE).agg(F.min(content).alias("one"), F.max(content).alias("other"))
+        with lost_history_named():
+            found = kinds.where(F.col("one") != F.col("other")).orderBy(_PLACE).limit(1).collect()
+        if found:
+            raise SourceReplaced(
+                f"the landing table has offset {found[0]['offset']} of partition {found[0]['partition']} twice, as "
+                f"two different records: topic {self.topic} was created again, or another one landed as it. {_AGAIN}",
+                partition=found[0]["partition"],
+                offset=found[0]["offset"],
+            )
+
+    def _added(self, epochs: EpochRange) -> DataFrame:
+        """The rows that these epochs added, with EPOCH; as many as the commits say."""
+        changes = read_changes(self.spark, self.location, epochs, RAW.names, (), feed=False)
+        if not changes.only_adds:
+            raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
+        changes.prove(changes.counted())
+        return changes.frame.where(F.col("topic") == self.topic)
+
+    def _at(self, epoch: int) -> DataFrame:
+        rows = self.spark.read.format("delta").option("versionAsOf", epoch).load(self.location)
+        return rows.where(F.col("topic") == self.topic)
+
+
+def _inside(offsets: Mapping[int, Offsets]) -> Column:
+    """Whether a row is of one of these ranges, by partition."""
+    wanted = F.lit(False)
+    for partition, some in offsets.items():
+        inside = (F.col("offset") >= some.start) & (F.col("offset") < some.stop)
+        wanted = wanted | ((F.col("partition") == partition) & inside)
+    return wanted
+
+
+def by_partition(values: Mapping[int, int], otherwise: int) -> Column:
+    """A number for each partition."""
+    if not values:
+        return F.lit(otherwise).cast("bigint")
+    pairs = [F.lit(part) for pair in values.items() for part in pair]
+    return F.coalesce(F.create_map(*pairs)[F.col("partition")], F.lit(otherwise)).cast("bigint")

@@ -1,0 +1,116 @@
+"""What has to be right before a build of a topic's history may begin, and the partitions as they are planned.
+
+The landing table is pinned first, and the brokers are asked second: the other way round records that land in between
+would be neither history nor later (seed 001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from airflow_backfill.core.errors import SourceReplaced
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Expiry, opened
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.kafka.topic_retention import TopicExpiry
+from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state.effect import Topic
+from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.ledger.admission import admit_source
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.kafka.broker import Broker
+from airflow_backfill.spark.kafka.dead_letters import check_table
+from airflow_backfill.spark.kafka.decoding import records
+from airflow_backfill.spark.kafka.landed_offsets import LandedOffsets
+from airflow_backfill.spark.kafka.landing_table import LandingTable, check_landing
+from airflow_backfill.spark.kafka.last_values import check_keyed, place_columns
+from airflow_backfill.spark.kafka.reader_options import connection
+from airflow_backfill.spark.kafka.records import TopicRecords
+from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
+from airflow_backfill.spark.session.settings import assert_safe
+from airflow_backfill.spark.transform.transform import parse, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLE = 100_000
+"""Offsets, over all partitions, of which is looked whether the ingestion lands committed records only."""
+NO_TABLE = '{"type":"struct","fields":[]}'
+"""The schema of a landing table that there is not."""
+
+
+def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> Preflight:
+    """Check everything about topic, landing table and expressions, and pin both. Nothing is written.
+
+    LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
+    """
+    assert_safe(spark)
+    decoded = records(spark, wanted.decoding, spec.key)
+    transform = parse(spark, decoded.schema, spec.select, spec.where)
+    key = transform.target_key(spec.key)
+    if key:
+        check_keyed(decoded, spec.key, wanted.order)
+        if wanted.order is not None:
+            place_columns(transform, wanted.order)
+    if wanted.decoding.dead_letters is not None:
+        check_table(spark, wanted.decoding.dead_letters)
+    broker, landed = Broker(spark, connection(), wanted.name), {}
+    if spec.source is not None:
+        newest, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
+        epoch, digest = newest.version, newest.digest
+        check_landing(schema_of(metadata.schema_json))
+        landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
+        if wanted.checkpoint is not None:
+            Ingestion(spark, wanted.checkpoint, spec.source, wanted.name).check()
+    topic = broker.ask()
+    kept: Mapping[int, Batch] = {}
+    if spec.source is None:
+        epoch, metadata, digest = 0, TableMetadata(topic.id, NO_TABLE), None
+    elif starts := {n: log.start for n, log in topic.logs.items() if log.start > 0 and n in landed}:
+        kept = LandingTable(spark, spec.source, wanted.name).kept(epoch, starts, wanted.since)
+    retention = broker.retention()
+    partitions = _opened(broker, topic, landed, kept, wanted, decoded.rules, retention.compacted)
+    if spec.source is not None:
+        ranges, landing = _landed_last(topic, landed), LandingTable(spark, spec.source, wanted.name)
+        records_of = TopicRecords(spark, connection(), wanted.name, topic.id)
+        LandedOffsets(records_of, retention.compacted).check(ranges, lambda some: landing.places(some, epoch))
+    oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
+    expiry = TopicExpiry(retention, min(oldest.values(), default=None))
+    return Preflight(spec, epoch, metadata, transform, key, partitions=partitions, digest=digest, expiry=expiry)
+
+
+def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:
+    """Of each partition what landed last and Kafka still has, a bounded number of offsets."""
+    found, each = {}, max(SAMPLE // max(len(landed), 1), 1)
+    for n, last in landed.items():
+        if topic.logs[n].start <= last:
+            found[n] = Offsets(max(topic.logs[n].start, last + 1 - each), last + 1)
+    return found
+
+
+def _opened(
+    broker: Broker,
+    topic: Topic,
+    landed: Mapping[int, int],
+    kept: Mapping[int, Batch],
+    wanted: TopicSpec,
+    rules: str,
+    compacted: bool,
+) -> Partitions:
+    strange = sorted(landed.keys() - topic.logs.keys())
+    if strange:
+        raise SourceReplaced(
+            f"the landing table has partition {strange[0]} of topic {wanted.name}, the brokers do not: it was created "
+            "again, or is another cluster's",
+            partition=strange[0],
+        )
+    first: dict[int, int] = {}
+    if wanted.since is not None:
+        first = broker.since(topic.logs, wanted.since)
+    expiry = {n: Expiry(kept.get(n), compacted=compacted, skips=wanted.skips) for n in topic.logs}
+    splits = [opened(n, log, landed.get(n), first.get(n), expiry[n]) for n, log in sorted(topic.logs.items())]
+    return Partitions(topic.id, tuple(splits), rules, compacted)

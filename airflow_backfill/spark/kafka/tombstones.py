@@ -1,0 +1,83 @@
+"""What an ordered build has deleted, and at which place: kept for as long as its target lives.
+
+Partitions are read one beside the other and land one behind the other, so an older value of a key may come long after
+its deletion, and nothing says that none will come any more. One entry stays for each key that a tombstone or the
+filter has ever deleted: the newest.
+
+Entries are written before the commit that deletes by them. Whether it lands or not, they say what the topic holds; but
+an entry counts only once the target holds its record, so that what a zombie or a failed round wrote changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.spark.kafka.landing_table import by_partition
+from airflow_backfill.spark.kafka.memory import Memory, same_values
+from airflow_backfill.spark.target.net_change import DELETE, OP, NetChanges
+from airflow_backfill.spark.transform.transform import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLACE = ("order", "partition", "offset")
+
+
+def place_of(side: str, columns: Sequence[str]) -> Column:
+    """Where in the topic a row of one side of a join comes from: what is greater is later."""
+    return F.struct(*(F.col(f"{side}.{quoted(name)}").alias(f"at_{n}") for n, name in enumerate(columns)))
+
+
+class Tombstones:
+    """The memory at ``location``. ``key`` and ``place`` (order, partition, offset) are columns of the target."""
+
+    def __init__(self, spark: SparkSession, location: str, key: Sequence[str], place: Sequence[str]) -> None:
+        self._memory = Memory(spark, location, len(key))
+        self._key, self._place = key, place
+        self._names = list(zip((*key, *place), (*self._memory.key, *_PLACE), strict=True))
+
+    def make(self, target: StructType) -> None:
+        """Create it, empty, for a target with this schema."""
+        schema = StructType()
+        for column, name in self._names:
+            schema.add(name, target[column].dataType)
+        self._memory.make(schema)
+
+    def sifted(self, net: NetChanges, held: Mapping[int, int]) -> NetChanges:
+        """``net`` without what was deleted later; its own deletes are kept first. ``held``: the greatest offset of each
+        partition that the target holds once ``net`` is in it. MemoryLost.
+        """
+        places = net.frame.select(OP, *(F.col(quoted(column)).alias(name) for column, name in self._names))
+        known = self._memory.of(places, net.upserts + net.deletes)
+        if net.deletes:
+            self._keep(places.where(F.col(OP) == DELETE).drop(OP), known)
+        later = place_of("t", _PLACE) > place_of("s", self._place)
+        for column, name in zip(self._key, self._memory.key, strict=True):
+            later = later & (F.col(f"t.{name}") == F.col(f"s.{quoted(column)}"))
+        counting = known.where(_counts(held))
+        return replace(net, frame=net.frame.alias("s").join(counting.alias("t"), later, "left_anti"))
+
+    def _keep(self, gone: DataFrame, known: DataFrame) -> None:
+        """A round that is tried again adds nothing."""
+        same = same_values("s", "t", gone.columns)
+        self._memory.add(gone.alias("s").join(known.alias("t"), same, "left_anti"))
+
+    def tidy(self, held: Callable[[], Mapping[int, int]]) -> None:
+        """Now and then leave the newest entry of each key that counts, and those that do not count yet. ``held``: what
+        the target holds for certain.
+        """
+        if self._memory.untidy:
+            at = F.struct(*_PLACE)
+            newest = F.max(F.when(_counts(held()), at)).over(Window.partitionBy(*self._memory.key))
+            entries = self._memory.entries().withColumn("newest", newest)
+            self._memory.tidy(entries.where(at < F.col("newest")).drop("newest"))
+
+
+def _counts(held: Mapping[int, int]) -> Column:
+    return F.col("offset") <= by_partition(held, -1)

@@ -1,0 +1,193 @@
+"""A topic's history and the table in which it lands, as one source: what a round takes of both, and what the target has
+to hold of them in the end.
+
+The rows of both go through one code path: raw records, decoded, then the user's ``select`` and ``where``. Undecodable
+records go to a table of their own, each once, whoever finds them: what is decoded depends on nothing but the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import DecoderInvalid
+from airflow_backfill.core.kafka.offsets import Offsets
+from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.spark.delta_internals import Draft
+from airflow_backfill.spark.kafka import dead_letters
+from airflow_backfill.spark.kafka.decoding import TOMBSTONE, Records, records
+from airflow_backfill.spark.kafka.landing_table import RAW, LandingTable
+from airflow_backfill.spark.kafka.reader_options import connection
+from airflow_backfill.spark.kafka.records import KeptRows, TopicRecords
+from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
+from airflow_backfill.spark.session.staged import release, stage
+from airflow_backfill.spark.transform.transform import Transform, parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRAFTED = 100
+"""Partitions of a round that are counted while they are written: each has numbers of its own."""
+
+
+@dataclass
+class History:
+    """The topic and the landing table of a plan."""
+
+    spark: SparkSession
+    plan: Plan
+    draft: Draft | None = field(default=None, init=False)
+    """What was decoded last, where that is in files already."""
+    _drafting: Draft | None = field(default=None, init=False)
+    _fetched: int = field(default=0, init=False)
+    _decoded: DataFrame | None = field(default=None, init=False)
+
+    @cached_property
+    def records(self) -> Records:
+        """DecoderInvalid if they would not be decoded as it was planned."""
+        planned, spec = self.plan.splits, self.plan.spec
+        assert spec.topic is not None and isinstance(planned, Partitions)
+        found = records(self.spark, spec.topic.decoding, spec.key)
+        if found.rules != planned.rules:
+            raise DecoderInvalid(
+                f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; restore "
+                "the previous decoder version, or plan again with on_existing='restart'",
+                found=found.rules,
+                planned=planned.rules,
+            )
+        return found
+
+    @cached_property
+    def transform(self) -> Transform:
+        return parse(self.spark, self.records.schema, self.plan.spec.select, self.plan.spec.where)
+
+    @cached_property
+    def landing(self) -> LandingTable:
+        assert self.plan.spec.topic is not None
+        return LandingTable(self.spark, self.plan.spec.table, self.plan.spec.topic.name)
+
+    @cached_property
+    def _ingestion(self) -> Ingestion:
+        topic = self.plan.spec.topic
+        assert topic is not None and topic.checkpoint is not None
+        return Ingestion(self.spark, topic.checkpoint, self.plan.spec.table, topic.name)
+
+    @cached_property
+    def topic(self) -> TopicRecords:
+        """Not before somebody reads it: once the history is read no broker is needed."""
+        splits, spec = self.plan.splits, self.plan.spec.topic
+        assert isinstance(splits, Partitions) and spec is not None
+        return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
+
+    def answer(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch | fx.Decode) -> Any:
+        match effect:
+            case fx.Ask(unread):
+                return self.topic.broker.ask(unread)
+            case fx.Sift(epochs, known):
+                return self.landing.sift(epochs, known)
+            case fx.Ingested(epoch):
+                return self._ingestion.ends(epoch)
+            case fx.Fetch(ranges, hold, kept):
+                rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
+                return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
+            case fx.Decode(work):
+                return self._decode(work)
+
+    @property
+    def order(self) -> str | None:
+        """The column that says which record of a key is the last one."""
+        assert self.plan.spec.topic is not None
+        return self.plan.spec.topic.order
+
+    @property
+    def _drafts(self) -> bool:
+        """Whether every record becomes a row as it is, or none: they are written at once, and never held."""
+        return self.records.certain and not self.plan.spec.key
+
+    def _fetch(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> fx.Fetched:
+        self._drafting = None
+        if not self._drafts or len(ranges) > DRAFTED:
+            return self.topic.hold(ranges, kept)
+        fetched = self.topic.written(ranges, kept, self._begin_draft)
+        self._fetched = sum(batch.count for batch in fetched.batches.values())
+        return fetched
+
+    def _begin_draft(self, raw: DataFrame) -> None:
+        """One that was begun before is nobody's."""
+        self._drafting = Draft(self.spark, self.plan.spec.target)
+        self._drafting.add(self._rows(raw))
+
+    def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
+        """What was fetched last and what landed: files, or rows that are held."""
+        self.draft, self._drafting = self._drafting, None
+        if self.draft is None and self._drafts and not work.fetched:
+            self.draft, self._fetched = Draft(self.spark, self.plan.spec.target), 0
+        landed = None
+        if work.epochs is not None:
+            landed = self.landing.rows(work.epochs, work.landed, repeats=work.repeats)
+        if self.draft is not None:
+            return self._completed(self.draft, landed)
+        frames = [self.topic.held(work.fetched)] if work.fetched else []
+        if work.compacted is not None:
+            lost = self.compacted_away(work.compacted.ranges, work.compacted.epoch, *frames)
+            frames += [] if lost is None else [lost]
+        decoded = self.records.decode(reduce(DataFrame.union, frames if landed is None else [*frames, landed]))
+        if self._decoded is not None:
+            release(self._decoded)
+        self._decoded = stage(decoded)
+        passes = self.transform.passes()
+        counted = dead_letters.count(self._decoded, passes | F.col(TOMBSTONE) if self.plan.spec.key else passes)
+        if counted.undecodable:
+            self._bury(self._decoded, counted.undecodable)
+        return counted
+
+    def compacted_away(self, ranges: Mapping[int, Offsets], epoch: int, *fetched: DataFrame) -> DataFrame | None:
+        """The tombstones that have landed in these ranges, and that Kafka has compacted away since; None for none.
+        Of other records that are compacted away a later one of their key is known.
+        """
+        rows, place = self.landing.within(ranges, epoch).where("value IS NULL"), ["partition", "offset"]
+        for some in fetched:
+            rows = rows.join(some.select(place), place, "left_anti")
+        spans = rows.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
+        if not spans:
+            return None
+        # What a reader of uncommitted records still gets was aborted.
+        aborted = self.topic.read({n: Offsets(first, last + 1) for n, first, last in spans}, committed=False)
+        return rows.join(aborted.select(place), place, "left_anti").select(RAW.names)
+
+    def _completed(self, draft: Draft, landed: DataFrame | None) -> fx.Decoded:
+        """The draft with what landed; all that was read is decoded, and what is missing in its files is unwanted."""
+        read = self._fetched
+        if landed is not None:
+            seen = Observation()
+            draft.add(self._rows(landed.observe(seen, F.count(F.lit(1)).alias("records"))))
+            read += seen.get["records"]
+        return fx.Decoded(0, read - draft.rows)
+
+    @property
+    def taken(self) -> DataFrame:
+        """The records that were decoded last, without the undecodable ones."""
+        assert self._decoded is not None
+        return dead_letters.good(self._decoded)
+
+    def _rows(self, raw: DataFrame) -> DataFrame:
+        return self.transform.apply(dead_letters.good(self.records.decode(raw)))
+
+    def _bury(self, rows: DataFrame, count: int) -> None:
+        """Undecodable records to their table, those of them that are not there yet."""
+        assert self.plan.spec.topic is not None
+        location = self.plan.spec.topic.decoding.dead_letters
+        if location is None:
+            raise dead_letters.undecodable(rows, count)
+        table = DeltaTable.createIfNotExists(self.spark).location(location).addColumns(dead_letters.SCHEMA).execute()
+        same = [F.col(f"t.{name}") == F.col(f"s.{name}") for name in ("topic", "partition", "offset")]
+        merged = table.alias("t").merge(dead_letters.dead_letters(rows).alias("s"), same[0] & same[1] & same[2])
+        merged.whenNotMatchedInsertAll().execute()

@@ -1,0 +1,1 @@
+"""Applications: what is started, planned, answered and announced."""

@@ -1,0 +1,65 @@
+"""Announces the epochs of a chain in a thread of its own, while the application works on their data.
+
+A round may take an hour, and a barrier waits for its end; an announcement must not. Both share the JVM that holds the
+target's lock, and nothing else: the thread has a session, a view of the log and a lane of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+from pyspark import InheritableThread
+
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.strategies.chain import announce
+from airflow_backfill.ledger.reader import drive
+from airflow_backfill.spark.run.interpreter import Shell
+
+log = logging.getLogger(__name__)
+
+
+class _Over(Exception):
+    """The work that was announced beside has ended."""
+
+
+@contextmanager
+def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callable[[fx.Effect], Any]]:
+    """How to answer the effects of the work meanwhile: as ``shell`` does, but once announcing has failed with that
+    error. When the block ends, so does the thread.
+    """
+    beside, over, failed = Shell(shell.spark.newSession(), shell.target), Event(), list[Exception]()
+
+    def answer_beside(effect: fx.Effect) -> Any:
+        if isinstance(effect, fx.Pause):
+            over.wait(max(0.0, effect.until / 1000 - time.time()))
+        if over.is_set():
+            raise _Over
+        return None if isinstance(effect, fx.Pause) else beside.answer(effect)
+
+    def work() -> None:
+        try:
+            drive(announce(Attempt(me.generation, f"{me.name}/seen"), build), answer_beside)
+        except _Over:
+            pass
+        except Exception as error:
+            log.exception("announcing failed")
+            failed.append(error)
+
+    def answer(effect: fx.Effect) -> Any:
+        if failed:
+            raise failed[0]
+        return shell.answer(effect)
+
+    thread = InheritableThread(target=work, name="announcing")
+    thread.start()
+    try:
+        yield answer
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,380 @@
+"""Planning a build: check, make the target, settle the one plan; or find the build that is already there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask, TakeOverTask
+from airflow_backfill.core.attempts.settle_plan import check_same, settle
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Fenced,
+    InvalidSpec,
+    KeyInvalid,
+    NotAllowedNow,
+    NotPlanned,
+    TargetExists,
+    UnsafeOption,
+)
+from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, Splits, build_id
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.forecast import RECENT, WHY, Work, forecast, report
+from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
+from airflow_backfill.core.source.view import Epoch, has_feed, measured
+from airflow_backfill.core.state.load import load
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.target.rules import APPEND_ONLY, TXN_RETENTION, check_rules
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.control import obey
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.values.retention import Retention
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside, memory_beside
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta.preflight import Preflight, inspect_source, inspect_target
+from airflow_backfill.spark.delta.ranges import CLUSTERED, Ranges
+from airflow_backfill.spark.kafka.key_partitions import KeyPartitions
+from airflow_backfill.spark.kafka.last_values import place_columns
+from airflow_backfill.spark.kafka.preflight import inspect_topic
+from airflow_backfill.spark.kafka.tombstones import Tombstones
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.session.failure import classify
+from airflow_backfill.spark.session.lock import commit_guarantee
+from airflow_backfill.spark.session.removal import remove
+from airflow_backfill.spark.session.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+SPLITS = 64
+CREATE_TRIES = 8
+CHAIN_CHECKPOINTS = 100
+"""Commits from one of Delta's checkpoints to the next where a commit may come every two seconds: ten, as Delta has it,
+would be a job over all files of the target every twenty seconds, and announcing waits for it.
+"""
+ONE_LANE = {
+    "arrangement": "a round of an arrangement takes all ranges along",
+    "ordered": "what is deleted in one lane is not known in another, so an ordered topic is read",
+    "chain": "a chain's epochs are announced by the application that reads its snapshot",
+}
+RECENT_EPOCHS = 200
+"""How many commits of the source are looked at for its change rate, and for whether it only adds rows."""
+HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+_ODD = set(" ,;{}()\n\t=")
+
+
+class OnExisting(str, Enum):
+    """What to do about a build that the target already holds."""
+
+    RESUME = "resume"
+    FAIL = "fail"
+    RESTART = "restart"
+
+
+class Planner:
+    """Plans the build that ``spec`` asks for, in one Spark session."""
+
+    def __init__(
+        self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt, size: RoundSize | None = None
+    ) -> None:
+        self._spark, self._spec, self._lanes, self._me = spark, spec, lanes, me
+        self._size = size or RoundSize()
+        self._shell = Shell(spark, spec.target)
+
+    def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
+        """The build's state, and what the plan says about the work ahead."""
+        guarantee = commit_guarantee(self._spark, self._spec.target)
+        if on_existing is OnExisting.RESTART:
+            self._drop()
+        existing = self._existing()
+        if existing is not None and on_existing is OnExisting.FAIL:
+            raise TargetExists(f"{self._spec.target} holds build {existing.plan.build}", build=existing.plan.build)
+        if existing is not None:
+            check_same(existing.plan.spec, self._spec)
+            check_rules(existing.plan, existing.phase, self._shell.reader.properties)
+            return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
+        self._check_lanes()
+        asked, topic = self._spec, self._spec.topic
+        found = inspect_source(self._spark, asked) if topic is None else inspect_topic(self._spark, asked, topic)
+        recent = self._recent(found.epoch)
+        advice = Advice("source", WHY["source"]) if topic is not None else recommend(self._sighted(found, recent))
+        if asked.strategy == AUTO:
+            if isinstance(advice, BackfillError):
+                raise advice
+            self._spec = replace(asked, strategy=advice.strategy)
+            self._check_lanes()
+        splits, often, notes = self._splits(found)
+        self._make_target(found)
+        draft = self._draft(found, splits)
+        check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
+        if topic is not None and found.target_key:
+            draft = self._remembering(draft, found, topic.order)
+        plan = self._shell.run(settle(draft, _now(), asked))
+        state = self._shell.run(load(plan.build))
+        return state, self._report(plan, found, guarantee, often, notes, recent, advice)
+
+    def _check_lanes(self) -> None:
+        ordered = self._spec.key and self._spec.topic is not None and self._spec.topic.order is not None
+        why = ONE_LANE.get("ordered" if ordered else self._spec.strategy)
+        if why is not None and self._lanes != 1:
+            raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
+
+    def _drop(self) -> None:
+        """Remove the build that is there, whatever can be read of it. Who works on it is fenced first, if that can be
+        said in its log.
+        """
+        if inspect_target(self._spark, self._spec) is None:
+            return
+        try:
+            try:
+                self._shell.run(run(CancelTask(), self._me))
+            except NotAllowedNow:
+                # It is finished, and somebody may follow the source with it.
+                self._shell.run(run(TakeOverTask(), self._me))
+        except NotPlanned:
+            return
+        except BackfillError as error:
+            if error.retry or isinstance(error, Fenced):
+                raise
+            log.warning("the build is dropped as it is: %s", error)
+        drop_target(self._spark, self._spec.target)
+
+    def _existing(self) -> BuildState | None:
+        if inspect_target(self._spark, self._spec) is None:
+            return None
+        try:
+            return self._shell.run(load())
+        except NotPlanned:
+            return None
+
+    def _revived(self, state: BuildState) -> BuildState:
+        """The build, with a cancel lifted: planning it again is how people say that it should go on."""
+        commands = self._shell.reader.commands(state.plan.build)
+        if state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled:
+            number = max((n for n, _ in commands), default=0)
+            return self._shell.run(run(ResumeTask(number), self._me))
+        return state
+
+    def _make_target(self, found: Preflight) -> None:
+        """Create the target, unless it is there. Of several planners at once, the first one's table stays."""
+        self._check_defaults()
+        schema = nullable(found.transform.schema)
+        properties = {
+            OWNER: self._spec.name,
+            "delta.enableDeletionVectors": "true",
+        }
+        if found.target_key:
+            # Without statistics on the key no MERGE could skip a file of the target.
+            columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
+            properties["delta.dataSkippingStatsColumns"] = columns
+        if self._spec.strategy == "chain":
+            properties["delta.checkpointInterval"] = str(CHAIN_CHECKPOINTS)
+        if any(set(field.name) & _ODD for field in schema.fields):
+            properties["delta.columnMapping.mode"] = "name"
+        table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
+        for name, value in properties.items():
+            table = table.property(name, value)
+        for tries in range(CREATE_TRIES):
+            try:
+                table.execute()
+                return
+            except Exception as error:
+                # Another planner is making the table at this very moment: Delta refuses a place that is half
+                # made.
+                if inspect_target(self._spark, self._spec) is not None:
+                    return
+                rival = classify(error) is not None or HALF_MADE in str(error)
+                if not rival or tries + 1 == CREATE_TRIES:
+                    raise
+                time.sleep(0.2 * (tries + 1))
+
+    def _check_defaults(self) -> None:
+        """UnsafeOption if the session gives every new table a property under which no build can work."""
+        for name in (TXN_RETENTION, APPEND_ONLY):
+            setting = f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}"
+            value = self._spark.conf.get(setting, None)
+            if value is not None and value.lower() != "false":
+                raise UnsafeOption(
+                    f"{setting} = {value} would make {name} a property of the target, and a build cannot work under "
+                    f"it; take it from the settings of the application, or of the cluster",
+                    option=setting,
+                )
+
+    def _remembering(self, draft: Plan, found: Preflight, order: str | None) -> Plan:
+        """The draft with the memory that its build needs, which is made. Of a single partition nothing is needed."""
+        memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
+        if order is not None:
+            Tombstones(self._spark, memory, key, place_columns(found.transform, order)).make(found.transform.schema)
+        elif len(draft.splits) > 1:
+            KeyPartitions(self._spark, memory, key).make(found.transform.schema)
+        else:
+            return draft
+        return replace(draft, made=(*draft.made, memory))
+
+    def _draft(self, found: Preflight, splits: Splits) -> Plan:
+        head = self._shell.reader.log.head()
+        _, metadata = self._shell.reader.log.protocol_and_metadata()
+        return Plan(
+            build=build_id(metadata.table_id, self._spec.name),
+            spec=self._spec,
+            target_id=metadata.table_id,
+            target_schema_json=metadata.schema_json,
+            target_version=self._empty_through(head),
+            source=SourceFacts(
+                found.metadata.table_id,
+                found.epoch,
+                found.metadata.schema_json,
+                found.metadata.partition_columns,
+                has_feed(found.metadata),
+                found.digest,
+                self._columns(found),
+            ),
+            splits=splits,
+            lanes=self._lanes,
+            settings=SessionSettings.read(self._spark).to_json(),
+            made=(self._spec.target,),
+        )
+
+    def _columns(self, found: Preflight) -> tuple[str, ...] | None:
+        """The source's columns that the build reads; None if it needs all of them."""
+        if found.partitions is not None or self._spec.select is None:
+            return None
+        return tuple(name for name in found.transform.source_schema.fieldNames() if name in found.transform.uses)
+
+    def _splits(self, found: Preflight) -> tuple[Splits, float, list[str]]:
+        """How the source is cut, how often its bytes are read, and what there is to say about it."""
+        if found.partitions is not None:
+            return found.partitions, 1.0, []
+        files, size = found.files, self._size.bytes
+        if self._spec.strategy == "arrangement":
+            ranges, often = self._ranges(found).plan(found.epoch, SPLITS, size)
+            notes = [f"every byte of the source is read about {often:.1f} times"]
+            if often > CLUSTERED:
+                notes.append(
+                    "the source's files hold no ranges of the key, so that each round opens most of them; cheaper: "
+                    f"OPTIMIZE … ZORDER BY ({self._spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
+                    "each file once"
+                )
+            return ranges, often, notes
+        largest = max(files, key=lambda f: f.size, default=None)
+        work = self._work(found)
+        splits = SplitPlan(
+            borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
+            bytes=work.bytes,
+            rows=work.rows,
+            digest=SplitPlan.digest_of((f.path, f.size) for f in files),
+        )
+        if largest is None or largest.size <= size:
+            return splits, 1.0, []
+        return splits, 1.0, [f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"]
+
+    def _sighted(self, found: Preflight, recent: Sequence[Commit]) -> Sighted:
+        """What there is to see of the source for whoever chooses a strategy."""
+        retention = Retention.of(found.metadata.configuration)
+        expected = forecast(self._work(found), self._epochs(recent), _now(), retention)["expected_seconds"]
+        try:
+            ordered = bool(self._ranges(found))
+        except KeyInvalid:
+            ordered = False
+        return Sighted(
+            feed=has_feed(found.metadata),
+            key=bool(self._spec.key),
+            ordered=ordered,
+            only_adds=all(commit.append_only or not commit.data_change for commit in recent),
+            seconds=None if expected["log"] is None else expected["snapshot"] + expected["log"],
+            kept=retention.shorter / 1000,
+            often=lambda: self._ranges(found).plan(found.epoch, SPLITS, self._size.bytes)[1],
+        )
+
+    def _work(self, found: Preflight) -> Work:
+        """What reading every file once comes to."""
+        cores = self._spark.sparkContext.defaultParallelism
+        if (topic := found.partitions) is not None:
+            return Work(len(topic), topic.rows, topic.bytes, topic.rows, self._size, cores)
+        files = found.files
+        rows = [file.rows for file in files]
+        counted = None if any(n is None for n in rows) else sum(n or 0 for n in rows)
+        return Work(len(files), len(files), sum(file.size for file in files), counted, self._size, cores)
+
+    def _ranges(self, found: Preflight) -> Ranges:
+        return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
+
+    def _empty_through(self, head: int) -> int:
+        """The newest version before which no commit of the target changed rows."""
+        for version in range(head + 1):
+            commit = self._shell.reader.log.read(version)
+            if commit.data_change or commit.txns:
+                if version == 0:
+                    raise TargetExists(f"{self._spec.target} was made with rows in it", target=self._spec.target)
+                return version - 1
+        return head
+
+    def _report(
+        self,
+        plan: Plan,
+        found: Preflight,
+        guarantee: str,
+        often: float,
+        notes: list[str],
+        recent: Sequence[Commit],
+        advice: Advice | BackfillError,
+    ) -> dict[str, Any]:
+        if Location.parse(plan.spec.target).local and plan.lanes > 1:
+            notes.append("lanes take turns: the target's store lets one writer in at a time")
+        retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
+        # Of ranges the rows were counted, whatever the files say of themselves.
+        work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=often)
+        return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
+
+    def _recent(self, epoch: int) -> list[Commit]:
+        """The source's last commits up to an epoch, oldest first, but for those that are gone."""
+        if self._spec.source is None:
+            return []
+        log = DeltaLog(open_store(self._spec.source, spark=self._spark))
+        return [log.read(version) for version in log.versions(max(-1, epoch - RECENT_EPOCHS)) if version <= epoch]
+
+    def _epochs(self, recent: Sequence[Commit]) -> list[Epoch]:
+        """What those of the last hours bring."""
+        since = _now() - RECENT
+        return [measured(commit) for commit in recent if commit.timestamp >= since]
+
+
+def nullable(schema: StructType) -> StructType:
+    """The schema with every column nullable: the source may loosen what it requires, the target need not
+    follow.
+    """
+    document = json.loads(schema.json())
+    for field in document["fields"]:
+        field["nullable"] = True
+        field["metadata"] = {}
+    return StructType.fromJson(document)
+
+
+def drop_target(spark: SparkSession, target: str) -> None:
+    """Remove the target, and what lies beside it but for the attempts. NotPlanned if no plan of ours made it."""
+    _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
+    if OWNER not in metadata.configuration:
+        raise NotPlanned(f"{target} was not made by a table backfill; it is left alone", target=target)
+    remove(spark, target)
+    for folder in OF_A_BUILD:
+        remove(spark, f"{location_beside(target)}/{folder}")
+    log.info("dropped %s", target)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""The user's expressions: parsed, checked, applied to rows."""

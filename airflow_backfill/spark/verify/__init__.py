@@ -1,0 +1,1 @@
+"""The proof that target and transformed source are equal, and the repair."""

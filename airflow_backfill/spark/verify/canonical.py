@@ -1,0 +1,122 @@
+"""A row as text that only an equal row has.
+
+Every value carries a tag of its type and ends where it says, so no two different rows read the same: not (null, 1)
+and (1, null), not "1" and 1, not ("a", "b") and ("ab", ""). Zeros and NaNs have one form, decimals their scale,
+timestamps their microseconds in UTC, maps the order of their keys. Strings are taken as they are.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from airflow_backfill.core.errors import UnsupportedTable
+from airflow_backfill.spark.transform.transform import quoted
+
+NULL = "N"
+_PLAIN: dict[type[DataType], str] = {
+    BooleanType: "o",
+    ByteType: "b",
+    ShortType: "s",
+    IntegerType: "i",
+    LongType: "l",
+    TimestampNTZType: "w",
+}
+
+
+def canonical_row(schema: StructType) -> Column:
+    """The whole row, null never."""
+    return F.concat(*(canonical(F.col(quoted(f.name)), f.dataType) for f in schema.fields))
+
+
+def check_canonical(schema: StructType) -> None:
+    """Raise UnsupportedTable if a column could not be verified: at the plan, and not after hours."""
+    for kind in {field.dataType.json(): field.dataType for field in schema.fields}.values():
+        canonical(F.lit(None), kind)
+
+
+def canonical(value: Column, kind: DataType) -> Column:
+    """One value of this type, null never."""
+    return F.coalesce(_present(value, kind), F.lit(NULL))
+
+
+def _present(value: Column, kind: DataType) -> Column:
+    """The text of a value that is not null; null of one that is."""
+    if isinstance(kind, (StructType, ArrayType, MapType)):
+        return _nested(value, kind)
+    if isinstance(kind, (StringType, VariantType)):
+        return _long(value, kind)
+    if type(kind) in _PLAIN:
+        return _ended(_PLAIN[type(kind)], value.cast("string"))
+    return _short(value, kind)
+
+
+def _long(value: Column, kind: StringType | VariantType) -> Column:
+    """Text of any characters: its length says where it ends."""
+    if isinstance(kind, StringType):
+        tag, text = "t", value.cast("string")
+    else:
+        tag, text = "v", F.concat(F.schema_of_variant(value), F.lit(" "), F.to_json(value))
+    return F.concat(F.lit(tag), F.octet_length(text).cast("string"), F.lit(":"), text)
+
+
+def _short(value: Column, kind: DataType) -> Column:
+    if isinstance(kind, DecimalType):
+        return _ended(f"m{kind.precision},{kind.scale}e", value.cast("string"))
+    if isinstance(kind, (FloatType, DoubleType)):
+        # Adding zero makes one zero of two.
+        return _ended("f" if isinstance(kind, FloatType) else "d", (value + F.lit(0.0).cast(kind)).cast("string"))
+    if isinstance(kind, TimestampType):
+        return _ended("z", F.unix_micros(value).cast("string"))
+    if isinstance(kind, DateType):
+        return _ended("a", F.unix_date(value).cast("string"))
+    if isinstance(kind, BinaryType):
+        return _ended("x", F.hex(value))
+    if isinstance(kind, NullType):
+        return value.cast("string")
+    name = kind.simpleString()
+    raise UnsupportedTable(f"a column of type {name} cannot be verified; leave it out of select, or cast it", type=name)
+
+
+def _nested(value: Column, kind: StructType | ArrayType | MapType) -> Column:
+    if isinstance(kind, StructType):
+        fields = [canonical(value.getField(f.name), f.dataType) for f in kind.fields]
+        return F.when(value.isNotNull(), F.concat(F.lit("S("), *fields, F.lit(")")))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        items = F.transform(value, lambda item: canonical(item, element))
+        return F.concat(F.lit("A"), F.size(value).cast("string"), F.lit("["), F.array_join(items, ""), F.lit("]"))
+    pairs = F.transform(
+        F.map_entries(value),
+        lambda pair: F.concat(
+            canonical(pair.getField("key"), kind.keyType), canonical(pair.getField("value"), kind.valueType)
+        ),
+    )
+    items = F.array_join(F.array_sort(pairs), "")
+    return F.concat(F.lit("M"), F.size(value).cast("string"), F.lit("{"), items, F.lit("}"))
+
+
+def _ended(tag: str, text: Column) -> Column:
+    """Text without a semicolon in it."""
+    return F.concat(F.lit(tag), text, F.lit(";"))

@@ -1,0 +1,218 @@
+"""The proof that a version of the target equals the transformed source at an epoch.
+
+Both sides go through the transform's one code path and one canonical encoding. Nothing of the build's own progress
+is believed: the source is read again, as of the epoch, whatever was appended or merged before.
+
+Digests add up, so each side is taken in parts: some of the version's files at a time. What a part held is kept
+beside the target, under the name of its files and deletion vectors, and an attempt that comes after a kill goes on with
+the parts that are left, although its claim is a version of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
+from airflow_backfill.core.model.plan import Plan, SplitPlan
+from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.transform.transform import Transform, quoted
+from airflow_backfill.spark.verify.digest import (
+    KIND,
+    Differences,
+    Digest,
+    Kind,
+    compare,
+    differences,
+    differing_keys,
+    digests,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+BUCKETS = 256
+SAMPLE = 20
+PART_BYTES = 8 << 30
+"""Bytes of files that are read between two points from which a verification can go on."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Proves a build's target equal to its source; ``control`` keeps what was found out on the way."""
+
+    spark: SparkSession
+    plan: Plan
+    transform: Transform
+    control: ControlFolder
+    part_bytes: int = PART_BYTES
+    history: Callable[[int], DataFrame] | None = None
+    """What the target has to hold at an epoch, if that is not what one version of the source holds."""
+
+    def certificate(self, epoch: int, version: int, now: int) -> Certificate:
+        """The certificate, or VerificationFailed with the keys. HistoryLost if a file of either side is gone."""
+        wanted, found = self._sides(epoch, version)
+        unequal = compare(wanted, found)
+        if unequal:
+            with self.differing_keys(epoch, version, unequal) as keys:
+                raise self._failed(epoch, version, differences(keys, self.key, SAMPLE))
+        rows = _rows(found)
+        log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
+        return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now)
+
+    def certificate_of_part(
+        self, epoch: int, version: int, now: int, gone: int, *, rows: int | None, deleted: DataFrame | None
+    ) -> Certificate:
+        """The same where the source has lost ``gone`` records: every row that it still says is there, none of the keys
+        in ``deleted`` is, and the target has as many ``rows`` as were written, if that is known.
+        """
+        wanted, found = self._sides(epoch, version)
+        with self.differing_keys(epoch, version, compare(wanted, found)) as keys:
+            wrong = keys.where(F.col(KIND) != Kind.EXTRA.value)
+            if deleted is not None:
+                extra = keys.where(F.col(KIND) == Kind.EXTRA.value)
+                wrong = wrong.unionByName(extra.join(deleted, list(self.key or ()), "left_semi"))
+            seen = differences(wrong, self.key, SAMPLE)
+        if seen.counts:
+            raise self._failed(epoch, version, seen)
+        have = _rows(found)
+        if rows is not None and rows != have:
+            raise VerificationFailed(
+                f"version {version} of the target has {have} rows, and {rows} were written to it",
+                epoch=epoch,
+                target_version=version,
+                rows=have,
+                written=rows,
+            )
+        log.warning("equal at epoch %d, but for %d records that are gone: %d rows", epoch, gone, have)
+        return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, gone)
+
+    def _failed(self, epoch: int, version: int, seen: Differences) -> VerificationFailed:
+        counts = {kind.value: count for kind, count in seen.counts.items()}
+        return VerificationFailed(
+            f"version {version} of the target is not what the source says at epoch {epoch}: {counts}; "
+            + ("repair rewrites these keys" if self.key else "plan again with on_existing='restart'"),
+            epoch=epoch,
+            target_version=version,
+            counts=counts,
+            sample=[{"kind": kind.value, "key": dict(values)} for kind, values in seen.sample],
+        )
+
+    def unequal(self, epoch: int, version: int) -> list[int]:
+        """The buckets in which the two sides differ."""
+        return compare(*self._sides(epoch, version))
+
+    @contextmanager
+    def differing_keys(self, epoch: int, version: int, unequal: Sequence[int]) -> Iterator[DataFrame]:
+        """The target's keys in the ``unequal`` buckets that differ, and how, for as long as a block lasts."""
+        actual = self._at(self.plan.spec.target, version).select(self._columns)
+        with (
+            lost_history_named(),
+            held(differing_keys(self.expected(epoch), actual, self.key, unequal, BUCKETS)) as keys,
+        ):
+            yield keys
+
+    def expected(self, epoch: int) -> DataFrame:
+        """What the target has to hold at ``epoch``."""
+        if self.history is not None:
+            return self.history(epoch)
+        return self.transform.apply(self._at(self.plan.spec.table, epoch))
+
+    @property
+    def key(self) -> Sequence[str] | None:
+        return self.transform.target_key(self.plan.spec.key) or None
+
+    @property
+    def _columns(self) -> list[Column]:
+        return [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
+
+    def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
+        """The digests of the transformed source, and of the target."""
+        found = self._digests("target", self.plan.spec.target, version)
+        if self.history is None:
+            with self._newer_named(epoch), lost_history_named():
+                return self._digests("source", self.plan.spec.table, epoch), found
+        with lost_history_named():
+            return digests(self.history(epoch), BUCKETS, self.key), found
+
+    @contextmanager
+    def _newer_named(self, epoch: int) -> Iterator[None]:
+        """HistoryLost of the source's side says how to prove a newer epoch."""
+        try:
+            yield
+        except HistoryLost as lost:
+            recover = f"say that the target stands there (table-backfill recover {self.plan.spec.target} --epoch N)"
+            way = f"{recover}, verify it and repair what differs"
+            if not self.key:
+                way = (
+                    "cancel the build (table-backfill cancel), plan it again and clear its tasks: what is applied stays"
+                )
+            raise HistoryLost(
+                f"epoch {epoch} of the source is to be compared, and is not whole any more: {lost.message}. To prove a "
+                f"newer one, {way}",
+                **{**lost.data, "epoch": epoch},
+            ) from lost
+
+    def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
+        """The digests of one side, part by part."""
+        files = SnapshotFiles(self.spark, table, version)
+        sizes = [file.size for file in files.files]
+        borders = SplitPlan.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
+        whole: dict[int, Digest] = {}
+        for n, (start, stop) in enumerate(pairwise(borders)):
+            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]
+            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])
+            stored = self.control.part(name)
+            if stored is None:
+                log.info("%s at version %d: part %d of %d", side, version, n + 1, len(borders) - 1)
+                part = self._digests_of(side, files, range(start, stop))
+                self.control.store_part(name, {str(b): [d.rows, f"{d.total:032x}"] for b, d in part.items()})
+                crash_point("after_part")
+            else:
+                part = _parsed(stored)
+            whole = {b: whole.get(b, Digest(0, 0)) + part.get(b, Digest(0, 0)) for b in whole.keys() | part.keys()}
+        return whole
+
+    def _digests_of(self, side: str, files: SnapshotFiles, part: range) -> dict[int, Digest]:
+        rows = files.read(part)
+        with lost_history_named():
+            return digests(
+                self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self.key
+            )
+
+    def _at(self, table: str, version: int) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", version).load(table)
+
+
+def _rows(buckets: Mapping[int, Digest]) -> int:
+    return sum(digest.rows for digest in buckets.values())
+
+
+def _parsed(stored: Mapping[str, Sequence[int | str]]) -> dict[int, Digest]:
+    try:
+        return {int(b): Digest(int(rows), int(str(total), 16)) for b, (rows, total) in stored.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise RecordInvalid(
+            "a part of the proof is damaged; remove the folder proofs beside the target, then clear the task"
+        ) from None
+
+
+def _fingerprint(buckets: Mapping[int, Digest]) -> str:
+    text = ";".join(f"{bucket}:{digest.rows}:{digest.total:032x}" for bucket, digest in sorted(buckets.items()))
+    return hashlib.sha256(text.encode()).hexdigest()

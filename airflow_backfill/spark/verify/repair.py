@@ -1,0 +1,59 @@
+"""The rows that make a target equal to its transformed source again, for the keys that differ and for no others.
+
+Of such a key every row of the target goes, however many there are, and what the source says comes. Both are in one
+MERGE: a row that goes carries ``DELETE`` and matches by key, one that comes carries ``UPSERT`` and matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import DuplicateKey, KeyNull
+from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.target.net_change import DELETE, OP, RECOVER, UPSERT, shown
+from airflow_backfill.spark.target.repeated_keys import SAMPLE
+from airflow_backfill.spark.transform.transform import any_missing, quoted
+from airflow_backfill.spark.verify.proof import Proof
+
+
+@contextmanager
+def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
+    """The target's columns and ``OP``; empty if version ``version`` is what the source says at ``epoch``. Raises
+    DuplicateKey if that says several rows of one key, KeyNull if it says one without a key.
+    """
+    names = proof.transform.schema.fieldNames()
+    key = proof.transform.target_key(proof.plan.spec.key)
+    with proof.differing_keys(epoch, version, proof.unequal(epoch, version)) as keys:
+        expected, on = proof.expected(epoch), F.lit(True)
+        for name in key:
+            on = on & expected[quoted(name)].eqNullSafe(keys[quoted(name)])
+        comes = expected.join(keys, on, "left_semi")
+        nothing = [F.lit(None).cast(f.dataType).alias(f.name) for f in proof.transform.schema if f.name not in key]
+        goes = keys.select(*(F.col(quoted(name)) for name in key), *nothing)
+        columns = [F.col(quoted(name)) for name in names]
+        rows = goes.select(*columns, F.lit(DELETE).alias(OP)).union(comes.select(*columns, F.lit(UPSERT).alias(OP)))
+        with held(rows) as staged:
+            _check_keys(staged, key, epoch)
+            yield staged
+
+
+def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
+    """Raise KeyNull or DuplicateKey if the next change of a row that comes could not tell which one it is of."""
+    columns = [F.col(quoted(name)) for name in key]
+    odd = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where((F.col("count") > 1) | any_missing(columns))
+    found = odd.drop("count").limit(SAMPLE).collect()
+    if not found:
+        return
+    sample, nameless = [shown(row) for row in found], any(None in row for row in found)
+    kind, what = (KeyNull, "rows without a key") if nameless else (DuplicateKey, "several rows of one key")
+    raise kind(
+        f"the source has {what} at epoch {epoch}, for example {sample}: nothing is repaired; put them right in the "
+        f"source, then say that the target stands at the epoch of that commit ({RECOVER} --epoch), verify, and repair "
+        "again",
+        epoch=epoch,
+        sample=sample,
+    )

@@ -1,0 +1,43 @@
+"""Attempts in a model of both tables: what the tests of attempts have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from airflow_backfill.core.attempts.goals import (
+    CatchUpTask,
+    ConsumeLogTask,
+    SnapshotTask,
+)
+from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs, FileSize
+from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+
+ONE_FILE = RoundSize(1, 10**9)
+SNAPSHOT = SnapshotTask(0, 1, ONE_FILE)
+CONSUME = ConsumeLogTask(ROUND, NO_LAG, PATIENCE)
+CATCH_UP = CatchUpTask(ROUND, NO_LAG, PATIENCE)
+V = 7
+
+
+def planned(files: int = 6, lanes: int = 1, **fields: Any) -> Model:
+    model = Model([FileSize(100, 10)] * files, **fields)
+    model.plan(lanes=lanes)
+    return model
+
+
+def events(model: Model) -> list[str]:
+    return [record.event.value for record in model.records()]
+
+
+def files_read(model: Model) -> Counter[int]:
+    """How often each file is in the target."""
+    works = [work for work in model.works if isinstance(work, AppendFiles)]
+    return Counter(n for work in works for first, stop in work.runs for n in range(first, stop))
+
+
+def epochs_applied(model: Model) -> Counter[int]:
+    """How often each epoch is in the target."""
+    works = [work for work in model.works if isinstance(work, ApplyEpochs)]
+    return Counter(e for work in works for e in range(work.epochs.start, work.epochs.stop) if work.bucket == 0)

@@ -1,0 +1,351 @@
+"""A build whose records are lost, or not to be believed, goes on from an epoch that is named first and proven then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from airflow_backfill.core.attempts.goals import (
+    ConsumeLogTask,
+    FinishTask,
+    RepairTask,
+    SnapshotTask,
+    UpstreamTask,
+    VerifyTask,
+)
+from airflow_backfill.core.attempts.recovery import recover
+from airflow_backfill.core.errors import (
+    Fenced,
+    HistoryLost,
+    NotAllowedNow,
+    NotPlanned,
+    RecordInvalid,
+    SourceReplaced,
+    TargetDiverged,
+    VerificationFailed,
+)
+from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.model.position import Consumed
+from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Control, Verb
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.phase import Event, Phase
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
+
+V = 7
+
+
+def recovered(model: Model, epoch: int) -> BuildState:
+    state: BuildState = Running(model, recover(model.attempt(), epoch)).finish()
+    return state
+
+
+def sealed() -> Model:
+    model = Model()
+    model.sealed()
+    model.write(times=3)
+    return model
+
+
+def caught_up() -> Model:
+    model = sealed()
+    model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    return model
+
+
+def finished() -> Model:
+    model = Model()
+    model.finished()
+    model.write(times=2)
+    return model
+
+
+def upstream() -> Model:
+    model = finished()
+    model.run(UpstreamTask(ROUND, upto=V + 2))
+    return model
+
+
+STANDS: dict[str, tuple[Callable[[], Model], int]] = {
+    "consume_log": (caught_up, V + 3),
+    "finished": (finished, V),
+    "upstream": (upstream, V + 2),
+}
+
+
+def lose_records(model: Model) -> None:
+    """The log is cleaned up to its head, and a commit of maintenance comes on top."""
+    model.foreign("OPTIMIZE", data_change=False)
+    model.target.earliest = model.target.head
+    with pytest.raises(HistoryLost):
+        model.state()
+
+
+@pytest.mark.parametrize("where", STANDS)
+def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> None:
+    make, epoch = STANDS[where]
+    model = make()
+    lose_records(model)
+    state = recovered(model, epoch)
+    assert (state.phase, state.handoff, state.applied, state.certificate) == (Phase.CATCH_UP, epoch, epoch, None)
+    assert set(state.positions) == {Consumed(epoch)}
+    with pytest.raises(VerificationFailed):
+        model.run(FinishTask())
+    assert model.run(VerifyTask()).certificate is not None
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+    model.write()
+    after = model.run(UpstreamTask(ROUND, upto=model.source.head))
+    assert after.applied == model.source.head
+    assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
+
+
+def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
+    model = finished()
+    model.foreign("RESTORE")
+    with pytest.raises(TargetDiverged):
+        model.state()
+    recovered(model, V)
+    model.run(VerifyTask())
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_a_change_after_the_recovery_counts() -> None:
+    model = caught_up()
+    lose_records(model)
+    running = Running(model, recover(model.attempt(), V + 3))
+    running.until(fx.Write)
+    model.foreign("DELETE")
+    with pytest.raises(TargetDiverged):
+        running.finish()
+
+
+def test_an_attempt_from_before_is_fenced() -> None:
+    model = sealed()
+    zombie = model.start(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    while not (isinstance(zombie.waits_at, fx.Write) and zombie.waits_at.record.event is Event.EPOCHS):
+        zombie.step()
+    recovered(model, V)
+    works = len(model.works)
+    with pytest.raises(Fenced):
+        zombie.finish()
+    assert len(model.works) == works
+
+
+def test_a_newer_attempt_fences_the_recovery() -> None:
+    model = caught_up()
+    running = Running(model, recover(model.attempt(), V + 3))
+    running.until(fx.Write)
+    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    with pytest.raises(Fenced):
+        running.finish()
+    assert model.state().phase is Phase.CONSUME_LOG
+
+
+def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
+    model = caught_up()
+    older = model.attempt()
+    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    commits = len(model.target.commits)
+    with pytest.raises(Fenced):
+        Running(model, recover(older, V + 3)).finish()
+    assert len(model.target.commits) == commits
+
+
+def test_orders_of_before_are_over() -> None:
+    model = caught_up()
+    model.order(Command(Verb.PAUSE))
+    model.order(Command(Verb.CANCEL))
+    state = recovered(model, V + 3)
+    assert state.control == Control(2, paused=True), "a pause is lifted by its own command, a cancel is over"
+    model.order(Command(Verb.RESUME))
+    assert model.run(VerifyTask()).certificate is not None
+    model.order(Command(Verb.HOLD))
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
+    model = upstream()
+    model.order(Command(Verb.HOLD))
+    model.order(Command(Verb.THROTTLE, rate=50_000))
+    model.order(Command(Verb.PAUSE))
+    before = model.state().totals
+    model.foreign("RESTORE")
+    state = recovered(model, V + 2)
+    assert state.totals == before and before.upstream_rows > 0
+    assert state.control == Control(3, paused=True, rate=50_000, held=True)
+    model.order(Command(Verb.RESUME))
+    model.run(VerifyTask())
+    model.run(FinishTask())
+    model.write()
+    assert model.run(UpstreamTask(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
+
+
+def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
+    model = upstream()
+    state, newest = model.state(), model.records()[-1]
+    damaged = {**newest.to_json(), "seq": newest.seq + 1, "totals": {"log_rows": -50}}
+    model.land_text(newest.app_id, newest.seq + 1, json.dumps(damaged))
+    with pytest.raises(RecordInvalid):
+        model.state()
+    assert recovered(model, V + 2).totals == state.totals
+
+
+def test_a_snapshot_that_lanes_were_reading_goes_on_as_one_to_be_repaired() -> None:
+    model = _read_in_part()
+    zombies = [model.start(SnapshotTask(lane, 2, ROUND)) for lane in range(2)]
+    for zombie in zombies:
+        zombie.until(fx.Write, 2)
+    state = recovered(model, V)
+    assert (state.layout, state.phase, state.handoff) == (Layout(3, 1), Phase.CATCH_UP, V)
+    works = len(model.works)
+    for zombie in zombies:
+        assert zombie.finish().phase is Phase.CATCH_UP
+    assert len(model.works) == works, "rows of a lane that was fenced landed"
+    model.run(RepairTask())
+    model.run(VerifyTask())
+    assert model.run(FinishTask()).phase is Phase.FINISHED
+
+
+def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
+    model = _read_in_part()
+    zombie = model.start(SnapshotTask(1, 2, ROUND))
+    write = zombie.until(fx.Write, 2)
+    recovering = Running(model, recover(model.attempt(), V))
+    recovering.until(fx.Write)
+    model.answer(write)
+    assert recovering.finish().layout == Layout(4, 1), "what was fenced before is left behind, too"
+
+
+@pytest.mark.parametrize("lost", range(64))
+def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: int) -> None:
+    """Also that of a lane of which the log tells nothing, where later fences make its layout look like an old one."""
+    model = Model()
+    model.plan(lanes=3)
+    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
+    late = [model.start(SnapshotTask(lane, 3, ROUND)) for lane in range(3)]
+    for zombie in late:
+        zombie.until(fx.Write)
+    recovering = Running(model, recover(model.attempt(), V))
+    for fence in range(6):
+        write = recovering.until(fx.Write)
+        recovering.step(fx.Written() if lost >> fence & 1 else model.answer(write))
+    recovering.finish()
+    works = len(model.works)
+    for zombie in late:
+        assert zombie.finish().phase is Phase.CATCH_UP
+    assert len(model.works) == works, "a lane that was fenced went on"
+
+
+def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
+    model = Model()
+    model.plan(lanes=3)
+    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
+    late = model.start(SnapshotTask(2, 3, ROUND))
+    late.until(fx.Write)
+    recovered(model, V)
+    assert late.finish().phase is Phase.CATCH_UP
+    assert model.state().layout == Layout(3, 1)
+
+
+def test_recovering_twice_says_it_twice() -> None:
+    model = caught_up()
+    first, second = recovered(model, V + 3), recovered(model, V + 3)
+    assert second.newest is not None and first.newest is not None
+    assert second.newest.version == first.newest.version + 1
+    assert second.positions == first.positions
+
+
+def test_a_lost_answer_is_found_in_the_log() -> None:
+    model = caught_up()
+    running = Running(model, recover(model.attempt(), V + 3))
+    write = running.until(fx.Write)
+    model.answer(write)
+    running.step(fx.Written(conflict="the answer was lost"))
+    assert running.finish().phase is Phase.CATCH_UP
+    assert [r.event for r in model.records()].count(Event.RECOVER) == 1
+
+
+def _nothing() -> Model:
+    return Model()
+
+
+def _read_in_part() -> Model:
+    model = Model()
+    model.plan(lanes=2)
+    for lane in range(2):
+        model.start(SnapshotTask(lane, 2, ROUND)).until(fx.Write, 2)
+    return model
+
+
+def _another_table() -> Model:
+    model = caught_up()
+    metadata = model.target.read(0).metadata
+    assert metadata is not None and metadata.table_id == TARGET_ID
+    model.foreign("CREATE OR REPLACE TABLE", metadata=replace(metadata, table_id="another"))
+    return model
+
+
+def _another_source() -> Model:
+    model = caught_up()
+    model.alter(table_id=f"not {SOURCE_ID}")
+    return model
+
+
+REFUSED = {
+    "no build": (_nothing, V, NotPlanned),
+    "an epoch before the snapshot's": (caught_up, V - 1, NotAllowedNow),
+    "an epoch that is not there yet": (caught_up, V + 9, SourceReplaced),
+    "another table": (_another_table, V, NotAllowedNow),
+    "another source": (_another_source, V, SourceReplaced),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_recovered_is_refused_and_nothing_is_written(case: str) -> None:
+    make, epoch, error = REFUSED[case]
+    model = make()
+    head = model.target.head
+    with pytest.raises(error):
+        recovered(model, epoch)
+    assert model.target.head == head
+
+
+def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
+    model = caught_up()
+    model.foreign("UPDATE")
+    recovered(model, V + 3)
+    state = model.run(RepairTask())
+    assert (state.phase, state.applied, state.certificate) == (Phase.CATCH_UP, V + 3, None)
+    assert model.works[-1] == fx.RewriteKeys(V + 3)
+    with pytest.raises(VerificationFailed):
+        model.run(FinishTask())
+    works = len(model.works)
+    model.run(RepairTask())
+    assert len(model.works) == works, "a retry of a repair that is done wrote again"
+    assert model.run(VerifyTask()).certificate is not None
+    model.run(RepairTask())
+    assert model.records()[-1].event is Event.CERTIFY, "what is proven is not repaired"
+
+
+def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
+    model = caught_up()
+    recovered(model, V + 3)
+    model.run(RepairTask())
+    verifying = model.start(VerifyTask())
+    verifying.until(fx.Prove)
+    with pytest.raises(VerificationFailed):
+        verifying.step(VerificationFailed("still wrong"))
+        verifying.finish()
+    model.run(RepairTask())
+    assert [r.event for r in model.records()].count(Event.REPAIR) == 2
+
+
+def test_there_is_nothing_to_repair_before_the_hand_off_epoch() -> None:
+    model = caught_up()
+    with pytest.raises(NotAllowedNow):
+        model.run(RepairTask())

@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_backfill.core.errors import (
+    BackfillError,
+    FeedOff,
+    HistoryLost,
+    NotAppendOnly,
+    SchemaChanged,
+    SourceReplaced,
+)
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.view import FEED, Epoch, SourceView, check_source, epoch_of, lost, schema_change
+from airflow_backfill.core.values.commit import Commit, CommitId, FileTotals, TableMetadata
+from tests.core.model_target import SCHEMA, SOURCE_ID, Model
+
+PLAN = Model().draft()
+FED = {FEED: "true"}
+
+
+def column(name: str, of: Any = "long", nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+    return {"name": name, "type": of, "nullable": nullable, "metadata": metadata}
+
+
+def schema(*columns: dict[str, Any]) -> str:
+    return json.dumps({"type": "struct", "fields": list(columns)})
+
+
+def struct(*columns: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(columns)}
+
+
+def of(**fields: Any) -> Epoch:
+    return epoch_of(PLAN, Commit(9, 70, **fields))
+
+
+# --- how much an epoch is ---
+
+
+def test_an_append_counts_its_rows() -> None:
+    epoch = of(operation="WRITE", added=FileTotals(2, 500, 30), data_change=True)
+    assert (epoch.number, epoch.at, epoch.rows, epoch.bytes, epoch.stop) == (9, 70, 30, 500, None)
+
+
+def test_a_merge_with_change_data_counts_the_rows_that_it_changed_and_reads_the_change_data() -> None:
+    metrics = {"numTargetRowsInserted": 3, "numTargetRowsUpdated": 4, "numTargetRowsDeleted": 5, "numOutputRows": 900}
+    files = FileTotals(7, 9_000, 900)
+    epoch = of(added=files, removed=files, changed=FileTotals(1, 77), data_change=True, metrics=metrics)
+    assert (epoch.rows, epoch.bytes) == (12, 77)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("numUpdatedRows", 8), ("numDeletedRows", 6)])
+def test_updates_and_deletes_have_metrics_of_their_own(name: str, rows: int) -> None:
+    assert of(changed=FileTotals(2, 77), data_change=True, metrics={name: rows}).rows == rows
+
+
+def test_a_delete_by_deletion_vectors_counts_the_rows_that_it_hides() -> None:
+    before, after = FileTotals(2, 900, 100, deleted_rows=3), FileTotals(2, 900, 100, deleted_rows=10)
+    assert of(added=after, removed=before, data_change=True).rows == 7
+
+
+@pytest.mark.parametrize("operation", ["OPTIMIZE", "SET TBLPROPERTIES", "VACUUM START"])
+def test_a_commit_without_data_change_is_an_epoch_without_rows(operation: str) -> None:
+    epoch = of(operation=operation, added=FileTotals(1, 900, 50), removed=FileTotals(9, 900, 50), rewrites=True)
+    assert (epoch.rows, epoch.bytes) == (0, 0)
+
+
+TOTALS = st.builds(
+    FileTotals, st.integers(1, 9), st.integers(1, 10**9), st.none() | st.integers(0, 999), st.integers(0, 99)
+)
+NONE = st.just(FileTotals())
+
+
+METRICS = st.dictionaries(st.just("numOutputRows"), st.integers(0, 9))
+
+
+@given(TOTALS | NONE, TOTALS | NONE, TOTALS | NONE, METRICS)
+def test_an_epoch_that_changes_rows_is_never_guessed_to_be_nothing(
+    added: FileTotals, removed: FileTotals, changed: FileTotals, metrics: dict[str, int]
+) -> None:
+    """A throttle and a round's size go by these numbers: 0 rows would let anything through."""
+    epoch = of(added=added, removed=removed, changed=changed, data_change=True, metrics=metrics)
+    counted = all(totals.rows == 0 for totals in (added, removed, changed))
+    if (added.files or removed.files or changed.files) and not counted:
+        assert epoch.rows >= 1
+        assert epoch.bytes >= 1
+
+
+def test_an_overwrite_by_as_many_rows_counts_all_of_them() -> None:
+    files = FileTotals(2, 900, 100)
+    assert of(operation="WRITE", added=files, removed=files, data_change=True).rows == 200
+
+
+def test_a_restore_that_brings_hidden_rows_back_does_not_count_as_nothing() -> None:
+    before, after = FileTotals(2, 900, 100, deleted_rows=10), FileTotals(2, 900, 100)
+    assert of(operation="RESTORE", added=after, removed=before, data_change=True).rows >= 10
+
+
+VECTORS = {"added": FileTotals(6, 6_600, 1_073, 73), "removed": FileTotals(4, 4_400, 1_000)}
+COPIES = {"added": FileTotals(4, 4_400, 1_000), "removed": FileTotals(4, 4_400, None)}
+REWRITE = {"numCopiedRows": 927, "numDeletedRows": 73, "numOutputRows": 1_000}
+OPERATIONS = [
+    ("WRITE", VECTORS, REWRITE, 146),
+    ("WRITE", COPIES, REWRITE, 146),
+    ("WRITE", {**COPIES, "changed": FileTotals(4, 90)}, REWRITE, 146),
+    ("WRITE", VECTORS, {"numCopiedRows": 1_000, "numDeletedRows": 0, "numOutputRows": 1_000}, 1),
+    ("DELETE", VECTORS, {"numCopiedRows": 0, "numDeletedRows": 3}, 3),
+    ("DELETE", COPIES, {"numCopiedRows": 997, "numDeletedRows": 3}, 3),
+    ("DELETE", {"removed": FileTotals(2, 900, 500)}, {"numCopiedRows": 0, "numDeletedRows": 500}, 500),
+    ("UPDATE", VECTORS, {"numCopiedRows": 0, "numUpdatedRows": 4}, 4),
+    ("MERGE", VECTORS, {"numTargetRowsInserted": 6, "numTargetRowsCopied": 9, "numOutputRows": 15}, 6),
+    ("TRUNCATE", {"removed": FileTotals(2, 900, 210)}, {}, 210),
+    ("RESTORE", {"added": FileTotals(6, 900, 1_040), "removed": FileTotals(1, 900, 1_250)}, {}, 2_290),
+]
+
+
+@pytest.mark.parametrize(("operation", "files", "metrics", "rows"), OPERATIONS)
+def test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches(
+    operation: str, files: dict[str, Any], metrics: dict[str, int], rows: int
+) -> None:
+    assert of(operation=operation, data_change=True, metrics=metrics, **files).rows == rows
+
+
+def test_metrics_that_the_files_contradict_are_not_believed() -> None:
+    grown = {"added": FileTotals(1, 900, 50), "removed": FileTotals(1, 900, 10)}
+    assert of(data_change=True, metrics={"numDeletedRows": 2}, **grown).rows == 40
+    assert of(data_change=True, metrics={"numUpdatedRows": 10**9}, **grown).rows == 60
+    silent = {"numTargetRowsInserted": 0, "numTargetRowsUpdated": 0, "numTargetRowsDeleted": 0}
+    assert of(data_change=True, metrics=silent, changed=FileTotals(1, 4_000, None)).rows == 41
+
+
+def test_what_nobody_counted_is_guessed_by_its_size() -> None:
+    replaced = of(data_change=True, added=FileTotals(2, 900, 50), removed=FileTotals(3, 1_000, None))
+    assert replaced.rows == 50 + 3 + 1_000 // 18
+    assert of(data_change=True, changed=FileTotals(2, 5_000, None)).rows == 52
+
+
+def test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it() -> None:
+    """By this an epoch is parted: parts of a delete would all read the same files, and hold nothing."""
+    few = of(operation="DELETE", data_change=True, metrics={"numDeletedRows": 10}, **VECTORS)
+    assert (few.bytes, few.weight) == (11_000, 54)
+    assert of(data_change=True, changed=FileTotals(2, 5_000, 9)).weight == 5_000
+    assert of(data_change=True, added=FileTotals(2, 5_000, None)).weight == 5_000
+    assert of(data_change=True, added=FileTotals(2, 5_000, 70)).weight == 5_000
+
+
+# --- what stops a build ---
+
+
+def stop(**fields: Any) -> BackfillError | None:
+    said: dict[str, Any] = {"table_id": SOURCE_ID, "schema_json": SCHEMA, "configuration": FED, **fields}
+    return of(metadata=TableMetadata(**said)).stop
+
+
+def test_metadata_that_leaves_the_rows_alone_does_not_stop() -> None:
+    assert stop() is None
+    assert stop(configuration={FEED: "TRUE", "other": "x"}) is None
+
+
+def test_another_table_stops() -> None:
+    error = stop(table_id="source-2")
+    assert isinstance(error, SourceReplaced)
+    assert error.data == {"epoch": 9, "found": "source-2"}
+
+
+@pytest.mark.parametrize("configuration", [{}, {FEED: "false"}, {FEED: ""}])
+def test_a_feed_that_is_switched_off_stops(configuration: dict[str, str]) -> None:
+    assert isinstance(stop(configuration=configuration), FeedOff)
+
+
+def test_another_partitioning_stops() -> None:
+    assert isinstance(stop(partition_columns=("id",)), SchemaChanged)
+
+
+ID, NAME = column("id"), column("name", "string")
+MAPPED = {"delta.columnMapping.id": 4, "delta.columnMapping.physicalName": "col-4"}
+STOPPING = [
+    ("drop", [ID, NAME], [ID], "name"),
+    ("rename", [ID, NAME], [ID, column("title", "string")], "name"),
+    ("retype", [ID], [column("id", "string")], "id"),
+    ("widen", [column("id", "integer")], [column("id", "long")], "id"),
+    ("must not be null", [ID], [column("id", nullable=False)], "id"),
+    ("may be null", [column("id", nullable=False)], [ID], "id"),
+    ("another column's id", [column("id", **MAPPED)], [column("id", **{**MAPPED, "delta.columnMapping.id": 5})], "id"),
+    ("mapping switched on", [ID], [column("id", **MAPPED)], "id"),
+    ("inner field dropped", [column("s", struct(ID, NAME))], [column("s", struct(ID))], "s"),
+    ("inner field added", [column("s", struct(ID))], [column("s", struct(ID, NAME))], "s"),
+    ("inner type", [column("a", {"type": "array", "elementType": "long", "containsNull": True})],
+     [column("a", {"type": "array", "elementType": "long", "containsNull": False})], "a"),
+    ("case", [ID], [column("ID")], "id"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "name"), [c[1:] for c in STOPPING], ids=[c[0] for c in STOPPING])
+def test_a_schema_change_names_epoch_and_column(before: list[Any], after: list[Any], name: str) -> None:
+    for allow_new in (True, False):
+        error = schema_change(schema(*before), schema(*after), 12, allow_new=allow_new)
+        assert error is not None
+        assert error.data["epoch"] == 12
+        assert error.data["column"] == name
+        assert "12" in str(error)
+        assert name in str(error)
+
+
+HARMLESS = [
+    ("comment", [ID], [column("id", comment="the key")]),
+    ("default", [ID], [column("id", CURRENT_DEFAULT="1")]),
+    ("high-water mark", [column("id", **{"delta.identity.highWaterMark": 4})],
+     [column("id", **{"delta.identity.highWaterMark": 9})]),
+    ("inner comment", [column("s", struct(ID))], [column("s", struct(column("id", comment="x")))]),
+    ("same", [ID, NAME], [ID, NAME]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), [c[1:] for c in HARMLESS], ids=[c[0] for c in HARMLESS])
+def test_what_rows_do_not_see_is_no_schema_change(before: list[Any], after: list[Any]) -> None:
+    assert schema_change(schema(*before), schema(*after), 12, allow_new=False) is None
+
+
+def test_a_new_column_follows_the_policy() -> None:
+    error = schema_change(schema(ID), schema(ID, NAME), 12, allow_new=False)
+    assert error is not None
+    assert error.data == {"epoch": 12, "column": "name"}
+    assert schema_change(schema(ID), schema(ID, NAME), 12, allow_new=True) is None
+
+
+def test_columns_that_the_build_does_not_read_may_go_and_change() -> None:
+    mine, other = column("id", **MAPPED), column("x", **{**MAPPED, "delta.columnMapping.id": 5})
+    before = schema(mine, other)
+    for after in ([mine], [mine, {**other, "type": "string"}], [mine, {**other, "name": "y"}]):
+        assert schema_change(before, schema(*after), 12, used=["id"]) is None
+        assert schema_change(before, schema(*after), 12) is not None
+    dropped = schema_change(before, schema(other), 12, used=["id"])
+    assert dropped is not None and dropped.data["column"] == "id"
+    added = schema_change(before, schema(mine, other, column("z")), 12, used=["id"])
+    assert added is not None and added.data["column"] == "z"
+
+
+def test_columns_in_another_order_hold_the_same_rows() -> None:
+    assert schema_change(schema(ID, NAME), schema(NAME, ID), 12, allow_new=False) is None
+
+
+# --- the view ---
+
+
+def view(head: int, after: int, *, table_id: str = SOURCE_ID, gone: tuple[int, ...] = ()) -> SourceView:
+    numbers = range(after + 1, head + 1)
+    return SourceView(table_id, head, after, Backlog(lost(n) if n in gone else Epoch(n, 0, 1, 1) for n in numbers))
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
+def test_pending_is_exactly_what_is_later_than_the_applied_epoch(after: int, more: int, steps: int) -> None:
+    head = after + more
+    applied = min(after + steps, head)
+    assert [e.number for e in view(head, after).pending(applied)] == list(range(applied + 1, head + 1))
+
+
+def test_a_source_that_is_there_passes() -> None:
+    for head in (7, 8, 20):
+        check_source(PLAN, view(head, 7), 7, ())
+
+
+def test_another_table_in_the_place_is_not_read_on() -> None:
+    with pytest.raises(SourceReplaced, match="source-2") as raised:
+        check_source(PLAN, view(20, 7, table_id="source-2"), 7, ())
+    assert raised.value.data == {"planned": SOURCE_ID, "found": "source-2"}
+
+
+def test_a_history_that_went_backwards_names_both_numbers() -> None:
+    with pytest.raises(SourceReplaced) as raised:
+        check_source(PLAN, view(6, 6), 7, ())
+    assert raised.value.data == {"head": 6, "applied": 7}
+
+
+def test_a_history_that_was_put_back_and_has_grown_again_is_not_read_on() -> None:
+    seen = replace(view(20, 7), digest="new")
+    check_source(PLAN, seen, 7, [CommitId(7, "new")])
+    with pytest.raises(SourceReplaced, match=r"put back.*on_existing='restart'.*recover --epoch 7") as raised:
+        check_source(PLAN, seen, 7, [CommitId(7, "old")])
+    assert raised.value.data == {"epoch": 7, "known": "old", "found": "new"}
+
+
+def test_every_commit_that_anything_stands_at_is_compared() -> None:
+    """Lanes stand at epochs of their own, and a part of an epoch is in the target before the epoch is."""
+    epochs = [Epoch(n, 0, 1, 1, digest=f"digest {n}") for n in range(8, 13)]
+    seen = replace(view(12, 7), epochs=Backlog(epochs), digest="digest 7")
+    check_source(PLAN, seen, 7, [CommitId(7, "digest 7"), CommitId(10, "digest 10")])
+    for stands in (CommitId(10, "another"), CommitId(13, "digest 13")):
+        with pytest.raises(SourceReplaced, match=f"epoch {stands.version}"):
+            check_source(PLAN, seen, 7, [CommitId(7, "digest 7"), stands])
+
+
+def test_a_commit_that_was_cleaned_up_is_compared_with_nothing() -> None:
+    check_source(PLAN, view(12, 7), 7, [CommitId(7, "old"), CommitId(5, "older")])
+
+
+def test_the_next_epoch_being_gone_stops_at_once_and_names_it() -> None:
+    with pytest.raises(HistoryLost, match="epoch 8") as raised:
+        check_source(PLAN, view(12, 7, gone=(8,)), 7, ())
+    assert raised.value.data == {"epoch": 8}
+    assert not raised.value.retry
+
+
+def test_a_later_hole_does_not_stop_what_comes_before_it() -> None:
+    check_source(PLAN, view(12, 7, gone=(10,)), 7, ())
+    with pytest.raises(HistoryLost, match="epoch 10"):
+        check_source(PLAN, view(12, 7, gone=(10,)), 9, ())
+
+
+# --- sources to which rows are only added ---
+
+
+ADDS_ONLY = replace(PLAN, source=replace(PLAN.source, feed=False), spec=replace(PLAN.spec, strategy="chain"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "DELETE", "removed": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "UPDATE", "added": FileTotals(1, 5, 5), "removed": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "MERGE", "changed": FileTotals(1, 5, 5), "data_change": True},
+    ],
+    ids=lambda fields: fields["operation"],
+)
+@pytest.mark.parametrize("lacking", ["feed", "key"])
+def test_without_feed_or_key_an_epoch_that_does_more_than_add_rows_stops(fields: dict[str, Any], lacking: str) -> None:
+    keyless = replace(PLAN, spec=replace(PLAN.spec, key=(), strategy="chain"))
+    stopped = epoch_of(ADDS_ONLY if lacking == "feed" else keyless, Commit(9, 70, **fields)).stop
+    assert isinstance(stopped, NotAppendOnly) and stopped.data["epoch"] == 9
+    assert lacking in stopped.message and fields["operation"] in stopped.message
+    assert of(**fields).stop is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "WRITE", "added": FileTotals(1, 5, 5), "data_change": True},
+        {"operation": "OPTIMIZE", "added": FileTotals(1, 5, 5), "removed": FileTotals(2, 5, 5), "rewrites": True},
+        {"operation": "SET TBLPROPERTIES", "metadata": TableMetadata(SOURCE_ID, SCHEMA, (), {})},
+    ],
+    ids=lambda fields: fields["operation"],
+)
+def test_without_a_feed_added_rows_and_maintenance_are_followed(fields: dict[str, Any]) -> None:
+    assert epoch_of(ADDS_ONLY, Commit(9, 70, **fields)).stop is None
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"fields": [1]}', '{"fields": [{}]}', "[" * 100_000])
+def test_a_schema_that_cannot_be_read_is_a_change_of_it(damaged: str) -> None:
+    changed = schema_change(schema(column("id")), damaged, 7, allow_new=True)
+    assert changed is not None and "version 7 has a schema that cannot be read" in changed.message

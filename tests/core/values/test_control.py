@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.values.control import Command, Control, Verb, obey, resumed
+
+RATES = st.none() | st.integers(0, 10**9)
+COMMANDS = st.one_of(
+    st.sampled_from([Command(v) for v in Verb]),
+    st.builds(Command, st.just(Verb.THROTTLE), RATES),
+    st.builds(Command, st.just(Verb.CANCEL), drop=st.booleans()),
+)
+LISTS = st.lists(COMMANDS, max_size=12).map(lambda commands: list(enumerate(commands, start=1)))
+
+
+@given(COMMANDS)
+def test_a_command_survives_its_json(command: Command) -> None:
+    assert Command.from_json(json.loads(json.dumps(command.to_json()))) == command
+
+
+@given(LISTS)
+def test_a_control_state_survives_its_json(commands: list[tuple[int, Command]]) -> None:
+    control = obey(Control(), commands)
+    assert Control.from_json(json.loads(json.dumps(control.to_json()))) == control
+
+
+@given(LISTS)
+def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int, Command]]) -> None:
+    control = obey(Control(), commands)
+
+    def last(*verbs: Verb) -> Command | None:
+        return next((c for _, c in reversed(commands) if c.verb in verbs), None)
+
+    pause, throttle = last(Verb.PAUSE, Verb.RESUME), last(Verb.THROTTLE)
+    hold, cancel = last(Verb.HOLD, Verb.RELEASE), last(Verb.CANCEL)
+    assert control.number == len(commands)
+    assert control.paused == (pause is not None and pause.verb is Verb.PAUSE)
+    assert control.held == (hold is not None and hold.verb is Verb.HOLD)
+    assert control.rate == (throttle.rate if throttle is not None else None)
+    assert control.cancelled == (cancel is not None)
+    assert control.drop == (cancel is not None and cancel.drop)
+    assert control.skips == (last(Verb.SKIP) is not None)
+
+
+@given(LISTS, st.data())
+def test_commands_have_the_same_effect_at_once_or_in_pieces(
+    commands: list[tuple[int, Command]], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(commands)))
+    known = obey(Control(), commands[:cut])
+    assert obey(known, commands[cut:]) == obey(known, commands) == obey(Control(), commands)
+    assert obey(obey(known, commands), commands) == obey(Control(), commands)
+
+
+def test_what_a_barrier_has_acknowledged_is_not_obeyed_again() -> None:
+    acknowledged = Control(number=2, paused=False)
+    assert obey(acknowledged, [(1, Command(Verb.PAUSE)), (2, Command(Verb.HOLD))]) == acknowledged
+
+
+def test_pause_and_a_rate_of_0_both_stop_and_are_two_switches() -> None:
+    both = obey(Control(), [(1, Command(Verb.PAUSE)), (2, Command(Verb.THROTTLE, 0))])
+    assert both.stopped
+    assert obey(both, [(3, Command(Verb.RESUME))]).stopped
+    assert obey(both, [(3, Command(Verb.THROTTLE, 5))]).stopped
+    assert not obey(both, [(3, Command(Verb.RESUME)), (4, Command(Verb.THROTTLE, 5))]).stopped
+    assert not obey(Control(), [(1, Command(Verb.THROTTLE, 1))]).stopped
+    assert not Control().stopped
+
+
+def test_no_command_but_resuming_the_build_lifts_a_cancel() -> None:
+    cancelled = obey(Control(), [(1, Command(Verb.CANCEL))])
+    for number, verb in enumerate(Verb, start=2):
+        cancelled = obey(cancelled, [(number, Command(verb))])
+        assert cancelled.cancelled
+
+
+def test_resuming_the_build_lifts_the_cancels_that_it_was_ordered_after() -> None:
+    commands = [(1, Command(Verb.CANCEL, drop=True)), (2, Command(Verb.PAUSE)), (3, Command(Verb.CANCEL))]
+    assert resumed(Control(), commands, 2) == Control(3, paused=True, cancelled=True)
+    assert resumed(Control(), commands, 3) == Control(3, paused=True)
+    assert resumed(Control(1, cancelled=True, drop=True), commands[:2], 2) == Control(2, paused=True)
+    assert resumed(Control(3, cancelled=True), commands, 2).cancelled, "acknowledged, and ordered later"
+
+
+@pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.THROTTLE])
+def test_a_rate_belongs_to_throttle(verb: Verb) -> None:
+    for name in ("rate", "byte_rate"):
+        with pytest.raises(InvalidSpec, match=name):
+            Command(verb, **{name: 1})
+
+
+def test_a_rate_is_not_negative() -> None:
+    with pytest.raises(InvalidSpec, match="-1"):
+        Command(Verb.THROTTLE, rate=-1)
+    with pytest.raises(InvalidSpec, match="-1"):
+        Command(Verb.THROTTLE, byte_rate=-1)
+
+
+@pytest.mark.parametrize("verb", [v for v in Verb if v is not Verb.CANCEL])
+def test_dropping_belongs_to_cancel(verb: Verb) -> None:
+    with pytest.raises(InvalidSpec, match="drop"):
+        Command(verb, drop=True)
+
+
+COMMAND = {"verb": "pause", "rate": None, "drop": False, "byte_rate": None}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], "pause", {}, {"verb": "pause"}, *({**COMMAND, **damage} for damage in (
+        {"verb": "stop"}, {"drop": 0}, {"more": 1}, {"rate": 3}, {"byte_rate": 3},
+        {"verb": "throttle", "rate": "5"}, {"verb": "throttle", "rate": True}, {"verb": "throttle", "rate": 1.5},
+        {"verb": "throttle", "rate": -1}, {"verb": "throttle", "byte_rate": True},
+    ))],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_command_is_refused(value: object) -> None:
+    assert Command.from_json(COMMAND) == Command(Verb.PAUSE)
+    with pytest.raises(RecordInvalid, match="not a command"):
+        Command.from_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], 1, {"more": 1}, {"number": True}, {"number": "1"}, {"number": -1}, {"paused": 1}, {"rate": -1},
+     {"rate": True}, {"rate": 1.0}, {"byte_rate": "1"}, {"held": None}, {"cancelled": "yes"}, {"drop": 0}],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_control_state_is_refused(value: object) -> None:
+    with pytest.raises(RecordInvalid, match="not a control state"):
+        Control.from_json(value)

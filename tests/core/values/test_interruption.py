@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.interruption import Begun
+
+PAUSE, RESUME, CANCEL = Command(Verb.PAUSE), Command(Verb.RESUME), Command(Verb.CANCEL)
+
+
+def throttle(rate: int | None = None, byte_rate: int | None = None) -> Command:
+    return Command(Verb.THROTTLE, rate, byte_rate=byte_rate)
+
+
+def stopped(before: list[Command], after: list[Command], *, spared: bool = False) -> str | None:
+    numbered = list(enumerate([*before, *after], start=1))
+    return Begun.under(numbered[: len(before)], spared=spared).stopped_by(numbered)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by"),
+    [
+        ([], [], None),
+        ([], [PAUSE], "paused"),
+        ([], [CANCEL], "cancelled"),
+        ([], [PAUSE, RESUME], None),
+        ([PAUSE], [], None),
+        ([PAUSE, RESUME], [PAUSE], "paused"),
+        ([], [Command(Verb.HOLD)], None),
+        ([], [throttle(5)], "slower"),
+        ([], [throttle(byte_rate=5)], "slower"),
+        ([], [throttle(0)], "slower"),
+        ([throttle(5)], [throttle(4)], "slower"),
+        ([throttle(5)], [throttle(50)], None),
+        ([throttle(5)], [throttle(None)], None),
+        ([throttle(0)], [throttle(5)], None),
+    ],
+)
+def test_what_people_call_back_stops_and_what_was_in_force_does_not(
+    before: list[Command], after: list[Command], by: str | None
+) -> None:
+    assert stopped(before, after) == by
+
+
+def test_a_cancel_that_was_lifted_does_not_stop_and_another_one_does() -> None:
+    assert stopped([CANCEL], []) is None
+    assert stopped([CANCEL], [CANCEL]) == "cancelled"
+
+
+def test_what_is_spared_is_stopped_by_a_cancel_only() -> None:
+    assert stopped([], [PAUSE, throttle(1)], spared=True) is None
+    assert stopped([], [CANCEL], spared=True) == "cancelled"

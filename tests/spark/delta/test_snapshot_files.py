@@ -1,0 +1,39 @@
+"""A round reads exactly its files at exactly its version, whatever has happened to the table since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from tests.spark.history import Source, difference
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("kind", ["vectors", "odd names"])
+def test_disjoint_ranges_of_files_are_the_version(history: Callable[[str], Source], kind: str) -> None:
+    source = history(kind)
+    pinned = SnapshotFiles(source.spark, source.path, 6)
+    files = pinned.files
+    assert len(files) > 3
+    assert [f.path for f in files] == sorted(f.path for f in files)
+    first, middle, last = range(0, 1), range(1, 3), range(3, len(files))
+    whole = pinned.read(middle).union(pinned.read(first, last))
+    assert difference(whole, source.at(6)) == []
+    assert pinned.read(middle).count() == sum(f.rows for f in files[1:3])
+    assert pinned.read(range(0)).count() == 0
+
+
+def test_the_order_is_the_same_in_another_attempt(history: Callable[[str], Source]) -> None:
+    source = history("vectors")
+    jvm = source.spark.sparkContext._jvm
+    one = SnapshotFiles(source.spark, source.path, 6).files
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    assert SnapshotFiles(source.spark.newSession(), source.path, 6).files == one
+
+
+def test_an_empty_version_has_no_files(history: Callable[[str], Source]) -> None:
+    source = history("vectors")
+    assert SnapshotFiles(source.spark, source.path, 0).files == []

@@ -1,0 +1,96 @@
+"""A source whose history is not the one that the build knows: put back from a backup, made again, or with a hole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.attempts.goals import RepairTask, SnapshotTask
+from airflow_backfill.core.errors import HistoryLost, SourceReplaced, VerificationFailed
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.log_listing import commit_name
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+
+def forget(spark: SparkSession) -> None:
+    """As an application does that starts anew."""
+    spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    build.consume_log()
+    shutil.copytree(source.path, tmp_path / "backup")
+    source.append(5000, 5040)
+    source.sql("DELETE FROM $table WHERE $id % 9 = 1")
+    applied = build.consume_log().applied
+    assert applied == source.head
+
+    shutil.rmtree(source.path)
+    shutil.move(str(tmp_path / "backup"), source.path)
+    forget(spark)
+    for start in (6000, 7000, 8000):
+        source.append(start, start + 30)
+    assert source.head == applied + 1
+    commits = build.reader.log.head()
+    for _ in range(2):
+        with pytest.raises(SourceReplaced, match=f"epoch {applied} .*recover --epoch {applied}"):
+            build.consume_log()
+    assert build.reader.log.head() == commits
+
+    build.recover(applied)
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    build.run(RepairTask())
+    build.verify()
+    build.finish()
+    build.assert_equal_at(applied)
+    build.upstream()
+    build.assert_equal_at(source.head)
+
+
+def test_a_source_that_is_dropped_and_made_again_is_named_on_a_retry_of_the_snapshot(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=100)
+    for start in (5000, 6000):
+        source.append(start, start + 10)
+    assert build.plan().plan.source.epoch > 1
+    shutil.rmtree(source.path)
+    forget(spark)
+    source.rows(0, 50).write.format("delta").option("delta.enableChangeDataFeed", "true").save(source.path)
+    for _ in range(2):
+        with pytest.raises(SourceReplaced):
+            build.run(SnapshotTask(0, 1, build.size))
+
+
+def test_a_commit_that_is_missing_before_what_is_applied_next_is_named(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    """The log goes on behind it, but no state of the table can be made any more."""
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    source.append(5000, 5010)
+    applied = build.consume_log().applied
+    assert applied is not None
+    source.append(6000, 6010)
+    for name in Path(source.path, "_delta_log").glob("*.checkpoint.*"):
+        name.unlink()
+    Path(source.path, "_delta_log", commit_name(applied - 1)).unlink()
+    forget(spark)
+    with pytest.raises(HistoryLost, match=str(applied - 1)):
+        build.consume_log()
+    with pytest.raises(HistoryLost, match=str(applied - 1)):
+        build.catch_up()

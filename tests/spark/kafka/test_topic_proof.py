@@ -1,0 +1,212 @@
+"""A build of a topic is proven by what Kafka still has; what it has no more is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_backfill.core.attempts.goals import RepairTask
+from airflow_backfill.core.errors import KafkaLost, VerificationFailed
+from airflow_backfill.core.kafka.state import Backfilling
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.kafka.records import TopicRecords
+from airflow_backfill.spark.run.interpreter import Shell
+from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, numbered
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
+
+
+def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """The ingestion begins with records that came after the plan, so that some were history to nobody."""
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    for partition in range(2):
+        topic.send(numbered(10, partition))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    for partition in range(2):
+        topic.send(numbered(8, partition, first=10))
+    landing.skip({0: 10, 1: 13})
+    landing.land_all()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(VerificationFailed, match="3 records are in Kafka") as failed:
+        build.verify()
+    assert {name: failed.value.data[name] for name in ("partition", "first", "last")} == {
+        "partition": 1, "first": 10, "last": 12,
+    }  # fmt: skip
+
+
+def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Every record is a row, and some of them are nowhere else any more."""
+    topic.create(config=COMPACTED)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5) + numbered(5))
+    landing.skip({0: 9})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    landing.land_all()
+    topic.compact()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    state = build.verify()
+    proven = state.certificate
+    left = [message for message in topic.records() if message.offset() < 10]
+    assert proven is not None and (proven.gone, proven.rows) == (10 - len(left), len(build.content()))
+    assert 0 < proven.gone
+    for wrong in ("offset = 0", "offset = 9"):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {wrong}")
+    with pytest.raises(VerificationFailed, match="were written"):
+        _prove_after(
+            build, state, f"INSERT INTO delta.`{build.target}` SELECT * FROM delta.`{build.target}` WHERE offset = 9"
+        )
+
+
+def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Of the keys that are left the last record is known, be it a tombstone."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    paid = [(0, b"0"), (1, b"1"), (2, b"2"), (3, b"3"), (4, b"4"), (5, b"5"), (4, None), (5, b"70")]
+    topic.send([Record(value, b'{"id": %d}' % key) for key, value in paid])
+    landing.skip({0: 7})
+    landing.land_all()
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string"},
+    )  # fmt: skip
+    build.plan()
+    build.snapshot()
+    topic.truncate(3)
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 5)
+    for wrong in (
+        f"UPDATE delta.`{build.target}` SET value = '5' WHERE id = 5",
+        f"DELETE FROM delta.`{build.target}` WHERE id = 3",
+        f"INSERT INTO delta.`{build.target}` VALUES (4, '4')",
+    ):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, wrong)
+
+
+def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Retention overtook the build: what was read before is not in the landing table, which stands in for the rest."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b"v%d" % n, b'{"id": %d}' % n) for n in range(20)])
+    landing.skip({0: 5})
+    landing.land_all()
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string"},
+    )  # fmt: skip
+    build.size = RoundSize(rows=5)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.truncate(8)
+    for phase in (build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(KafkaLost, match="nobody can tell"):
+        build.run(RepairTask())
+    assert len(build.content()) == 20
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (5, 20)
+    with pytest.raises(VerificationFailed):
+        _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 6")
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["rows", "last values"])
+def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+) -> None:
+    """It is tried again without what was taken, and without four times as much, which may be taken meanwhile."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b"v%d" % n, b'{"id": %d}' % n) for n in range(40)])
+    landing.skip({0: 39})
+    landing.land_all()
+    keys = {"key": ["id"], "select": ["id", "value"], "topic": {"key": "json:id BIGINT", "value": "string"}}
+    build = TopicBuild(spark, landing, tmp_path / "target", **(keys if keyed else {"select": PLACES}))
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        state = phase()
+    records, retention = TopicRecords.read, [3, 5, 7]
+
+    def expiring(self: TopicRecords, ranges: Any, **how: Any) -> DataFrame:
+        """Retention comes when it is decided what is read, and nothing is read yet."""
+        frame = records(self, ranges, **how)
+        if retention:
+            topic.truncate(retention.pop(0))
+        return frame
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TopicRecords, "read", expiring)
+        state = build.verify()
+    assert retention == [] and state.certificate is not None
+    assert (state.certificate.gone, state.certificate.rows) == (15, 40)
+    with pytest.raises(VerificationFailed):
+        _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {'id' if keyed else 'offset'} = 20")
+
+
+def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Its row is in the target already. That is not proven either, once retention has taken some of the records."""
+    topic.create(config={**COMPACTED, "cleanup.policy": "compact,delete", "delete.retention.ms": "0"})
+    landing = Landing(topic, tmp_path / "landing")
+
+    def paid(key: int, value: bytes | None) -> Record:
+        return Record(value, b'{"id": %d}' % key)
+
+    topic.send([paid(1, b"1"), paid(2, b"2"), paid(3, b"3"), paid(4, b"4")])
+    landing.skip({0: 4})
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string", "undecodable": f"dead_letters:{tmp_path / 'dead'}"},
+    )  # fmt: skip
+    build.size = RoundSize(rows=3)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    assert isinstance(build.reader.state().topic[0].state, Backfilling), "the rest of the history is read later"
+    topic.send([paid(2, None), paid(3, b"4")])
+    landing.land_all()
+    while any(message.value() is None for message in topic.records()):
+        topic.compact()
+    build.snapshot()
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    assert [row for row in build.content() if row[0] is not None] == [(1, "1"), (3, "4"), (4, "4")]
+    state = build.verify()
+    topic.truncate(1)
+    with pytest.raises(VerificationFailed, match="extra"):
+        _prove_after(build, state, f"INSERT INTO delta.`{build.target}` VALUES (2, '2')")
+
+
+def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
+    """Prove a version of the target that somebody else has changed, which no task would get to; and change it back."""
+    assert state.certificate is not None
+    build.spark.sql(statement)
+    shell = Shell(build.spark, build.target)
+    shell.answer(fx.ReadPlan(state.plan.build))
+    try:
+        shell.answer(fx.Prove(state.certificate.epoch, shell.answer(fx.Head()), state.positions))
+    finally:
+        build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")

@@ -1,0 +1,439 @@
+"""What is wrong with a topic, with what lands of it or with what is asked: counted, put aside, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from airflow_backfill.cli.command import ordered
+from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.errors import (
+    BackfillError,
+    DecoderInvalid,
+    InvalidExpression,
+    InvalidSpec,
+    KafkaLost,
+    KafkaOption,
+    KeyInvalid,
+    LandingInvalid,
+    NotAllowedNow,
+    OffsetsInvalid,
+    OrderUnknown,
+    SourceReplaced,
+    TopicMissing,
+    Undecodable,
+)
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.kafka import decoders
+from airflow_backfill.spark.kafka.decoders import ColumnDecoder
+from airflow_backfill.spark.kafka.records import TopicRecords
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.planner import OnExisting
+from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
+
+
+def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    good, bad = [b'{"id": %d}' % n for n in range(4)], [b"{", b'{"id": "x"}']
+    topic.send([Record(value) for value in (good[0], bad[0], good[1])])
+    landing.land_all()
+    dead = str(tmp_path / "dead")
+    decoding = {"value": "json:id BIGINT", "undecodable": f"dead_letters:{dead}"}
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic=decoding)
+    build.plan()
+    shell = Shell(spark, build.target)
+    _die_before_the_commit(shell, SnapshotTask(0, 1, build.size), build.attempt())
+    topic.send([Record(value) for value in (good[2], bad[1], good[3])])
+    build.snapshot()
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up, build.verify):
+        state = phase()
+    assert build.content() == [(0,), (1,), (2,), (3,)]
+    assert (state.totals.undecodable_rows, state.totals.unwanted_rows) == (2, 0)
+    letters = spark.read.format("delta").load(dead).orderBy("offset").collect()
+    assert [(row["offset"], bytes(row["value"])) for row in letters] == [(1, bad[0]), (4, bad[1])]
+    assert all(row["reason"].startswith("value ") for row in letters)
+
+
+def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b'{"id": 1}'), Record(b"secret")])
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic={"value": "json:id BIGINT"})
+    build.plan()
+    with pytest.raises(Undecodable) as raised:
+        build.snapshot()
+    assert raised.value.data["sample"][0]["offset"] == 1 and "secret" not in str(raised.value)
+    assert build.content() == []
+
+
+def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(3))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=["value"], topic={"value": "decoder:length"})
+    monkeypatch.setattr(decoders, "_registered", {"length": ColumnDecoder(F.length, version="1")})
+    build.plan()
+    decoders._registered["length"] = ColumnDecoder(F.length, version="2")
+    with pytest.raises(DecoderInvalid, match=r"length@2.* instead of .*length@1"):
+        build.snapshot()
+    assert build.content() == []
+
+
+def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(6))
+    landing.skip({0: 2})
+    landing.land({0: 4})
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    build.snapshot()
+    again = [row(message) for message in topic.records() if message.offset() in (2, 3)]
+    landing.append(again)
+    landing.land({0: 6})
+    landing.append(again + [row(message) for message in topic.records() if message.offset() == 5])
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == everything(topic)
+    assert state.totals.repeated_rows == 5
+    landing.append([row(message) for message in topic.records() if message.offset() == 0])
+    with pytest.raises(OffsetsInvalid, match="offset 0 of partition 0"):
+        build.upstream()
+    assert build.content() == everything(topic)
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_wrong(
+    spark: SparkSession, topic: Topic, tmp_path: Path, handed_over: bool
+) -> None:
+    """In the history, rounds after its first record, and after the finish; also once it was deleted."""
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+
+    def keyed(number: int, partition: int, value: bytes | None = b"v") -> Record:
+        return Record(value, b'{"id": %d}' % number, partition)
+
+    topic.send([keyed(1, 0), keyed(2, 0), keyed(2, 0, None), keyed(3, 1), keyed(4, 1)])
+    landing.land_all()
+    spec = {"key": ["id"], "select": ["id"], "topic": {"key": "json:id BIGINT"}}
+    build = TopicBuild(spark, landing, tmp_path / "target", **spec)
+    build.size = RoundSize(rows=6)
+    if handed_over:
+        build.hand_off()
+        topic.send([keyed(5, 1), keyed(2, 1)])
+        landing.land_all()
+    else:
+        topic.send([keyed(5, 1), keyed(2, 1)])
+        build.plan()
+    with pytest.raises(OrderUnknown, match=r"key \{'id': '2'\}.*topic\.order") as raised:
+        build.upstream() if handed_over else build.snapshot()
+    before = {"partition": 0, "offset": 2}
+    assert raised.value.data == {
+        "count": 1, "sample": [{"key": {"id": "2"}, "partition": 1, "offset": 3, "before": before}],
+    }  # fmt: skip
+    assert build.content() == [(1,), (3,), (4,), *([] if handed_over else [(5,)])]
+    if not handed_over:
+        old = build.reader.state().plan
+        select, decoding = ["id", "timestamp", "partition", "offset"], {"key": "json:id BIGINT", "order": "timestamp"}
+        build.spec = TopicBuild(spark, landing, tmp_path / "target", key=["id"], select=select, topic=decoding).spec
+        new = build.plan(OnExisting.RESTART).plan
+        assert [Path(location).is_dir() for location in (old.made[1], new.made[1])] == [False, True]
+
+
+@pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
+def test_history_that_is_lost_stops_by_name(spark: SparkSession, topic: Topic, tmp_path: Path, trouble: str) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(6))
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.plan()
+    if trouble == "expired":
+        topic.truncate(2)
+    else:
+        topic.delete()
+    if trouble == "created again":
+        topic.create()
+        topic.send(numbered(9))
+    errors: dict[str, type[BackfillError]] = {
+        "expired": KafkaLost, "created again": SourceReplaced, "deleted": TopicMissing,
+    }  # fmt: skip
+    with pytest.raises(errors[trouble]):
+        build.snapshot()
+    assert build.content() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"topic": {"name": "nobody-made-it"}}, TopicMissing),
+        ({"topic": {"value": "json:id BIGINT", "key": "json:id BIGINT"}}, InvalidSpec),
+        ({"key": ["value"]}, KeyInvalid),
+        ({"select": ["nothing"]}, InvalidExpression),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_written(
+    spark: SparkSession, topic: Topic, tmp_path: Path, change: dict[str, Any], error: type[BackfillError]
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    with pytest.raises(error):
+        TopicBuild(spark, landing, tmp_path / "target", **{"select": PLACES, **change}).plan()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("more", [None, {"group.id": "mine"}, {"sasl.login.class": "Evil"}])
+def test_a_connection_that_may_not_be_used_is_refused_before_anything_is_written(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str] | None
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    monkeypatch.delenv(VARIABLE)
+    if more is not None:
+        monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": topic.servers, **more}))
+    with pytest.raises(KafkaOption):
+        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_table_that_is_no_landing_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    table = pa.table({"topic": ["a"], "partition": pa.array([0], pa.int64()), "offset": [0]})
+    write_deltalake(landing.table, table, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(LandingInvalid, match="partition of type int; this one has bigint"):
+        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+
+
+def test_what_only_the_landing_table_still_has_is_history_too(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Of partition 0 Kafka has lost what has landed, of partition 1 nothing. A row that landed twice is one record."""
+    topic.create(partitions=2)
+    landing = Landing(topic, tmp_path / "landing")
+    for partition in range(2):
+        topic.send(numbered(30, partition))
+    landing.land_all()
+    landing.append([row(message) for message in topic.records() if message.offset() == 3])
+    expected = everything(topic)
+    topic.truncate(20)
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.size = RoundSize(rows=16)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.truncate(25)  # retention goes on
+    topic.send(numbered(4, first=30))
+    landing.land_all()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == sorted([*expected, *((0, n, f"v{n}") for n in range(30, 34))])
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.lost) == (0, 0)
+    assert state.topic[0].floor == 25 and state.topic[1].floor == 0
+
+
+def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_counted(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send([Record(b"v%d" % n, timestamp=1_700_000_000_000 + n * 60_000) for n in range(30)])
+    landing.land({0: 10})
+    landing.skip({0: 13})
+    landing.land({0: 18})
+    expected = [found for found in everything(topic) if found[1] not in (10, 11, 12, 18, 19)]
+    topic.truncate(20)
+    with pytest.raises(KafkaLost, match="has 5 of the offsets") as lost:
+        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+    assert (lost.value.data["wanted"], lost.value.data["missing"]) == (0, 5)
+    assert not (tmp_path / "target").exists()
+    since = {"first": "2023-11-14T22:26:20Z", "expired": "skip"}  # 13 minutes after the first record
+    build = TopicBuild(spark, landing, tmp_path / "since", select=PLACES, topic=since)
+    assert build.plan().topic[0].scanned == 12
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"expired": "skip"})
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 3))
+    topic.truncate(23)  # three more that nobody has read, and that have not landed
+    landing.skip({0: 29})
+    landing.land_all()
+    build.snapshot()
+    for phase in (build.consume_log, build.catch_up, build.verify):
+        state = phase()
+    assert build.content() == [found for found in expected if found[1] not in (20, 21, 22)]
+    assert state.topic[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
+
+
+def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """What was read before stays."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(30))
+    landing.skip({0: 28})
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.truncate(12)
+    with pytest.raises(KafkaLost, match="table-backfill skip") as lost:
+        build.snapshot()
+    assert (lost.value.data["wanted"], lost.value.data["missing"]) == (8, 4)
+    with pytest.raises(KafkaLost):
+        build.snapshot()
+    ordered(build.target, Command(Verb.SKIP))
+    for phase in (build.snapshot, build.consume_log):
+        phase()
+    with pytest.raises(NotAllowedNow, match="nothing to skip"):
+        ordered(build.target, Command(Verb.SKIP))
+    for phase in (build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == [(0, n, f"v{n}") for n in range(30) if not 8 <= n < 12]
+    assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
+
+
+def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Retention has passed the pinned end: what is beyond it is no history."""
+    topic.create()
+    topic.send(numbered(30))
+    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=PLACES)
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.run(FirstRounds(0, 1, build.size, build, 1))
+    topic.send(numbered(10, first=30))
+    topic.truncate(35)
+    with pytest.raises(KafkaLost) as lost:
+        build.snapshot()
+    assert lost.value.data["missing"] == 22
+    ordered(build.target, Command(Verb.SKIP))
+    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
+        state = phase()
+    assert build.content() == [(0, n, f"v{n}") for n in range(8)]
+    assert state.certificate is not None and (state.certificate.lost, state.certificate.gone) == (22, 8)
+
+
+def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """Its first offsets have landed before, as other records."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build.hand_off()
+    before = build.content()
+    topic.delete()
+    topic.create()
+    topic.send(numbered(6, first=100))
+    landing.skip({0: 0})
+    landing.land_all()
+    with pytest.raises(SourceReplaced, match="offset 0 of partition 0 twice") as replaced:
+        build.upstream()
+    assert (replaced.value.data["partition"], replaced.value.data["offset"]) == (0, 0)
+    assert build.content() == before
+    # The way out: the former topic's rows go, and the new one gets a target.
+    landing.delete("key IN (X'6B30', X'6B31', X'6B32', X'6B33', X'6B34')")
+    anew = TopicBuild(spark, landing, tmp_path / "anew", select=PLACES)
+    anew.hand_off()
+    assert anew.content() == everything(topic)
+
+
+def test_aborted_records_that_have_landed_are_refused_by_name(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """By the plan what landed before it, by the proof what landed later."""
+    topic.create()
+    landing = Landing(topic, tmp_path / "landing", committed=False)
+    topic.send(numbered(5))
+    with topic.transaction(numbered(3, first=20), commit=False):
+        pass
+    topic.send(numbered(2, first=30))
+    landing.land_all()
+    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    with pytest.raises(LandingInvalid, match=r"3 rows .* no committed records") as refused:
+        build.plan()
+    assert {name: refused.value.data[name] for name in ("first", "last", "count")} == {
+        "first": 5,
+        "last": 7,
+        "count": 3,
+    }
+    assert not (tmp_path / "target").exists()
+    landing.delete("offset BETWEEN 5 AND 7")
+    build.plan()
+    build.snapshot()
+    with topic.transaction(numbered(2, first=40), commit=False):
+        pass
+    topic.send(numbered(2, first=50))
+    landing.land_all()
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    with pytest.raises(LandingInvalid, match=r"2 rows .* isolation.level") as refused:
+        build.verify()
+    first, last = refused.value.data["first"], refused.value.data["last"]
+    landing.delete(f"offset BETWEEN {first} AND {last}")
+    build.plan(OnExisting.RESTART)
+    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
+        phase()
+    assert build.content() == everything(topic)
+
+
+def test_a_compaction_while_a_round_is_written_makes_no_count_negative(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.create(config=COMPACTED)
+    landing = Landing(topic, tmp_path / "landing")
+    topic.send(numbered(5) + numbered(5))
+    with topic.transaction(numbered(2, first=20), commit=False):
+        pass
+    topic.send(numbered(2, first=30))
+    build = TopicBuild(spark, landing, tmp_path / "target", source=None, select=PLACES)
+    build.plan()
+    check, compacted = TopicRecords.check_there, []
+
+    def compacting(self: TopicRecords, ranges: Any) -> Any:
+        if not compacted:
+            topic.compact()
+            compacted.append(True)
+        return check(self, ranges)
+
+    monkeypatch.setattr(TopicRecords, "check_there", compacting)
+    state = build.snapshot()
+    assert (compacted, state.totals.unwanted_rows) == ([True], 0)
+    assert len(build.content()) == state.topic[0].read < 12
+
+
+def _die_before_the_commit(shell: Shell, task: SnapshotTask, me: Attempt) -> None:
+    """An attempt that does everything for its first round but commit it."""
+    generator = run(task, me)
+    answer = None
+    while True:
+        effect = generator.send(answer) if answer is not None else next(generator)
+        if isinstance(effect, fx.Write) and isinstance(effect.work, fx.TakeOffsets):
+            return
+        answer = shell.answer(effect)

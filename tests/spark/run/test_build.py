@@ -1,0 +1,363 @@
+"""Whole builds on real tables, task by task: what each phase leaves in the target and in its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.attempts.goals import CancelTask, RepairTask, SnapshotTask
+from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.model.position import InEpoch
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run import planner
+from airflow_backfill.spark.run.planner import OnExisting, drop_target
+from tests.spark.build import Build, no_rows
+from tests.spark.conftest import PLAIN
+from tests.spark.history import Source, clean_up_log, live_through, vacuum
+
+pytestmark = pytest.mark.spark
+
+SELECT = ["upper(name) AS label", "id", "n + 1 AS more"]
+WHERE = "part <> 2"
+
+
+def change(source: Source, new: int = 5000) -> None:
+    """Two epochs with every kind of change, one that moves rows over the filter's edge, and one of maintenance."""
+    source.sql("UPDATE $table SET $name = concat($name, '+'), $part = ($part + 1) % 3 WHERE $id % 7 = 1")
+    source.sql("DELETE FROM $table WHERE $id % 11 = 3")
+    source.append(new, new + 20)
+    source.sql("OPTIMIZE $table")
+
+
+def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build.size = RoundSize(rows=100)
+    planned = build.plan()
+    pinned = planned.plan.source.epoch
+    change(source)
+    state = build.snapshot()
+    assert state.sealed and len([r for r in build.records() if r.event is Event.FILES]) > 1
+    build.assert_equal_at(pinned)
+
+    change(source, new=6000)
+    state = build.consume_log()
+    assert state.applied == source.head
+    build.assert_equal_at(source.head)
+
+    source.sql("UPDATE $table SET $n = 77 WHERE $id < 50")
+    state = build.catch_up()
+    handoff = state.handoff
+    assert handoff == source.head == state.applied
+    source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
+    assert build.catch_up().handoff == handoff
+    build.assert_equal_at(handoff)
+
+    certificate = build.verify().certificate
+    assert certificate is not None and certificate.epoch == handoff
+    assert certificate.rows == build.rows().count()
+    assert build.finish().phase is Phase.FINISHED
+
+    change(source, new=7000)
+    state = build.upstream()
+    assert (state.phase, state.applied) == (Phase.UPSTREAM, source.head)
+    build.assert_equal_at(source.head)
+    epochs = [e for r in build.records() if r.epochs for e in range(r.epochs.start, r.epochs.stop)]
+    assert epochs == list(range(pinned + 1, source.head + 1))
+
+
+def test_a_history_of_everything_is_followed_round_by_round(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build.size = RoundSize(rows=250)
+    build.plan()
+    build.snapshot()
+    live_through(source)
+    state = build.consume_log()
+    assert state.applied == source.head
+    build.assert_equal_at(source.head)
+    assert any(isinstance(r.positions[0], InEpoch) for r in build.records()), "no epoch was split by key"
+    assert any(r.epochs is not None and len(r.epochs) > 1 for r in build.records()), "no epochs were taken together"
+
+
+def test_lanes_read_the_snapshot_side_by_side(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", lanes=2)
+    build.size = RoundSize(rows=1)
+    build.plan()
+    first = build.run(SnapshotTask(0, 2, build.size))
+    assert not first.sealed
+    second = build.run(SnapshotTask(1, 2, build.size))
+    assert second.sealed
+    build.consume_log()
+    build.assert_equal_at(source.head)
+    files = [r for r in build.records() if r.event is Event.FILES]
+    assert sum(r.work.snapshot_files for r in files) == second.plan.splits.files
+    assert {r.lane for r in files} == {0, 1}
+
+
+def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=1)
+    build.plan()
+    build.run(_After(SnapshotTask(0, 1, build.size), files=2))
+    build.lanes = 2
+    state = build.snapshot()
+    assert state.sealed and state.layout.number == 2
+    build.consume_log()
+    build.assert_equal_at(source.head)
+    assert state.totals.snapshot_files == state.plan.splits.files
+
+
+class _After:
+    """The task, ended by hand after so many files: what a kill between two rounds leaves."""
+
+    def __init__(self, task: SnapshotTask, files: int) -> None:
+        self._task, self._files = task, files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def done(self, state: Any) -> bool:
+        return state.totals.snapshot_files >= self._files
+
+
+def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    gone = max(Path(source.path).glob("*.parquet"), key=lambda file: file.stat().st_size)
+    gone.unlink()
+    with pytest.raises(HistoryLost, match=gone.name):
+        build.snapshot()
+    assert build.rows().count() == 0
+    assert [r.event for r in build.records()] == [Event.CLAIM]
+
+
+@pytest.mark.parametrize("gone", ["files", "commits"])
+def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_one(
+    source: Source, tmp_path: Path, gone: str
+) -> None:
+    """A verification that took longer than the source keeps its history: nothing is built anew for that."""
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
+    source.sql("OPTIMIZE $table")
+    source.append(7000, 7010)
+    if gone == "files":
+        vacuum(source, source.head)
+    else:
+        clean_up_log(source.spark, source.path)
+    with pytest.raises(HistoryLost, match=r"recover .* --epoch N" if gone == "files" else "commit is gone"):
+        build.verify()
+    epoch = source.head
+    build.recover(epoch)
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    build.run(RepairTask())
+    build.verify()
+    assert build.finish().handoff == epoch
+    build.assert_equal_at(epoch)
+
+
+def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", key=None, strategy="chain")
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    source.sql("OPTIMIZE $table")
+    source.append(7000, 7010)
+    vacuum(source, source.head - 1)
+    with pytest.raises(HistoryLost, match="table-backfill cancel"):
+        build.verify()
+    build.order(Command(Verb.CANCEL))
+    build.run(CancelTask())
+    build.hand_off()
+    build.assert_equal_at(source.head)
+
+
+def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", where="part = 9")
+    build.plan()
+    build.snapshot()
+    change(source)
+    state = build.consume_log()
+    assert state.applied == source.head
+    assert (state.totals.snapshot_rows, state.totals.log_rows) == (0, 0)
+    assert state.totals.log_epochs == source.head - state.plan.source.epoch
+    assert any(r.pending is not None and r.pending.rows > 0 for r in build.records())
+    assert build.rows().count() == 0
+
+
+def test_of_an_epoch_that_only_adds_the_rows_that_pass_the_filter_are_appended(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", where="id % 2 = 0")
+    build.plan()
+    build.snapshot()
+    source.append(1000, 1020)
+    state = build.consume_log()
+    assert state.totals.log_rows == 10
+    build.assert_equal_at(source.head)
+
+
+def test_rows_are_counted_as_they_were_changed(source: Source, tmp_path: Path) -> None:
+    """Empty versions and rewrites count nothing, a key that changes twice within a round counts once."""
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    state = build.snapshot()
+    assert state.totals.snapshot_rows == build.rows().count() == 240
+    source.sql("ALTER TABLE $table SET TBLPROPERTIES (x = '1')")
+    source.sql("UPDATE $table SET $n = 5 WHERE $id < 10")
+    source.sql("UPDATE $table SET $n = 6 WHERE $id < 10")
+    source.merge_nothing()
+    source.sql("DELETE FROM $table WHERE $id BETWEEN 20 AND 22")
+    source.sql("OPTIMIZE $table")
+    source.append(900, 904)
+    state = build.consume_log()
+    assert state.totals.log_rows == 10 + 3 + 4
+    build.assert_equal_at(source.head)
+
+
+@pytest.mark.parametrize("emptied", [False, True], ids=["never written", "emptied"])
+def test_a_table_without_rows(spark: SparkSession, source: Source, tmp_path: Path, emptied: bool) -> None:
+    empty = source if emptied else no_rows(spark, str(tmp_path / "empty"), PLAIN)
+    if emptied:
+        source.sql("DELETE FROM $table")
+    build = Build(empty, tmp_path / "target")
+    state = build.hand_off()
+    assert state.phase is Phase.FINISHED
+    assert state.certificate is not None and state.certificate.rows == 0
+    empty.append(1, 4)
+    build.upstream()
+    build.assert_equal_at(empty.head)
+
+
+def test_a_throttle_makes_rounds_small_and_late(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    number = build.order(Command(Verb.THROTTLE, rate=20))
+    build.snapshot()
+    log = build.reader.log
+    commits = [(log.read(v).timestamp, barrier_record(log.read(v))) for v in range(log.head() + 1)]
+    (_, first), (later, second) = [(t, r) for t, r in commits if r is not None and r.event is Event.FILES]
+    assert (first.control.number, first.control.rate) == (number, 20)
+    assert first.work.snapshot_files == second.work.snapshot_files == 2
+    assert first.pending is not None and later >= first.due >= first.pending.at + 6000
+    build.order(Command(Verb.THROTTLE, rate=None))
+    build.consume_log()
+    build.assert_equal_at(source.head)
+
+
+def test_the_target_was_written_to_by_somebody_else(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    build.spark.sql(f"DELETE FROM delta.`{build.target}` WHERE id = 5")
+    source.append(5000, 5010)
+    before = build.reader.log.head()
+    with pytest.raises(TargetDiverged):
+        build.consume_log()
+    assert build.reader.log.head() == before
+
+
+def test_who_follows_a_build_is_fenced_before_it_is_dropped(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Build(source, tmp_path / "target")
+    finished = build.hand_off()
+    last: list[str] = []
+
+    def dropping(spark: SparkSession, target: str) -> None:
+        newest = build.reader.state().newest
+        assert newest is not None and newest.record.event is Event.CLAIM
+        last.append(newest.record.attempt)
+        drop_target(spark, target)
+
+    monkeypatch.setattr(planner, "drop_target", dropping)
+    planned = build.plan(OnExisting.RESTART)
+    assert planned.plan.build != finished.plan.build
+    assert last == [f"attempt-{build._generation}"]
+
+
+def test_maintenance_of_the_target_is_welcome(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=60)
+    build.plan()
+    build.snapshot()
+    build.spark.sql(f"OPTIMIZE delta.`{build.target}`")
+    change(source)
+    build.consume_log()
+    build.spark.sql(f"OPTIMIZE delta.`{build.target}`")
+    build.catch_up()
+    build.verify()
+    assert build.finish().phase is Phase.FINISHED
+
+
+def test_a_target_that_is_not_equal_gets_no_hand_off(
+    source: Source, tmp_path: Path, corrupt: Callable[[Build], None]
+) -> None:
+    build = Build(source, tmp_path / "target")
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        phase()
+    corrupt(build)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    assert sum(failed.value.data["counts"].values()) > 0
+    with pytest.raises(VerificationFailed):
+        build.finish()
+    assert build.reader.state().phase is Phase.CATCH_UP
+
+
+@pytest.fixture
+def corrupt() -> Callable[[Build], None]:
+    """Change rows behind the log's back: a data file takes another one's place."""
+
+    def swap(build: Build) -> None:
+        # Empty barriers leave files without rows, which nothing names: they are the small ones.
+        files = sorted(Path(build.target).glob("*.parquet"), key=lambda file: file.stat().st_size)
+        assert files[-1].read_bytes() != files[-2].read_bytes()
+        files[-1].write_bytes(files[-2].read_bytes())
+        for file in Path(build.target).glob(".*.crc"):
+            file.unlink()
+
+    return swap
+
+
+def test_tasks_in_the_wrong_order_write_nothing(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    before = build.reader.log.head()
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish, build.upstream):
+        with pytest.raises((NotAllowedNow, VerificationFailed)):
+            phase()
+    assert build.reader.log.head() == before
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_a_log_round_costs_the_same_with_any_number_of_splits(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: int, jobs: dict[int, int]
+) -> None:
+    monkeypatch.setattr(planner, "SPLITS", splits)
+    build = Build(source, tmp_path / "target")
+    assert len(build.plan().plan.splits) == splits
+    build.snapshot()
+    change(source)
+    before = _jobs(build.spark)
+    build.consume_log()
+    jobs[splits] = _jobs(build.spark) - before
+    assert len(set(jobs.values())) == 1
+
+
+@pytest.fixture(scope="module")
+def jobs() -> dict[int, int]:
+    """How many jobs a round took, by the number of splits."""
+    return {}
+
+
+def _jobs(spark: SparkSession) -> int:
+    """How many jobs the session has begun."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())

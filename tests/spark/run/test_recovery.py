@@ -1,0 +1,115 @@
+"""A target whose log was cleaned up under its build, or that somebody wrote to, on real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_backfill.core.attempts.goals import RepairTask
+from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger import enclosures
+from tests.spark.build import Build
+from tests.spark.history import Source, clean_up_log
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """A build that stands at the source's head, and changes after it. Its records are too large for its commits."""
+    monkeypatch.setattr(enclosures, "LARGEST", 300)
+    made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
+    made.plan()
+    made.snapshot()
+    source.sql("UPDATE $table SET $name = 'changed' WHERE $id % 3 = 0")
+    source.sql("DELETE FROM $table WHERE $id % 5 = 0")
+    made.consume_log()
+    return made
+
+
+def test_a_log_that_lost_its_records(build: Build) -> None:
+    epoch = build.source.head
+    assert len(list(Path(build.target + ".backfill", "records").iterdir())) > 4
+    clean_up_log(build.spark, build.target)
+    with pytest.raises(HistoryLost):
+        build.reader.state()
+    state = build.recover(epoch)
+    assert (state.phase, state.applied, state.handoff) == (Phase.CATCH_UP, epoch, epoch)
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
+    build.source.append(9000, 9010)
+    build.upstream()
+    build.assert_equal_at(build.source.head)
+
+
+def test_a_wrong_epoch_is_not_proven(build: Build) -> None:
+    clean_up_log(build.spark, build.target)
+    build.recover(build.source.head - 1)
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    with pytest.raises(VerificationFailed):
+        build.finish()
+    build.recover(build.source.head)
+    build.verify()
+    assert build.finish().phase is Phase.FINISHED
+
+
+def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> None:
+    epoch, table = build.source.head, f"delta.`{build.target}`"
+    before = build.reader.log.head()
+    build.spark.sql(f"DELETE FROM {table} WHERE id < 10")
+    with pytest.raises(TargetDiverged):
+        build.reader.state()
+    build.recover(epoch)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    assert failed.value.data["counts"].keys() == {"missing"}
+    with pytest.raises(VerificationFailed):
+        build.finish()
+    build.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {before}")
+    build.recover(epoch)
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
+
+
+def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> None:
+    """Rows that are missing, too many, stale, there twice, and without a key."""
+    epoch, table = build.source.head, f"delta.`{build.target}`"
+    build.spark.sql(f"DELETE FROM {table} WHERE id < 10")
+    build.spark.sql(f"UPDATE {table} SET name = 'spoilt' WHERE id BETWEEN 11 AND 13")
+    build.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id BETWEEN 13 AND 17")
+    build.spark.sql(f"INSERT INTO {table} VALUES (77777, 'nobody'), (NULL, 'nameless'), (NULL, 'nameless')")
+    build.recover(epoch)
+    with pytest.raises(VerificationFailed) as failed:
+        build.verify()
+    counts = failed.value.data["counts"]
+    before = build.rows().count()
+    build.run(RepairTask())
+    build.assert_equal_at(epoch)
+    (metrics,) = build.spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("operationMetrics").first()
+    assert int(metrics["numTargetRowsDeleted"]) - int(metrics["numTargetRowsInserted"]) == before - build.rows().count()
+    assert int(metrics["numTargetRowsInserted"]) <= sum(counts.values()), "rows were rewritten that did not differ"
+    assert int(metrics["numTargetRowsUpdated"]) == 0
+    head = build.reader.log.head()
+    build.run(RepairTask())
+    assert build.reader.log.head() == head, "a retry of a repair that is done wrote again"
+    assert build.verify().certificate is not None
+    assert build.finish().phase is Phase.FINISHED
+    build.source.append(9000, 9010)
+    build.upstream()
+    build.assert_equal_at(build.source.head)
+
+
+def test_nothing_is_repaired_before_the_hand_off_epoch_is_reached(build: Build) -> None:
+    with pytest.raises(NotAllowedNow):
+        build.run(RepairTask())
+
+
+def test_a_target_without_a_difference_is_repaired_by_an_empty_commit(build: Build) -> None:
+    epoch = build.source.head
+    build.catch_up()
+    build.run(RepairTask())
+    build.assert_equal_at(epoch)
+    assert build.verify().certificate is not None

@@ -1,0 +1,112 @@
+"""Attempts that sleep through their own replacement, on real tables: whatever they were about to write, nothing of it
+is there twice, and the attempt that is known finishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
+from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Event
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run.interpreter import Shell
+from tests.spark.build import NONE, PATIENCE, Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+
+class Sleeper:
+    """An attempt that falls asleep when it is about to write a barrier of this kind."""
+
+    def __init__(self, build: Build, task: Task, before: Event) -> None:
+        self._shell = Shell(build.spark, build.target)
+        self._attempt = run(task, build.attempt())
+        effect = next(self._attempt)
+        while not (isinstance(effect, fx.Write) and effect.record.event is before):
+            effect = self._attempt.send(self._shell.answer(effect))
+        self._next: fx.Effect = effect
+
+    def wake(self) -> BuildState:
+        """Go on with exactly what was about to happen; the state at the end, or the attempt's error."""
+        effect = self._next
+        try:
+            while True:
+                effect = self._attempt.send(self._shell.answer(effect))
+        except StopIteration as end:
+            state: BuildState = end.value
+            return state
+
+
+def snapshot(build: Build) -> Task:
+    return SnapshotTask(0, 1, build.size)
+
+
+def consume_log(build: Build) -> Task:
+    return ConsumeLogTask(build.size, NONE, PATIENCE)
+
+
+PHASES: dict[str, tuple[Callable[[Build], Task], Event]] = {
+    "claim": (snapshot, Event.CLAIM),
+    "files": (snapshot, Event.FILES),
+    "chunks": (snapshot, Event.CHUNKS),
+    "seal": (consume_log, Event.SEAL),
+    "epochs": (consume_log, Event.EPOCHS),
+    "certify": (lambda _: VerifyTask(), Event.CERTIFY),
+    "finish": (lambda _: FinishTask(), Event.FINISH),
+}
+
+
+@pytest.fixture
+def build(source: Source, tmp_path: Path, phase: str) -> Build:
+    """A build in two rounds of the snapshot, with changes pending."""
+    made = Build(source, tmp_path / "target", strategy="arrangement" if phase == "chunks" else "snapshot")
+    made.size = RoundSize(rows=100)
+    made.plan()
+    source.sql("UPDATE $table SET $n = 77 WHERE $id % 3 = 0")
+    source.sql("DELETE FROM $table WHERE $id % 5 = 0")
+    return made
+
+
+def ready(build: Build, phase: str) -> None:
+    """Bring the build to where the phase begins."""
+    order: list[Callable[[], Any]] = [build.snapshot, build.consume_log, build.catch_up, build.verify]
+    for step in order[
+        : {"claim": 0, "files": 0, "chunks": 0, "seal": 1, "epochs": 1, "certify": 3, "finish": 4}[phase]
+    ]:
+        step()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_sleeper_is_fenced_when_it_wakes(build: Build, phase: str) -> None:
+    make, event = PHASES[phase]
+    ready(build, phase)
+    sleeper = Sleeper(build, make(build), event)
+    after = build.run(make(build))
+    version = build.reader.log.head()
+    with pytest.raises(Fenced):
+        sleeper.wake()
+    assert build.reader.log.head() == version, "the sleeper wrote something"
+    assert build.reader.state().positions == after.positions
+    pinned = event in (Event.CLAIM, Event.FILES)
+    assert after.reached == (after.plan.source.epoch if pinned else build.source.head)
+    build.assert_equal_at(after.reached)
+
+
+@pytest.mark.parametrize("phase", ["files", "chunks", "epochs"])
+def test_a_newer_attempt_finishes_although_a_sleeper_wakes_in_between(build: Build, phase: str) -> None:
+    make, event = PHASES[phase]
+    ready(build, phase)
+    sleeper, newer = Sleeper(build, make(build), event), Sleeper(build, make(build), event)
+    with pytest.raises(Fenced):
+        sleeper.wake()
+    state = newer.wake()
+    build.assert_equal_at(state.reached)

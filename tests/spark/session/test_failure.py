@@ -1,0 +1,146 @@
+"""What becomes of the errors of Spark and Delta: a code, a first line that names them, and whether to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import TargetBusy
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.run.application import attempted
+from airflow_backfill.spark.run.planner import OnExisting
+from airflow_backfill.spark.session.failure import coded
+from tests.spark.build import Build
+from tests.spark.history import Source, clean_up_log
+
+pytestmark = pytest.mark.spark
+
+
+def failed(task: Callable[[], BuildState]) -> dict[str, Any]:
+    """The outcome of a task that has to fail for good."""
+    outcome = attempted(lambda: {"phase": task().phase})
+    assert outcome["code"] != "OK" and not outcome["retry"], outcome
+    assert "An error occurred while calling" not in outcome["message"] and "\n" not in outcome["message"]
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("1 / (n - n) AS x", "DIVIDE_BY_ZERO: Division by zero."),
+        ("CAST(name AS INT) AS x", "CAST_INVALID_INPUT: The value 'made"),
+        ("CAST(9999999999 + id AS INT) AS x", "CAST_OVERFLOW: The value"),
+    ],
+)
+def test_an_expression_that_cannot_take_a_row_fails_for_good_and_a_mended_one_goes_on(
+    source: Source, tmp_path: Path, select: str, said: str
+) -> None:
+    build = Build(source, tmp_path / "target", select=["id", select])
+    build.plan()
+    outcome = failed(build.snapshot)
+    assert outcome["code"] == "EXPRESSION_FAILED" and outcome["message"].startswith(said)
+    assert "on_existing='restart'" in outcome["message"]
+    mended = Build(source, tmp_path / "target", select=["id", "name"])
+    mended._generation = build._generation
+    mended.plan(OnExisting.RESTART)
+    assert mended.snapshot().sealed
+
+
+@contextmanager
+def rule(build: Build, make: str, drop: str) -> Iterator[None]:
+    """A rule of the target's own while the block lasts."""
+    for n, statement in enumerate((make, drop)):
+        build.spark.sql(f"ALTER TABLE delta.`{build.target}` {statement}")
+        if n == 0:
+            yield
+
+
+def test_a_constraint_of_the_target_stops_its_follower_for_good_and_without_it_the_task_goes_on(
+    source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    source.append(5000, 5001)
+    with rule(build, "ADD CONSTRAINT small CHECK (id < 5000)", "DROP CONSTRAINT small"):
+        outcome = failed(build.upstream)
+        assert outcome["code"] == "TARGET_REFUSES"
+        assert outcome["message"].startswith("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES: CHECK constraint small (id < 5000)")
+    build.upstream()
+    build.assert_equal_at(source.head)
+    append_only = "SET TBLPROPERTIES (delta.appendOnly = {})"
+    with rule(build, append_only.format("true"), append_only.format("false")):
+        error = coded(raised(lambda: build.spark.sql(f"DELETE FROM delta.`{build.target}`")))
+    assert (error.code, error.retry) == ("TARGET_REFUSES", False)
+    assert error.message.startswith("DELTA_CANNOT_MODIFY_APPEND_ONLY: ")
+
+
+def test_a_file_that_is_cut_short_fails_for_good_and_once_restored_the_task_goes_on(
+    source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    data = next(Path(source.path).rglob("part-*.parquet"))
+    data.with_name(f".{data.name}.crc").unlink()
+    whole = data.read_bytes()
+    data.write_bytes(whole[:50])
+    outcome = failed(build.snapshot)
+    assert outcome["code"] == "FILE_DAMAGED" and data.name in outcome["data"]["file"]
+    assert outcome["message"].startswith(outcome["data"]["file"]) and "restore the file" in outcome["message"]
+    data.write_bytes(whole)
+    assert build.snapshot().sealed
+
+
+def raised(work: Callable[[], Any]) -> Exception:
+    with pytest.raises(Exception) as caught:
+        work()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code", "said"),
+    [
+        (lambda spark: open_store("zzz://bucket/x", spark=spark), "SPARK_INCOMPLETE", 'No FileSystem for scheme "zzz"'),
+        (lambda spark: open_store("s3a://bucket/x", spark=spark), "SPARK_INCOMPLETE", "S3AFileSystem not found"),
+        (lambda spark: spark.read.format("zzz").load(), "SPARK_INCOMPLETE", "DATA_SOURCE_NOT_FOUND: "),
+        (lambda spark: spark._jvm.no.such.Class(), "SPARK_INCOMPLETE", "JavaPackage"),
+        (lambda spark: __import__("no_such_package"), "SPARK_INCOMPLETE", "no_such_package"),
+        (lambda spark: spark.range(1).select("nope"), "QUERY_REFUSED", "UNRESOLVED_COLUMN.WITH_SUGGESTION: A column"),
+    ],
+    ids=["scheme", "store's jar", "format's jar", "class", "package", "column"],
+)
+def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any, code: str, said: str) -> None:
+    error = coded(raised(lambda: trouble(spark)))
+    assert (error.code, error.retry) == (code, False)
+    assert said in error.message and "clear the task" in error.message
+
+
+@pytest.mark.parametrize("read", ["its files", "all of it"])
+def test_a_version_that_the_log_does_not_reach_any_more_is_history_lost(source: Source, read: str) -> None:
+    epoch = source.head
+    source.append(7000, 7010)
+    clean_up_log(source.spark, source.path)
+    work = source.at if read == "all of it" else lambda v: SnapshotFiles(source.spark, source.path, v).files
+    error = coded(raised(lambda: work(epoch)))
+    assert (error.code, error.retry) == ("HISTORY_LOST", False) and "cleaned up further" in error.message
+
+
+def test_what_is_not_known_is_tried_again_under_the_innermost_name(spark: SparkSession, tmp_path: Path) -> None:
+    spark.udf.register("trouble", _trouble)
+    rows = spark.range(3).selectExpr("trouble(id) AS x").write.format("delta")
+    error = coded(raised(lambda: rows.save(str(tmp_path / "table"))))
+    assert error.code == "APPLICATION_FAILED" and error.retry
+    assert error.message.startswith("PYTHON_EXCEPTION: An exception was thrown from the Python worker")
+    assert coded(KeyError("x")).message == "KeyError: 'x'; it is tried again"
+    busy = TargetBusy("another writer has it")
+    assert coded(busy) is busy
+
+
+def _trouble(value: int) -> str:
+    raise OSError(f"no answer to {value}")

@@ -1,0 +1,82 @@
+"""Commands inside a round, on real jobs: what a command stops ends within seconds and leaves no row."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Event
+from airflow_backfill.spark.session.interrupting import interruptible
+from airflow_backfill.spark.session.settings import interrupting
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+FOR_EVER = "sum(id % 7)"
+"""Overflows in no session, whatever it is set to."""
+SLOW = "n + aggregate(sequence(1, 3000000), 0L, (sum, one) -> sum + one % (id + 2)) AS slow"
+"""Some seconds a row."""
+
+
+def test_a_job_is_cancelled_and_what_is_done_afterwards_is_not(spark: SparkSession) -> None:
+    begun = time.monotonic()
+    with interruptible(spark, lambda: "paused", every=0.1) as unit, pytest.raises(Exception, match="cancel"):
+        spark.range(10**13).selectExpr(FOR_EVER).collect()
+    assert unit.stopped == "paused"
+    assert time.monotonic() - begun < 60
+    assert spark.range(1000).selectExpr("count(*) AS n").collect()[0]["n"] == 1000
+
+
+def test_a_job_that_nobody_stops_goes_on_and_so_does_one_whose_commands_cannot_be_read(spark: SparkSession) -> None:
+    def broken() -> str | None:
+        raise OSError("no such folder")
+
+    for stopped in (lambda: None, broken):
+        with interruptible(spark, stopped, every=0.01) as unit:
+            assert spark.range(100_000).selectExpr(FOR_EVER).collect()
+        assert unit.stopped is None
+
+
+def test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger=interrupting.log.name)
+    monkeypatch.setattr(interrupting, "EVERY", 0.2)
+    build = Build(source, tmp_path / "target", select=["id", SLOW])
+    build.plan()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            build.run(SnapshotTask(0, 1, build.size))
+        except Exception as error:
+            errors.append(error)
+
+    thread = Thread(target=work)
+    thread.start()
+    _until(lambda: len(build.records()) == 1)
+    _until(build.spark.sparkContext.statusTracker().getActiveJobsIds)
+    number, begun = build.order(Command(Verb.PAUSE)), time.monotonic()
+    _until(lambda: build.reader.state().control.number == number)
+    assert time.monotonic() - begun < 60
+    assert [record.event for record in build.records()] == [Event.CLAIM, Event.MARK]
+    assert build.rows().count() == 0
+    assert "paused: the jobs of this round are cancelled" in caplog.text
+    build.order(Command(Verb.CANCEL))
+    thread.join(60)
+    assert [getattr(error, "code", error) for error in errors] == ["CANCELLED"]
+
+
+def _until(holds: object, seconds: float = 90) -> None:
+    assert callable(holds)
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)

@@ -1,0 +1,245 @@
+"""Every way into the target is one commit that carries rows, transaction and metadata, and leaks nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_backfill.spark import delta_internals as delta_log
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.session.failure import Conflict, classify
+from airflow_backfill.spark.target.apply import Txn, append, empty, merge
+from airflow_backfill.spark.target.net_change import NetChanges, net_changes
+from airflow_backfill.spark.transform.transform import parse
+from tests.spark.target.test_net_change import changes_of, transform_of
+
+pytestmark = pytest.mark.spark
+
+
+def commits(target: str) -> list[list[dict[str, Any]]]:
+    files = sorted(Path(target, "_delta_log").glob("*.json"))
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
+
+def of_kind(commit: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [action[kind] for action in commit if kind in action]
+
+
+def content(spark: SparkSession, target: str) -> set[tuple[Any, ...]]:
+    rows = spark.read.format("delta").load(target).collect()
+    assert len(rows) == len(set(rows))
+    return {tuple(row) for row in rows}
+
+
+@pytest.fixture
+def target(spark: SparkSession, tmp_path: Path) -> str:
+    """Four files of 25 keys each: 0 to 24, 25 to 49, ..."""
+    path = str(tmp_path / "target")
+    rows = spark.range(0, 100, 1, 4).selectExpr("cast(id as int) id", "concat('v', id) v", "cast(1 as int) n")
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(path)
+    return path
+
+
+def net_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> NetChanges:
+    changes = changes_of(spark, rows)
+    return net_changes(changes, transform_of(spark, changes), ("id",))
+
+
+def assert_barrier(commit: list[dict[str, Any]], txn: Txn, user_metadata: str) -> None:
+    ((found,), (info,)) = of_kind(commit, "txn"), of_kind(commit, "commitInfo")
+    assert (found["appId"], found["version"]) == (txn.app_id, txn.version)
+    assert info["userMetadata"] == user_metadata
+
+
+def test_an_append_is_one_commit(spark: SparkSession, target: str) -> None:
+    rows = spark.sql("SELECT 100 AS id, 'new' AS v, CAST(NULL AS INT) AS n")
+    txn = Txn("build/0/0", 7)
+    append(rows, target, txn, '{"seq": 7}')
+    assert len(commits(target)) == 2
+    assert_barrier(commits(target)[1], txn, '{"seq": 7}')
+    assert (100, "new", None) in content(spark, target)
+    append(rows, target, txn, "again")
+    assert len(commits(target)) == 2, "a sequence number that is there already is passed over"
+
+
+def test_an_append_with_another_schema_changes_nothing(spark: SparkSession, target: str) -> None:
+    with pytest.raises(Exception, match=r"(?i)schema.mismatch"):
+        append(spark.sql("SELECT 1 AS id, 'x' AS v, 1 AS n, 2 AS more"), target, Txn("a", 1), "m")
+    assert len(commits(target)) == 1
+
+
+def test_an_empty_barrier_has_no_rows_and_no_files(spark: SparkSession, target: str) -> None:
+    before = content(spark, target)
+    txn = Txn("build/0/0", 1)
+    empty(spark, target, txn, "nothing")
+    assert_barrier(commits(target)[1], txn, "nothing")
+    assert not of_kind(commits(target)[1], "add")
+    assert content(spark, target) == before
+
+
+@pytest.mark.parametrize("writer", ["Delta", "one that keeps no checksums"])
+def test_an_empty_barrier_is_passed_over_where_its_number_is_there(
+    spark: SparkSession, target: str, writer: str
+) -> None:
+    """Also of a version whose checksum does not list the transactions; where it does, no job is run to find out."""
+    empty(spark, target, Txn("build/0/0", 4), "first")
+    append(one_row(spark), target, Txn("build/0/1", 9), "another lane")
+    if writer != "Delta":
+        for checksum in Path(target, "_delta_log").glob("*.crc"):
+            checksum.unlink()
+    spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    before = jobs(spark)
+    for version in (3, 4):
+        empty(spark, target, Txn("build/0/0", version), "again")
+    assert (jobs(spark) == before) == (writer == "Delta")
+    assert len(commits(target)) == 3
+    empty(spark, target, Txn("build/0/0", 5), "next")
+    assert_barrier(commits(target)[3], Txn("build/0/0", 5), "next")
+
+
+def test_an_empty_barrier_loses_to_another_with_its_number(
+    spark: SparkSession, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn, looked = Txn("build/0/0", 1), delta_log._version_of
+
+    def overtaken(*arguments: Any) -> int:
+        found = looked(*arguments)
+        append(one_row(spark), target, txn, "first")
+        return found
+
+    monkeypatch.setattr(delta_log, "_version_of", overtaken)
+    with pytest.raises((Py4JJavaError, PySparkException)) as raised:
+        empty(spark, target, txn, "second")
+    assert classify(raised.value) is Conflict.TRANSACTION
+    assert len(commits(target)) == 2
+
+
+def jobs(spark: SparkSession) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def test_a_merge_is_one_commit_and_leaves_no_trace_in_the_session(spark: SparkSession, target: str) -> None:
+    before = content(spark, target)
+    txn = Txn("build/0/0", 3)
+    changed = [
+        (1, "changed", 2, "update_postimage", 5),
+        (2, "v2", 1, "delete", 5),
+        (500, "new", None, "insert", 5),
+        (501, "never there", 1, "delete", 5),
+    ]
+    with net_of(spark, changed) as net:
+        merge(net, target, ("id",), txn, "merged")
+    expected = {row for row in before if row[0] not in (1, 2)} | {(1, "changed", 2), (500, "new", None)}
+    assert content(spark, target) == expected
+    assert len(commits(target)) == 2
+    assert_barrier(commits(target)[1], txn, "merged")
+    assert any("deletionVector" in add for add in of_kind(commits(target)[1], "add"))
+
+    spark.sql(f"DELETE FROM delta.`{target}` WHERE id = 500")
+    assert "userMetadata" not in of_kind(commits(target)[2], "commitInfo")[0]
+    assert not of_kind(commits(target)[2], "txn")
+
+
+def test_a_merge_does_not_open_files_outside_the_range_of_its_keys(spark: SparkSession, target: str) -> None:
+    """The files that it must not need are gone."""
+    needed = {
+        add["path"] for add in of_kind(commits(target)[0], "add") if json.loads(add["stats"])["minValues"]["id"] == 25
+    }
+    for file in Path(target).glob("*.parquet"):
+        if file.name not in needed:
+            file.unlink()
+    with net_of(spark, [(30, "x", 1, "insert", 5), (31, "x", 1, "delete", 5)]) as net:
+        merge(net, target, ("id",), Txn("a", 1), "m")
+    assert len(commits(target)) == 2
+
+
+def test_a_merge_does_not_take_new_columns(spark: SparkSession, target: str) -> None:
+    schema = "id int, v string, n int, more int, _change_type string, _commit_version bigint"
+    changes = changes_of(spark, [(1, "x", 1, 9, "insert", 5)], schema)
+    with net_changes(changes, transform_of(spark, changes), ("id",)) as net, pytest.raises(Exception, match="more"):
+        merge(net, target, ("id",), Txn("a", 1), "m")
+    assert len(commits(target)) == 1
+
+
+def test_a_merge_with_odd_names_and_two_key_columns(spark: SparkSession, tmp_path: Path) -> None:
+    target = str(tmp_path / "odd")
+    columns = "`a.b` int, `c d` string, `e``f` int"
+    spark.sql(
+        f"CREATE TABLE delta.`{target}` ({columns}) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    schema = f"{columns}, _change_type string, _commit_version bigint"
+    first = changes_of(spark, [(1, "x", 1, "insert", 5), (1, "y", 2, "insert", 5)], schema)
+    transform = transform_of(spark, first)
+    with net_changes(first, transform, ("a.b", "c d")) as net:
+        append(net.rows(), target, Txn("a", 1), "m")
+    second = changes_of(spark, [(1, "x", 9, "insert", 6), (1, "y", 2, "delete", 6), (2, "x", 3, "insert", 6)], schema)
+    with net_changes(second, transform, ("a.b", "c d")) as net:
+        merge(net, target, ("a.b", "c d"), Txn("a", 2), "m")
+    assert content(spark, target) == {(1, "x", 9), (2, "x", 3)}
+
+
+def test_rows_of_a_source_with_column_mapping_reach_a_target_without(spark: SparkSession, tmp_path: Path) -> None:
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    spark.sql(
+        f"CREATE TABLE delta.`{source}` (id INT, s STRUCT<a: INT, b: ARRAY<STRUCT<c: STRING>>>) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    spark.sql(f"INSERT INTO delta.`{source}` VALUES (1, struct(2, array(struct('x'))))")
+    files = SnapshotFiles(spark, source, 1)
+    rows = files.read(range(len(files.files)))
+    transform = parse(spark, rows.schema)
+    DeltaTable.create(spark).location(target).addColumns(transform.schema).execute()
+    append(transform.apply(rows), target, Txn("a", 1), "m")
+    assert spark.read.format("delta").load(target).collect() == rows.collect()
+
+
+def delta_transaction(spark: SparkSession, target: str) -> tuple[Any, Any]:
+    jvm: Any = spark.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, target)
+    log.update(False, none, none)
+    return log.startTransaction(none, none), jvm
+
+
+def commit(transaction: Any, jvm: Any, *actions: Any) -> None:
+    listed = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.List.of(*actions)).toSeq()
+    manual = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    transaction.commit(listed, manual)
+
+
+def one_row(spark: SparkSession) -> DataFrame:
+    return spark.sql("SELECT 1000 AS id, 'x' AS v, 1 AS n")
+
+
+def test_who_lost_to_whom(spark: SparkSession, target: str) -> None:
+    """Real conflicts, each made by committing between the start and the end of another transaction."""
+    txn = Txn("build/0/0", 1)
+
+    losing, jvm = delta_transaction(spark, target)
+    losing.txnVersion(txn.app_id)
+    append(one_row(spark), target, txn, "first")
+    ours = jvm.org.apache.spark.sql.delta.actions.SetTransaction(txn.app_id, 1, jvm.scala.Option.empty())
+    with pytest.raises((Py4JJavaError, PySparkException)) as raised:
+        commit(losing, jvm, ours)
+    assert classify(raised.value) is Conflict.TRANSACTION
+
+    losing, jvm = delta_transaction(spark, target)
+    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('some' = 'thing')")
+    with pytest.raises((Py4JJavaError, PySparkException)) as raised:
+        commit(losing, jvm, ours)
+    assert classify(raised.value) is Conflict.METADATA
+
+
+def test_what_is_no_conflict(spark: SparkSession) -> None:
+    assert classify(ValueError("no")) is None
+    with pytest.raises(Exception) as raised:
+        spark.sql("SELECT nothing").collect()
+    assert classify(raised.value) is None

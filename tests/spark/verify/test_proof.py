@@ -1,0 +1,157 @@
+"""A certificate is given for equal tables only, names what differs, and can be worked out in several attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
+from airflow_backfill.spark.run.planner import OnExisting, Planner
+from airflow_backfill.spark.target import apply
+from airflow_backfill.spark.transform.transform import parse
+from airflow_backfill.spark.verify import proof as proofs
+from airflow_backfill.spark.verify.proof import Proof
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+SELECT = ["id", "concat(name, '!') AS name", "n"]
+
+
+class Copy:
+    """A target that holds what the source says at its head, made without the product."""
+
+    def __init__(self, source: Source, target: str) -> None:
+        self.source, self.target, self.spark = source, target, source.spark
+        spec = BackfillSpec.parse(
+            {"name": "copy", "source": source.path, "target": target, "key": ["id"], "select": SELECT}
+        )
+        state, _ = Planner(self.spark, spec, 1, Attempt(1, "planner")).plan(OnExisting.FAIL)
+        self.plan: Plan = state.plan
+        rows = source.at(source.head).selectExpr(*SELECT)
+        rows.repartition(3).write.format("delta").mode("append").save(target)
+
+    def sql(self, statement: str) -> None:
+        self.spark.sql(statement.replace("$target", f"delta.`{self.target}`"))
+
+    @property
+    def control(self) -> ControlFolder:
+        return ControlFolder.beside(self.target)
+
+    @property
+    def version(self) -> int:
+        return Source(self.spark, self.target, self.source.columns).head
+
+    @property
+    def files(self) -> list[DataFile]:
+        return SnapshotFiles(self.spark, self.target, self.version).files
+
+    def prove(self, part_bytes: int = proofs.PART_BYTES) -> Certificate:
+        schema = self.source.at(self.source.head).schema
+        transform = parse(self.spark, schema, self.plan.spec.select, self.plan.spec.where)
+        proof = Proof(self.spark, self.plan, transform, self.control, part_bytes)
+        return proof.certificate(self.source.head, self.version, 17)
+
+
+@pytest.fixture
+def copy(source: Source, tmp_path: Path) -> Copy:
+    source.sql("DELETE FROM $table WHERE $id % 10 = 3")
+    return Copy(source, str(tmp_path / "target"))
+
+
+def test_equal_tables_get_a_certificate(copy: Copy) -> None:
+    certificate = copy.prove()
+    rows = copy.spark.read.format("delta").load(copy.target).count()
+    assert (certificate.epoch, certificate.target_version, certificate.rows) == (copy.source.head, copy.version, rows)
+    assert certificate.at == 17
+
+
+CORRUPTIONS = [
+    ("DELETE FROM $target WHERE id = 17", {"missing": 1}, "17"),
+    ("INSERT INTO $target SELECT 100017L, name, n FROM $target WHERE id = 17", {"extra": 1}, "100017"),
+    ("INSERT INTO $target SELECT * FROM $target WHERE id = 17", {"extra": 1}, "17"),
+    ("UPDATE $target SET name = 'other' WHERE id = 17", {"stale": 1}, "17"),
+    ("UPDATE $target SET n = NULL WHERE id = 17", {"stale": 1}, "17"),
+]
+
+
+@pytest.mark.parametrize(("statement", "counts", "key"), CORRUPTIONS, ids=["gone", "more", "twice", "other", "null"])
+def test_one_wrong_row_is_named(copy: Copy, statement: str, counts: dict[str, int], key: str) -> None:
+    copy.sql(statement)
+    with pytest.raises(VerificationFailed) as failed:
+        copy.prove()
+    assert failed.value.data["counts"] == counts
+    assert failed.value.data["sample"] == [{"kind": next(iter(counts)), "key": {"id": key}}]
+
+
+def test_parts_say_what_the_whole_says(copy: Copy, tmp_path: Path) -> None:
+    whole = copy.prove()
+    in_parts = copy.prove(part_bytes=1)
+    assert in_parts == whole
+    assert len(list((tmp_path / "target.backfill" / "proofs").iterdir())) > 4
+
+
+def test_an_attempt_goes_on_with_the_parts_that_are_left(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[str, range]] = []
+    digests_of = Proof._digests_of
+
+    def counted(self: Proof, side: str, files: Any, part: range) -> Any:
+        read.append((side, part))
+        if len(read) == 3:
+            raise KeyboardInterrupt
+        return digests_of(self, side, files, part)
+
+    monkeypatch.setattr(Proof, "_digests_of", counted)
+    with pytest.raises(KeyboardInterrupt):
+        copy.prove(part_bytes=1)
+    first = read[:2]
+    # The next attempt claims the build first, which is a version of the target without a file.
+    apply.empty(copy.spark, copy.target, apply.Txn("claim", 1), "{}")
+    certificate = copy.prove(part_bytes=1)
+    again = read[3:]
+    assert not set(first) & set(again)
+    assert read[2] in again
+    before = len(read)
+    assert copy.prove(part_bytes=1) == certificate
+    assert len(read) == before
+
+
+def test_parts_of_another_version_are_not_taken(copy: Copy) -> None:
+    copy.prove()
+    copy.sql("UPDATE $target SET name = 'other' WHERE id = 17")
+    with pytest.raises(VerificationFailed):
+        copy.prove()
+
+
+def test_a_file_of_which_other_rows_are_deleted_is_another_part(copy: Copy) -> None:
+    copy.prove()
+    before = {file.path: file.deleted for file in copy.files}
+    for key in (17, 18):
+        copy.sql(f"DELETE FROM $target WHERE id = {key}")
+    after = {file.path: file.deleted for file in copy.files}
+    assert before.keys() == after.keys() and before != after, "the rows were to go by deletion vectors"
+    with pytest.raises(VerificationFailed) as failed:
+        copy.prove()
+    assert failed.value.data["counts"] == {"missing": 2}
+
+
+def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path) -> None:
+    copy.prove()
+    for file in (tmp_path / "target.backfill" / "proofs").iterdir():
+        file.write_text('{"1": [2]}')
+    with pytest.raises(RecordInvalid, match="proofs"):
+        copy.prove()
+
+
+def test_a_source_that_lost_a_file_is_no_proof(copy: Copy) -> None:
+    max(Path(copy.source.path).glob("*.parquet"), key=lambda file: file.stat().st_size).unlink()
+    with pytest.raises(HistoryLost, match="prove a newer one"):
+        copy.prove()
