@@ -14,7 +14,7 @@ class Mend(Edit):
     tests: tuple[str, ...] = ()
 
 
-KEYS = "tests/spark/target/test_repeated_keys.py::"
+KEYS = "tests/spark/target_table/test_repeated_keys.py::"
 TROUBLES = "tests/spark/kafka/test_topic_troubles.py::"
 AS_WRITTEN = "tests/spark/transform/test_text_as_written.py::"
 FAILURE = "tests/spark/session/test_failure.py::"

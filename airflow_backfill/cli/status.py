@@ -13,7 +13,7 @@ from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.source.view import SourceView, check_source
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.target.rules import check_rules
+from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher

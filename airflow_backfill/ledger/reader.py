@@ -13,9 +13,9 @@ from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid,
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import SourceView, epoch_of, lost
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import highest_generation, load
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER

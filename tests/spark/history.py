@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_backfill.spark.target.net_change import OP, UPSERT
+from airflow_backfill.spark.target_table.net_change import OP, UPSERT
 from airflow_backfill.spark.transform.transform import quoted
 
 ROWS = 240

@@ -34,7 +34,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
 from airflow_backfill.core.strategies.arrangement import NONE, next_ranges, target_epoch
 from airflow_backfill.core.strategies.source import next_offsets
-from airflow_backfill.core.target.rules import check_rules
+from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.control import Control, obey, resumed
 from airflow_backfill.core.values.pace import Pace

@@ -23,7 +23,7 @@ from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.delta.range_files import RangeFiles
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.target.net_change import shown
+from airflow_backfill.spark.target_table.net_change import shown
 from airflow_backfill.spark.transform.transform import OWN
 
 if TYPE_CHECKING:

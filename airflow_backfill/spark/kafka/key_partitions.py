@@ -19,7 +19,7 @@ from airflow_backfill.core.errors import OrderUnknown
 from airflow_backfill.spark.kafka.last_values import last_places
 from airflow_backfill.spark.kafka.memory import Memory, same_values
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.target.net_change import NetChanges
+from airflow_backfill.spark.target_table.net_change import NetChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

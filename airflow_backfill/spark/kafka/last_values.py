@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, KeyNull, OrderUnknown
 from airflow_backfill.spark.kafka.decoding import RECORD, TOMBSTONE, Records
 from airflow_backfill.spark.session.staged import release, stage
-from airflow_backfill.spark.target.net_change import DELETE, OP, UPSERT, NetChanges
+from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.literal import ORDERED, literal, ordinal
 from airflow_backfill.spark.transform.transform import OWN, Transform, any_missing, quoted
 

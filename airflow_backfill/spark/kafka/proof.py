@@ -21,7 +21,7 @@ from airflow_backfill.core.state.effect import Prove
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.last_values import last_per_key
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.target.net_change import DELETE, OP
+from airflow_backfill.spark.target_table.net_change import DELETE, OP
 from airflow_backfill.spark.transform.transform import quoted
 from airflow_backfill.spark.verify.proof import Proof
 

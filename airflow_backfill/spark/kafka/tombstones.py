@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.spark.kafka.landing_table import by_partition
 from airflow_backfill.spark.kafka.memory import Memory, same_values
-from airflow_backfill.spark.target.net_change import DELETE, OP, NetChanges
+from airflow_backfill.spark.target_table.net_change import DELETE, OP, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:

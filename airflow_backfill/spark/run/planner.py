@@ -33,7 +33,7 @@ from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recom
 from airflow_backfill.core.source.view import Epoch, has_feed, measured
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.target.rules import APPEND_ONLY, TXN_RETENTION, check_rules
+from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION, check_rules
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase

@@ -15,7 +15,7 @@ from airflow_backfill.core.kafka.decoding import Decoding
 from airflow_backfill.spark.kafka.dead_letters import good
 from airflow_backfill.spark.kafka.decoding import Records, records
 from airflow_backfill.spark.kafka.last_values import check_keyed, last_per_key
-from airflow_backfill.spark.target.net_change import NetChanges
+from airflow_backfill.spark.target_table.net_change import NetChanges
 from airflow_backfill.spark.transform.transform import Transform, parse
 from tests.spark.kafka.records import Record, raw
 

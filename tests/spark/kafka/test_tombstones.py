@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.errors import MemoryLost
 from airflow_backfill.spark.kafka import memory
 from airflow_backfill.spark.kafka.tombstones import Tombstones
-from airflow_backfill.spark.target.net_change import OP, NetChanges
+from airflow_backfill.spark.target_table.net_change import OP, NetChanges
 
 pytestmark = pytest.mark.spark
 

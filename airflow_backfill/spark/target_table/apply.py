@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.spark.delta_internals import commit_nothing
 from airflow_backfill.spark.kafka.tombstones import place_of
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
-from airflow_backfill.spark.target.net_change import BESIDE, DELETE, OP, UPSERT, NetChanges
+from airflow_backfill.spark.target_table.net_change import BESIDE, DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:

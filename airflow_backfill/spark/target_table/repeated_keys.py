@@ -22,7 +22,7 @@ from airflow_backfill.spark.delta.changes import CHANGE_TYPE, EPOCH
 from airflow_backfill.spark.delta.expected_changes import COMES
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.target.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges, shown
+from airflow_backfill.spark.target_table.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges, shown
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_backfill.spark import delta_internals as delta_log
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.session.failure import Conflict, classify
-from airflow_backfill.spark.target.apply import Txn, append, empty, merge
-from airflow_backfill.spark.target.net_change import NetChanges, net_changes
+from airflow_backfill.spark.target_table.apply import Txn, append, empty, merge
+from airflow_backfill.spark.target_table.net_change import NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import parse
-from tests.spark.target.test_net_change import changes_of, transform_of
+from tests.spark.target_table.test_net_change import changes_of, transform_of
 
 pytestmark = pytest.mark.spark
 
