@@ -39,7 +39,7 @@ from airflow_backfill.spark.session.failure import classify, coded
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written
-from airflow_backfill.spark.target import apply
+from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns

@@ -23,7 +23,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
-from airflow_backfill.spark.target import apply
+from airflow_backfill.spark.target_table import apply
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
 from airflow_backfill.spark.run.planner import OnExisting, Planner
-from airflow_backfill.spark.target import apply
+from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.transform import parse
 from airflow_backfill.spark.verify import proof as proofs
 from airflow_backfill.spark.verify.proof import Proof
