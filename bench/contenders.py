@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.attempts.attempt import Attempt
-from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, Task, VerifyGoal
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
@@ -53,8 +53,8 @@ def whole(
     """A build from its plan to its hand-off, with the proof."""
     planned(spark, source, target, key, select, strategy)
     none = MaxLag(epochs=0)
-    tasks = (ConsumeLogTask(WHOLE, none, 10), CatchUpTask(WHOLE, none, 10), VerifyTask(), FinishTask())
-    for task in (SnapshotTask(0, 1, size), *tasks):
+    tasks = (ConsumeLogGoal(WHOLE, none, 10), CatchUpGoal(WHOLE, none, 10), VerifyGoal(), FinishGoal())
+    for task in (SnapshotGoal(0, 1, size), *tasks):
         perform(spark, target, task)
 
 
@@ -64,11 +64,11 @@ def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
 
 
 def snapshot(spark: SparkSession, target: str, size: RoundSize) -> BuildState:
-    return perform(spark, target, SnapshotTask(0, 1, size))
+    return perform(spark, target, SnapshotGoal(0, 1, size))
 
 
 def consume(spark: SparkSession, target: str) -> BuildState:
-    return perform(spark, target, ConsumeLogTask(WHOLE, MaxLag(epochs=0), 10))
+    return perform(spark, target, ConsumeLogGoal(WHOLE, MaxLag(epochs=0), 10))
 
 
 def bare_copy(spark: SparkSession, source: str, epoch: int, target: str, select: Sequence[str]) -> None:

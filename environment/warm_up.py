@@ -8,7 +8,7 @@ import tempfile
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.round_size import RoundSize
@@ -33,9 +33,9 @@ def main() -> int:
         spark.sql(f"UPDATE delta.`{source}` SET name = 'other' WHERE id < 5")
         spark.sql(f"DELETE FROM delta.`{source}` WHERE id > 95")
         size, lag = RoundSize(), MaxLag(epochs=0)
-        tasks = (SnapshotTask(0, 1, size), ConsumeLogTask(size, lag, 9), CatchUpTask(size, lag, 9), VerifyTask())
+        tasks = (SnapshotGoal(0, 1, size), ConsumeLogGoal(size, lag, 9), CatchUpGoal(size, lag, 9), VerifyGoal())
         shell = Shell(spark, target)
-        for number, task in enumerate((*tasks, FinishTask()), start=2):
+        for number, task in enumerate((*tasks, FinishGoal()), start=2):
             shell.run(run(task, Attempt(number, str(number))))
     spark.stop()
     return 0

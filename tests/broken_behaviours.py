@@ -72,8 +72,8 @@ BROKEN = (
     ),
     Broken(
         "S000.44: the certificate is for a version that is not there",
-        "Prove(epoch, state.proven, state.positions",
-        "Prove(epoch, state.proven + 9, state.positions",
+        "VerifyTarget(epoch, state.proven, state.positions",
+        "VerifyTarget(epoch, state.proven + 9, state.positions",
     ),
     Broken(
         "S001.11: an offset lands twice in one batch",
@@ -85,7 +85,7 @@ BROKEN = (
         "            self.topic = yield from _ask(self.state, unread)\n        if any(epoch",
         "            self.topic = yield from _ask(self.state, unread)\n"
         "            from airflow_backfill.core.state.effect import Watch\n"
-        "            self.seen = replace(self.seen, source=(yield Watch(self.since)))\n"
+        "            self.seen = replace(self.seen, source=(yield from ReadSourceLog(self.since)))\n"
         "            self.taken = _epochs(self.since, self.seen, self.step)\n"
         "            self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))\n"
         "        if any(epoch",
@@ -128,7 +128,7 @@ BROKEN = (
     Broken(
         "S002.1: a copy of a plan is a plan",
         '            raise NotPlanned("no barrier of a table backfill is in the target\'s log")',
-        '            return BuildState.planned((yield ReadPlan("any")))',
+        '            return BuildState.planned((yield from ReadPlan("any")))',
     ),
     Broken(
         "S002.10: the log is applied before the snapshot is read",
@@ -167,7 +167,7 @@ BROKEN = (
     ),
     Broken(
         "S004.10 S004.14: no rows are read while changes are pending",
-        "chunks = NONE if step.rows is None else",
+        "chunks = NONE if size is None else",
         "chunks = NONE if step.rows is None or (state.begun and seen.source.pending(state.reached)) else",
     ),
     Broken(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
@@ -55,10 +55,10 @@ class BuildReader:
                 f"{self.target} was not made by a table backfill; name the target of a build, or plan one there"
             )
 
-    def answer(self, effect: fx.Effect) -> Any:
+    def answer(self, effect: fx.Effect[Any]) -> Any:
         """The answer to an effect that only reads the target."""
         match effect:
-            case fx.Head():
+            case fx.ReadHead():
                 return self.log.head()
             case fx.ReadCommit(version):
                 commit = self.log.read(version)
@@ -175,7 +175,7 @@ class SourceWatcher:
         return times[-1], round(median(gaps)) if len(gaps) >= PACE // 2 else None
 
 
-def drive(generator: Generator[fx.Effect, Any, _Result], answer: Any) -> _Result:
+def drive(generator: fx.Asks[_Result], answer: Any) -> _Result:
     """Run a generator of effects to its end; errors of an answer are raised inside it."""
     try:
         effect = next(generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.attempts.goals import CatchUpTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
 
@@ -17,8 +17,8 @@ class CatchUpOperator(LogRoundsOperator):
 
     entry_point = "catch_up"
 
-    def task(self) -> CatchUpTask:
-        return CatchUpTask(self.size, self.lag, self.patience)
+    def task(self) -> CatchUpGoal:
+        return CatchUpGoal(self.size, self.lag, self.patience)
 
     def result(self, state: BuildState) -> dict[str, Any]:
         return {"target": self.target, "build": state.plan.build, "epoch": state.handoff}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import conf
 
-from airflow_backfill.core.attempts.goals import ConsumeLogTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
@@ -55,8 +55,8 @@ class ConsumeLogOperator(LogRoundsOperator):
         self.poke_interval = poke_interval
         self.deferrable = deferrable
 
-    def task(self) -> ConsumeLogTask:
-        return ConsumeLogTask(self.size, self.lag, self.patience)
+    def task(self) -> ConsumeLogGoal:
+        return ConsumeLogGoal(self.size, self.lag, self.patience)
 
     def result(self, state: BuildState) -> dict[str, Any]:
         return {"target": self.target, "build": state.plan.build, "epoch": state.applied}

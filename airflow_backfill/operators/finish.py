@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
-from airflow_backfill.core.attempts.goals import FinishTask
+from airflow_backfill.core.attempts.goals import FinishGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.phase import PhaseOperator
@@ -30,8 +30,8 @@ class FinishOperator(PhaseOperator):
         if dag is not None:
             refuse_loop(dag, self)
 
-    def task(self) -> FinishTask:
-        return FinishTask(self.verified)
+    def task(self) -> FinishGoal:
+        return FinishGoal(self.verified)
 
     def settings(self) -> list[str]:
         return [*super().settings(), *([] if self.verified else ["--unverified"])]

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.attempts.goals import Task
+from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
@@ -36,7 +36,7 @@ class PhaseOperator(ApplicationOperator):
         self.then: Sequence[PhaseOperator] = ()
 
     @abstractmethod
-    def task(self) -> Task:
+    def task(self) -> Goal:
         """The core's task, which knows when the goal is reached and whether its turn has come."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.rounds import RoundsOperator
 
@@ -27,8 +27,8 @@ class SnapshotOperator(RoundsOperator):
         self.lane = lane
         self.lanes = lanes
 
-    def task(self) -> SnapshotTask:
-        return SnapshotTask(int(self.lane), self.lanes, self.size)
+    def task(self) -> SnapshotGoal:
+        return SnapshotGoal(int(self.lane), self.lanes, self.size)
 
     def settings(self) -> list[str]:
         return ["--lane", str(self.lane), "--lanes", str(self.lanes), *super().settings()]

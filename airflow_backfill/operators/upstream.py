@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
-from airflow_backfill.core.attempts.goals import UpstreamTask
+from airflow_backfill.core.attempts.goals import UpstreamGoal
 from airflow_backfill.core.source.view import check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
@@ -46,8 +46,8 @@ class UpstreamOperator(RoundsOperator):
                 return self.concluded(context, state)
         return super().proceed(context, ran=ran)
 
-    def task(self) -> UpstreamTask:
-        return UpstreamTask(self.size)
+    def task(self) -> UpstreamGoal:
+        return UpstreamGoal(self.size)
 
     def settings(self) -> list[str]:
         limit = self.max_runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.attempts.goals import VerifyTask
+from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.operators.phase import PhaseOperator
@@ -18,8 +18,8 @@ class VerifyOperator(PhaseOperator):
 
     entry_point = "verify"
 
-    def task(self) -> VerifyTask:
-        return VerifyTask()
+    def task(self) -> VerifyGoal:
+        return VerifyGoal()
 
     def result(self, state: BuildState) -> dict[str, Any]:
         certificate = summarize(state)["certificate"]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask
+from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal
 from airflow_backfill.core.attempts.settle_plan import settle
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
@@ -107,7 +107,7 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
         said = {"existing": True} if existing else forecast
         return {**summarize(state), "report": said}
     if application == "cancel":
-        return summarize(shell.run(run(CancelTask(), me, options.build)))
+        return summarize(shell.run(run(CancelGoal(), me, options.build)))
     return summarize(work_through(application, options, shell, me))
 
 
@@ -131,7 +131,7 @@ class Shell:
             pass
         else:
             number = max((n for n, _ in self.reader.commands(state.plan.build)), default=0)
-            return drive(run(ResumeTask(number), me), self.answer), True
+            return drive(run(ResumeGoal(number), me), self.answer), True
         newest, metadata = admit_source(DeltaLog(open_store(spec.source)), spec)
         table_id = self._make_target(spec, metadata.schema_json)
         sizes = _files(spec.source, newest.version)
@@ -152,27 +152,27 @@ class Shell:
 
     def answer(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Head() | fx.ReadCommit():
+            case fx.ReadHead() | fx.ReadCommit():
                 return self.reader.answer(effect)
             case fx.ReadPlan(build):
                 self._plan = self.reader.plan(build)
                 return self._plan
-            case fx.WritePlan(plan):
+            case fx.CommitPlan(plan):
                 return self._commit({"appId": app_id(plan.build), "version": 1}, plan.encode())
-            case fx.StorePlan(plan):
+            case fx.CopyPlan(plan):
                 return self.reader.control.store_plan(plan)
-            case fx.Look(files):
+            case fx.ReadCommands(files):
                 plan = self._known
                 sizes = _files(plan.spec.source, plan.source.epoch) if files else ()
-                return fx.Looked(_now(), self.reader.commands(plan.build), sizes)
-            case fx.Watch(after):
+                return fx.CommandsRead(_now(), self.reader.commands(plan.build), sizes)
+            case fx.ReadSourceLog(after):
                 return SourceWatcher(self._known).view(after)
-            case fx.Write(record, work):
+            case fx.CommitRecord(record, work):
                 rows = 0 if isinstance(work, fx.Nothing) else 7
                 return self._commit({"appId": record.app_id, "version": record.seq}, record.encode(), rows)
-            case fx.Prove(epoch, version):
+            case fx.VerifyTarget(epoch, version):
                 return Certificate(epoch, version, rows=160, digest="ab" * 32, buckets=1, at=_now())
-            case fx.Pause(until):
+            case fx.SleepUntil(until):
                 threading.Event().wait(min(max(0.0, until - _now()) / 1000, 0.2))
 
     @property
@@ -192,13 +192,13 @@ class Shell:
         self._append(0, {"metaData": metadata}, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
         return table_id
 
-    def _commit(self, txn: dict[str, Any], text: str, rows: int = 0) -> fx.Written:
+    def _commit(self, txn: dict[str, Any], text: str, rows: int = 0) -> fx.CommitOutcome:
         info = {"timestamp": _now(), "operation": "WRITE", "userMetadata": text}
         info["operationMetrics"] = {"numOutputRows": str(rows)}
         add = {"path": os.urandom(4).hex(), "size": 9, "dataChange": True, "stats": f'{{"numRecords":{rows}}}'}
         actions = [{"commitInfo": info}, {"txn": txn}, *([{"add": add}] if rows else [])]
         self._append(self.reader.log.head() + 1, *actions)
-        return fx.Written()
+        return fx.CommitOutcome()
 
     def _append(self, version: int, *actions: dict[str, Any]) -> None:
         text = "\n".join(json.dumps(action) for action in actions)

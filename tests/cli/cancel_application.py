@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from airflow_backfill.core.attempts.attempt import Attempt
-from airflow_backfill.core.attempts.goals import CancelTask
+from airflow_backfill.core.attempts.goals import CancelGoal
 from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.spark.run.application import ended, parser
 from tests.ledger.json_target import JsonBuild
@@ -32,8 +32,8 @@ if fails is not None:
         build.reader.control.store_outcome(me, TargetBusy("another writer holds the lock").to_json())
     sys.exit(1)
 if options.drop:
-    result = ended(lambda: build.run(CancelTask(), me))
+    result = ended(lambda: build.run(CancelGoal(), me))
     shutil.rmtree(options.target)
     build.reader.control.store_outcome(me, {"code": "OK", "result": {**result, "dropped": [options.target]}})
 else:
-    build.run(CancelTask(), me)
+    build.run(CancelGoal(), me)

@@ -11,12 +11,12 @@ import pytest
 
 from airflow_backfill.cli.main import HELP, main
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    SnapshotGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.values.control import Command, Verb
@@ -33,11 +33,11 @@ def build(tmp_path: Path) -> JsonBuild:
 
 
 def finish(build: JsonBuild) -> None:
-    build.run(SnapshotTask(0, 1, ROUND))
-    for task in (ConsumeLogTask(ROUND, NO_LAG, PATIENCE), CatchUpTask(ROUND, NO_LAG, PATIENCE)):
+    build.run(SnapshotGoal(0, 1, ROUND))
+    for task in (ConsumeLogGoal(ROUND, NO_LAG, PATIENCE), CatchUpGoal(ROUND, NO_LAG, PATIENCE)):
         build.run(task)
-    build.run(VerifyTask())
-    build.run(FinishTask())
+    build.run(VerifyGoal())
+    build.run(FinishGoal())
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
@@ -56,7 +56,7 @@ def test_status_says_where_a_build_is(build: JsonBuild, capsys: pytest.CaptureFi
     found = said(capsys, "status", build.location)
     assert (found["phase"], found["percent"], found["epoch"]) == ("snapshot", 0.0, None)
     build.write(times=3)
-    build.run(SnapshotTask(0, 1, ROUND))
+    build.run(SnapshotGoal(0, 1, ROUND))
     found = said(capsys, "status", build.location)
     assert (found["percent"], found["lag"]["epochs"]) == (100.0, 3)
     finish(build)
@@ -96,7 +96,7 @@ def test_status_tells_what_is_ordered_from_what_is_acknowledged(
     said(capsys, "throttle", build.location, "1000000")
     assert main(["status", build.location]) == 0
     assert "waits for the next barrier, to acknowledge commands up to 1" in capsys.readouterr().out
-    build.run(SnapshotTask(0, 1, ROUND))
+    build.run(SnapshotGoal(0, 1, ROUND))
     found = said(capsys, "status", build.location)
     assert (found["control"]["number"], found["control"]["rate"], found["ordered"]) == (1, 1000000, 1)
 
@@ -104,8 +104,8 @@ def test_status_tells_what_is_ordered_from_what_is_acknowledged(
 def test_a_cancel_stops_the_next_attempt(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "cancel", build.location, "--no-submit")
     with pytest.raises(Cancelled):
-        build.run(SnapshotTask(0, 1, ROUND))
-    build.run(CancelTask())
+        build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(CancelGoal())
     assert refused(capsys, "pause", build.location) == "NOT_ALLOWED_NOW"
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.cli.speed import Speed, recent_speed, seconds_left
-from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.state.effect import FileSize, Write
+from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
@@ -28,7 +28,7 @@ def build(tmp_path: Path) -> JsonBuild:
 
 def test_the_speed_is_that_of_the_last_rounds(build: JsonBuild) -> None:
     """50 rows and 1,000 bytes in 2 s each."""
-    build.start(SnapshotTask(0, 1, ONE)).until(Write, nth=12)
+    build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
     state = build.state()
     assert recent_speed(build.reader.log, state) == Speed(25.0, 500.0)
     assert seconds_left(state, None, Speed(25.0, 500.0)) == 60
@@ -36,7 +36,7 @@ def test_the_speed_is_that_of_the_last_rounds(build: JsonBuild) -> None:
 
 def test_waiting_slows_a_build_down(build: JsonBuild) -> None:
     build.order(Command(Verb.THROTTLE, 5))
-    build.start(SnapshotTask(0, 1, ONE)).until(Write, nth=12)
+    build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
     speed = recent_speed(build.reader.log, build.state())
     assert speed is not None
     assert 4 <= speed.rows <= 6
@@ -44,14 +44,14 @@ def test_waiting_slows_a_build_down(build: JsonBuild) -> None:
 
 def test_one_round_has_no_speed(build: JsonBuild) -> None:
     assert recent_speed(build.reader.log, build.state()) is None
-    build.start(SnapshotTask(0, 1, ONE)).until(Write, nth=3)
+    build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=3)
     assert recent_speed(build.reader.log, build.state()) is None
     assert seconds_left(build.state(), None, None) is None
 
 
 def sealed(build: JsonBuild) -> BuildState:
-    build.run(SnapshotTask(0, 1, ONE))
-    return build.run(ConsumeLogTask(ROUND, MaxLag(epochs=10**6), PATIENCE))
+    build.run(SnapshotGoal(0, 1, ONE))
+    return build.run(ConsumeLogGoal(ROUND, MaxLag(epochs=10**6), PATIENCE))
 
 
 def test_rounds_of_an_earlier_phase_say_nothing_about_this_one(build: JsonBuild) -> None:
@@ -69,8 +69,8 @@ def test_what_is_left_of_the_log_goes_by_rows(build: JsonBuild) -> None:
 def test_what_comes_after_the_hand_off_is_not_left(build: JsonBuild) -> None:
     build.write(rows=30, times=4)
     sealed(build)
-    attempt = build.start(CatchUpTask(ROUND, MaxLag(epochs=4), PATIENCE))
-    attempt.until(Write, nth=3)
+    attempt = build.start(CatchUpGoal(ROUND, MaxLag(epochs=4), PATIENCE))
+    attempt.until(CommitRecord, nth=3)
     build.write(rows=30, times=50)
     state = build.state()
     assert (state.phase.value, state.handoff) == ("catch_up", 11)
@@ -78,7 +78,7 @@ def test_what_comes_after_the_hand_off_is_not_left(build: JsonBuild) -> None:
 
 
 def test_a_log_that_was_cleaned_up_has_the_speed_of_what_is_left(build: JsonBuild) -> None:
-    build.start(SnapshotTask(0, 1, ONE)).until(Write, nth=12)
+    build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
     state = build.state()
     for version in range(build.target.head - 3):
         Path(build.location, "_delta_log", commit_name(version)).unlink()

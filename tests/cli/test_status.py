@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.status import as_text, status
-from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.reports.summary import partition
-from airflow_backfill.core.state.effect import FileSize, Write
+from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
@@ -45,7 +45,7 @@ def shown(build: JsonBuild) -> tuple[dict[str, Any], str]:
 
 def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     build.plan()
-    build.start(SnapshotTask(0, 1, RoundSize(1, 10**6))).until(Write, nth=12)
+    build.start(SnapshotGoal(0, 1, RoundSize(1, 10**6))).until(CommitRecord, nth=12)
     found, text = shown(build)
     assert (found["percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
     assert text.startswith("orders: snapshot, 25.0 % (25 rows/s, 1 min 0 s left)\n")
@@ -74,7 +74,7 @@ def test_a_log_shows_what_is_pending_and_for_how_long(build: JsonBuild) -> None:
 def test_an_epoch_in_part_is_shown(build: JsonBuild) -> None:
     build.sealed()
     build.write(rows=10)
-    build.start(ConsumeLogTask(RoundSize(10**9, 4), NO_LAG, PATIENCE)).until(Write, nth=3)
+    build.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE)).until(CommitRecord, nth=3)
     assert "at epoch 7 and 1 of 3 parts of epoch 8" in shown(build)[1]
 
 
@@ -108,7 +108,7 @@ def test_commands_in_force_are_those_that_a_barrier_acknowledged(build: JsonBuil
     build.order(Command(Verb.HOLD))
     build.order(Command(Verb.THROTTLE, 5_000))
     assert "in force" not in shown(build)[1]
-    build.run(SnapshotTask(0, 1, ROUND))
+    build.run(SnapshotGoal(0, 1, ROUND))
     found, text = shown(build)
     assert "in force  held, 5,000 rows/s at most" in text
     assert found["ordered"] == found["control"]["number"] == 2

@@ -10,14 +10,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    ResumeTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    ResumeGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.position import Consumed
@@ -66,16 +66,16 @@ def random_build(seed: int) -> Model:
         lanes = rng.choice([1, 1, 2, 3])
         task = rng.choice(
             [
-                SnapshotTask(rng.randrange(lanes), lanes, SMALL),
-                SnapshotTask(0, 1, SMALL),
-                ConsumeLogTask(SMALL, MaxLag(epochs=rng.randrange(3)), PATIENCE),
-                CatchUpTask(SMALL, MaxLag(epochs=rng.randrange(3)), PATIENCE),
-                VerifyTask(),
-                FinishTask(),
-                FinishTask(verified=False),
-                UpstreamTask(SMALL, upto=model.source.head),
-                CancelTask(),
-                ResumeTask(len(model.commands)),
+                SnapshotGoal(rng.randrange(lanes), lanes, SMALL),
+                SnapshotGoal(0, 1, SMALL),
+                ConsumeLogGoal(SMALL, MaxLag(epochs=rng.randrange(3)), PATIENCE),
+                CatchUpGoal(SMALL, MaxLag(epochs=rng.randrange(3)), PATIENCE),
+                VerifyGoal(),
+                FinishGoal(),
+                FinishGoal(verified=False),
+                UpstreamGoal(SMALL, upto=model.source.head),
+                CancelGoal(),
+                ResumeGoal(len(model.commands)),
             ]
         )
         attempt = model.start(task)
@@ -120,6 +120,6 @@ SEALED = Model().sealed()
 CAUGHT_UP = Model().caught_up()
 HALF = Model()
 HALF.plan()
-HALF.run(SnapshotTask(0, 1, RoundSize(200, 1_000)))
+HALF.run(SnapshotGoal(0, 1, RoundSize(200, 1_000)))
 HALF_READ = states(HALF)[2]
 BEGUN = next(s for s in states(HALF) if s.positions[0] == Consumed(V))

@@ -7,7 +7,7 @@ when a write takes ``write_ms``, when an attempt pauses, and when a test moves i
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,12 +15,12 @@ from airflow_backfill.core.attempts import attempt as protocol
 from airflow_backfill.core.attempts import settle_plan as planning
 from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    Task,
-    VerifyTask,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    SnapshotGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.gates.gate import MaxLag
@@ -220,10 +220,10 @@ class Model:
         self._generation += 1
         return Attempt(self._generation, f"attempt-{self._generation}")
 
-    def start(self, task: Task, me: Attempt | None = None) -> Running:
+    def start(self, task: Goal, me: Attempt | None = None) -> Running:
         return Running(self, protocol.run(task, me or self.attempt()))
 
-    def run(self, task: Task, me: Attempt | None = None) -> BuildState:
+    def run(self, task: Goal, me: Attempt | None = None) -> BuildState:
         """An attempt from start to end: the state then, or its error."""
         state: BuildState = self.start(task, me).finish()
         return state
@@ -248,12 +248,12 @@ class Model:
     def sealed(self, **plan: Any) -> BuildState:
         """Planned, read and sealed at the pinned epoch."""
         self.plan(**plan)
-        self.run(SnapshotTask(0, self.stored_plan.lanes if self.stored_plan else 1, ROUND))
-        return self.run(ConsumeLogTask(ROUND, MaxLag(epochs=10**6), PATIENCE))
+        self.run(SnapshotGoal(0, self.stored_plan.lanes if self.stored_plan else 1, ROUND))
+        return self.run(ConsumeLogGoal(ROUND, MaxLag(epochs=10**6), PATIENCE))
 
     def caught_up(self) -> BuildState:
         self.sealed()
-        return self.run(CatchUpTask(ROUND, NO_LAG, PATIENCE))
+        return self.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))
 
     def finished(self) -> BuildState:
         self.caught_up()
@@ -261,26 +261,26 @@ class Model:
 
     def finished_after_proof(self) -> BuildState:
         """Of a build that has caught up."""
-        self.run(VerifyTask())
-        return self.run(FinishTask())
+        self.run(VerifyGoal())
+        return self.run(FinishGoal())
 
     # --- answers ---
 
     def answer(self, effect: fx.Effect) -> Any:
         self.effects.append(effect)
         match effect:
-            case fx.Head():
+            case fx.ReadHead():
                 return self.target.head
             case fx.ReadCommit(version):
                 return self.target.read(version)
             case fx.ReadPlan():
                 return self.stored_plan
-            case fx.StorePlan(plan):
+            case fx.CopyPlan(plan):
                 self.stored_plan = plan
                 return None
-            case fx.WritePlan() | fx.Write():
+            case fx.CommitPlan() | fx.CommitRecord():
                 return self._write(effect)
-            case fx.Pause(until, _):
+            case fx.SleepUntil(until, _):
                 self.now = max(self.now, until)
                 return None
             case _:
@@ -288,15 +288,15 @@ class Model:
 
     def _look(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Look(files):
+            case fx.ReadCommands(files):
                 found = (c.metadata for c in reversed(self.target.commits) if c.metadata is not None)
                 properties = next(found).configuration
-                return fx.Looked(self.now, tuple(self.commands), self.files if files else (), properties)
-            case fx.Watch(after):
+                return fx.CommandsRead(self.now, tuple(self.commands), self.files if files else (), properties)
+            case fx.ReadSourceLog(after):
                 return self.view(after)
-            case fx.Cut(_, positions):
+            case fx.NextChunk(_, positions):
                 return self.next_chunk(positions)
-            case fx.Prove(epoch, version):
+            case fx.VerifyTarget(epoch, version):
                 return Certificate(epoch, version, 42, "digest", 16, self.now)
             case fx.ReadTransactions():
                 table_id = next(c.metadata.table_id for c in reversed(self.target.commits) if c.metadata is not None)
@@ -307,8 +307,8 @@ class Model:
         split, position = next((n, p) for n, p in enumerate(positions) if isinstance(p, AtKey))
         return fx.Chunks({split: None if position.chunks else (f"{split}.5",)}, 1, 100, 10)
 
-    def _write(self, effect: fx.WritePlan | fx.Write) -> fx.Written:
-        if isinstance(effect, fx.WritePlan):
+    def _write(self, effect: fx.CommitPlan | fx.CommitRecord) -> fx.CommitOutcome:
+        if isinstance(effect, fx.CommitPlan):
             return self._land(app_id(effect.plan.build), 1, self._text(effect.plan.encode()), fx.Nothing())
         record = effect.record
         return self._land(record.app_id, record.seq, self._text(record.encode()), effect.work)
@@ -317,10 +317,10 @@ class Model:
         """What a commit says for a record."""
         return text
 
-    def _land(self, app: str, seq: int, text: str, work: fx.Work) -> fx.Written:
+    def _land(self, app: str, seq: int, text: str, work: fx.Work) -> fx.CommitOutcome:
         """As Delta does: a sequence number that is already there is skipped without a word."""
         if self._txns.get(app, 0) >= seq:
-            return fx.Written()
+            return fx.CommitOutcome()
         added, metrics = self._rows(work)
         begun, self.now = self.now, self.now + self.write_ms
         commit = Commit(
@@ -338,7 +338,7 @@ class Model:
         self.works.append(work)
         if added.files:
             self.rounds.append((begun, added.rows or 0))
-        return fx.Written()
+        return fx.CommitOutcome()
 
     def _rows(self, work: fx.Work) -> tuple[FileTotals, dict[str, int]]:
         match work:
@@ -372,7 +372,7 @@ def _totals(files: Sequence[fx.FileSize]) -> FileTotals:
 class Running:
     """An attempt that goes on as far as a test wants it to."""
 
-    def __init__(self, model: Model, generator: Generator[fx.Effect, Any, Any]) -> None:
+    def __init__(self, model: Model, generator: fx.Asks[Any]) -> None:
         self._model, self._generator = model, generator
         self.ended = False
         self.result: Any = None

@@ -65,7 +65,7 @@ class TopicModel(Model):
 
     def fetches(self) -> list[Mapping[int, Offsets]]:
         """What was asked of Kafka, in order."""
-        return [effect.ranges for effect in self.effects if isinstance(effect, fx.Fetch)]
+        return [effect.ranges for effect in self.effects if isinstance(effect, fx.FetchRecords)]
 
     def _cut(self, *_: object) -> Partitions:
         return Partitions("id", tuple(opened(n, log, None, None) for n, log in self._logs().items()), "rules")
@@ -75,14 +75,14 @@ class TopicModel(Model):
 
     def _look(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Ask():
+            case fx.AskBroker():
                 return fx.Topic("id", self._logs())
-            case fx.Sift(epochs, known):
-                return fx.Sifted(self._sifted(epochs, known))
-            case fx.Fetch(ranges):
+            case fx.ReadLanded(epochs, known):
+                return fx.Landed(self._sifted(epochs, known))
+            case fx.FetchRecords(ranges):
                 batches = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
                 return fx.Fetched(batches, sum(map(len, ranges.values())))
-            case fx.Decode():
+            case fx.DecodeRecords():
                 return fx.Decoded(0, 0)
         return super()._look(effect)
 

@@ -73,7 +73,7 @@ def start(raw, tables, journal, *arguments):
 
 
 @dataclass(frozen=True)
-class Written:
+class CommitOutcome:
     """Tables that a writer has changed."""
 
     engine: str
@@ -87,13 +87,13 @@ class Written:
         return [entry for entry in self.entries if entry.operation.table == name]
 
 
-LIGHT = Written("delta-rs", ("orders", "lineitem"), 40)
-HEAVY = Written("spark", ("lineitem",), 8)
+LIGHT = CommitOutcome("delta-rs", ("orders", "lineitem"), 40)
+HEAVY = CommitOutcome("spark", ("lineitem",), 8)
 
 
 @pytest.fixture(scope="module", params=[LIGHT, HEAVY], ids=["delta-rs", "spark"])
-def written(request, spark, raw, loaded, tmp_path_factory) -> Written:
-    asked: Written = request.param
+def written(request, spark, raw, loaded, tmp_path_factory) -> CommitOutcome:
+    asked: CommitOutcome = request.param
     home = tmp_path_factory.mktemp(asked.engine)
     tables = Path(shutil.copytree(loaded, home / "tables"))
     settings = {"names": asked.names, "engine": asked.engine, "optimize_after": asked.commits // 2}

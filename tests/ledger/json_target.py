@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_backfill.core.attempts.attempt import Attempt
-from airflow_backfill.core.attempts.goals import Task
+from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -155,7 +155,7 @@ class JsonBuild(Model):
         self.reader.control.store_outcome(me, {"code": "OK", "result": summarize(self.state())})
         return plan
 
-    def run(self, task: Task, me: Attempt | None = None) -> BuildState:
+    def run(self, task: Goal, me: Attempt | None = None) -> BuildState:
         """An attempt from start to end, which leaves its outcome behind as the applications do."""
         mine = me or self._drawn(type(task).__name__)
         return self.left_behind(mine, lambda: super(JsonBuild, self).run(task, mine))
@@ -191,17 +191,17 @@ class JsonBuild(Model):
 
     def answer(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Head() | fx.ReadCommit() | fx.ReadPlan():
+            case fx.ReadHead() | fx.ReadCommit() | fx.ReadPlan():
                 self.effects.append(effect)
                 return self.reader.answer(effect)
             case fx.ReadTransactions():
                 _, metadata = self.reader.log.protocol_and_metadata()
                 return fx.Transactions(metadata.table_id, dict(self._txns))
-            case fx.StorePlan(plan):
+            case fx.CopyPlan(plan):
                 self.stored_plan = plan
                 return self.reader.control.store_plan(plan)
-            case fx.Look(files):
-                return fx.Looked(self.now, self.reader.commands(self.draft().build), self.files if files else ())
+            case fx.ReadCommands(files):
+                return fx.CommandsRead(self.now, self.reader.commands(self.draft().build), self.files if files else ())
             case _:
                 return super().answer(effect)
 

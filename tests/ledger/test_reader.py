@@ -11,13 +11,13 @@ import deltalake
 import pytest
 
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
@@ -30,7 +30,7 @@ from airflow_backfill.core.errors import (
     UnsupportedTable,
 )
 from airflow_backfill.core.source.view import check_source
-from airflow_backfill.core.state.effect import Head, Write
+from airflow_backfill.core.state.effect import CommitRecord, ReadHead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import CommitId, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
@@ -63,12 +63,12 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
     model = Model()
     steps: list[tuple[Phase, Callable[[Any], Any]]] = [
         (Phase.SNAPSHOT, lambda b: b.plan()),
-        (Phase.SNAPSHOT, lambda b: b.run(SnapshotTask(0, 1, ROUND))),
-        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE)))),
-        (Phase.CATCH_UP, lambda b: b.run(CatchUpTask(ROUND, NO_LAG, PATIENCE))),
-        (Phase.CATCH_UP, lambda b: b.run(VerifyTask())),
-        (Phase.FINISHED, lambda b: b.run(FinishTask())),
-        (Phase.UPSTREAM, lambda b: (b.write(), b.run(UpstreamTask(ROUND, upto=V + 4)))),
+        (Phase.SNAPSHOT, lambda b: b.run(SnapshotGoal(0, 1, ROUND))),
+        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))),
+        (Phase.CATCH_UP, lambda b: b.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))),
+        (Phase.CATCH_UP, lambda b: b.run(VerifyGoal())),
+        (Phase.FINISHED, lambda b: b.run(FinishGoal())),
+        (Phase.UPSTREAM, lambda b: (b.write(), b.run(UpstreamGoal(ROUND, upto=V + 4)))),
     ]
     for phase, step in steps:
         step(build)
@@ -87,7 +87,7 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
 def test_a_cancelled_build_is_read_as_such(build: JsonBuild) -> None:
     build.plan()
     build.order(Command(Verb.CANCEL))
-    build.run(CancelTask())
+    build.run(CancelGoal())
     assert BuildReader(build.location).state().phase is Phase.CANCELLED
 
 
@@ -108,10 +108,10 @@ def test_a_lost_control_folder_loses_nothing_of_the_state(build: JsonBuild) -> N
 def test_with_the_control_folder_gone_the_next_attempt_is_the_newest_all_the_same(build: JsonBuild) -> None:
     build.plan(lanes=2)
     for _ in range(5):
-        build.start(SnapshotTask(0, 2, ROUND)).until(Write, nth=2)
-    build.run(SnapshotTask(1, 2, ROUND))
+        build.start(SnapshotGoal(0, 2, ROUND)).until(CommitRecord, nth=2)
+    build.run(SnapshotGoal(1, 2, ROUND))
     shutil.rmtree(build.location + SUFFIX)
-    state = build.run(SnapshotTask(0, 2, ROUND))
+    state = build.run(SnapshotGoal(0, 2, ROUND))
     assert state.sealed
     assert state.generation(0) == 8, "seven were drawn before"
 
@@ -156,7 +156,7 @@ def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> No
     build.order(Command(Verb.PAUSE))
     Path(build.location + SUFFIX, "commands", "000000002.json").write_text("{")
     with pytest.raises(RecordInvalid, match=r"000000002\.json"):
-        build.run(VerifyTask())
+        build.run(VerifyGoal())
     state: BuildState = Running(build, recover(build.attempt(), V)).finish()
     assert (state.handoff, state.control.number) == (V, 0)
 
@@ -228,8 +228,8 @@ def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) 
 
 def test_a_reader_does_not_write(build: JsonBuild) -> None:
     build.plan()
-    attempt = build.start(SnapshotTask(0, 1, ROUND))
-    effect = attempt.until(Write)
+    attempt = build.start(SnapshotGoal(0, 1, ROUND))
+    effect = attempt.until(CommitRecord)
     with pytest.raises(TypeError):
         build.reader.answer(effect)
 
@@ -237,9 +237,9 @@ def test_a_reader_does_not_write(build: JsonBuild) -> None:
 def test_errors_of_an_answer_are_raised_where_they_can_be_handled() -> None:
     def asks_twice() -> Any:
         try:
-            yield Head()
+            yield from ReadHead()
         except HistoryLost:
-            return (yield Head())
+            return (yield from ReadHead())
 
     answers = iter([HistoryLost("gone"), 7])
 

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
 from airflow_backfill.core.gates.gate import Broken, MaxLag, Ready, Waiting
 from airflow_backfill.core.values.control import Command, Verb
@@ -85,9 +85,9 @@ def test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark(source, target
     """An application whose announcer never came to a word."""
     built(source, target, "plan", strategy="chain")
     shell = Shell(str(target))
-    shell.run(run(SnapshotTask(0, 1, RoundSize()), Attempt(1, "a")))
+    shell.run(run(SnapshotGoal(0, 1, RoundSize()), Attempt(1, "a")))
     order(target, Verb.PAUSE)
-    shell.run(run(ConsumeLogTask(RoundSize(), MaxLag(epochs=9), 9), Attempt(2, "b")))
+    shell.run(run(ConsumeLogGoal(RoundSize(), MaxLag(epochs=9), 9), Attempt(2, "b")))
     order(target, Verb.HOLD)
     loose = watch(target, max_lag=MaxLag(epochs=9))
     assert loose.live().wake is False

@@ -12,7 +12,7 @@ from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.position import AtOffset
 from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.state.effect import Sifted
+from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
 from tests.core.kafka.topic import Partition
 from tests.simulation.source import Rows, Source
@@ -184,7 +184,7 @@ class LandingSource(Source):
         """Every offset of a partition that ever was a record."""
         return self.partitions[partition].expired | set(self.partitions[partition].records)
 
-    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Sifted:
+    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
         fresh: dict[int, set[int]] = {}
         repeated = 0
         for version in range(epochs.start, epochs.stop):
@@ -201,7 +201,7 @@ class LandingSource(Source):
                 else:
                     fresh.setdefault(partition, set()).add(offset)
         batches = {partition: Batch(min(some), max(some), len(some)) for partition, some in fresh.items()}
-        return Sifted(batches, repeated)
+        return Landed(batches, repeated)
 
     def taken(self, landed: Mapping[int, Offsets], after: int, through: int) -> list[tuple[int, int]]:
         """The rows of these offsets in versions after ``after``."""

@@ -32,8 +32,8 @@ MUTANTS = (
     ),
     Mutant(
         "splits move to other lanes without closing the old ones",
-        "    if decided is None and coming == task.lanes:\n",
-        "    if task.lane < state.layout.lanes:\n",
+        "    if decided is None and coming == goal.lanes:\n",
+        "    if goal.lane < state.layout.lanes:\n",
         often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
@@ -43,8 +43,8 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        commit = yield ReadCommit(version)\n        check_commit(state.plan, commit)\n        record",
-        "        commit = yield ReadCommit(version)\n        record",
+        "        commit = yield from ReadCommit(version)\n        check_commit(state.plan, commit)\n        record",
+        "        commit = yield from ReadCommit(version)\n        record",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "any attempt may decide on a layout",
-        "coming != task.lanes and me.generation <= _decider(state, me):",
+        "coming != goal.lanes and me.generation <= _decider(state, me):",
         "False:",
         often={"lanes": 0.2, "twin": 0.2},
     ),
@@ -122,15 +122,15 @@ MUTANTS = (
     ),
     Mutant(
         "a planner believes its own write",
-        "        head: int = yield Head()\n        for version",
+        "        head = yield from ReadHead()\n        for version",
         "        if written.error is None and written.conflict is None:\n"
-        "            yield StorePlan(draft)\n            return draft\n"
-        "        head: int = yield Head()\n        for version",
+        "            yield from CopyPlan(draft)\n            return draft\n"
+        "        head = yield from ReadHead()\n        for version",
         often={"twin": 0.2},
     ),
     Mutant(
         "a cancel is only looked at when an attempt starts",
-        "    if over and not isinstance(task, CancelTask):",
+        "    if over and not isinstance(goal, CancelGoal):",
         "    if False:",
     ),
     Mutant(
@@ -154,8 +154,9 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the verification is a pass",
-        "            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)",
-        "            try:\n                certificate = yield Prove(epoch, state.proven, state.positions, no_rows)\n"
+        "            certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)",
+        "            try:\n"
+        "                certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)\n"
         "            except Exception:\n"
         "                from airflow_backfill.core.model.record import Certificate\n"
         "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
@@ -285,7 +286,7 @@ MUTANTS = (
     ),
     Mutant(
         "a resume lifts a cancel that came later",
-        "task.number)\n",
+        "goal.number)\n",
         "10**9)\n",
     ),
     Mutant(
@@ -346,8 +347,8 @@ MUTANTS = (
     ),
     Mutant(
         "the ingestion's notes are those of now",
-        "Ingested(self._stand)",
-        "Ingested(self.seen.source.head)",
+        "ReadIngested(self._stand)",
+        "ReadIngested(self.seen.source.head)",
         topic=True,
     ),
     Mutant(
@@ -394,7 +395,7 @@ MUTANTS = (
     ),
     Mutant(
         "in place of Kafka the landing table is read as of the round",
-        "self.newest = _readable((yield Watch(self.since)), self.since)",
+        "self.newest = _readable((yield from ReadSourceLog(self.since)), self.since)",
         "self.newest = self._stand",
         topic=True,
     ),

@@ -8,7 +8,6 @@ finish.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,7 @@ class Started:
 class Process:
     """``known``: Airflow waits for it. ``result`` and ``error``: how it ended."""
 
-    def __init__(self, world: World, name: str, task: str, generator: Generator[fx.Effect, Any, Any]) -> None:
+    def __init__(self, world: World, name: str, task: str, generator: fx.Asks[Any]) -> None:
         self.world, self.name, self.task = world, name, task
         self.known = True
         self.generation = 0
@@ -113,24 +112,24 @@ class Process:
     def _answer(self, effect: fx.Effect) -> Any:
         world, target = self.world, self.world.target
         match effect:
-            case fx.Head():
+            case fx.ReadHead():
                 self.outlived = self.outlived or (world.ages and target.outlived)
                 return target.head
             case fx.ReadCommit(version):
                 return target.read(version)
-            case fx.ReadPlan() | fx.StorePlan() | fx.WritePlan():
+            case fx.ReadPlan() | fx.CopyPlan() | fx.CommitPlan():
                 return self._answer_plan(effect)
-            case fx.Look(_, spared):
+            case fx.ReadCommands(_, spared):
                 self.begun = Begun.under(world.commands, spared=spared)
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
-                return fx.Looked(world.now, tuple(world.commands), files, world.target.properties)
-            case fx.Watch(after):
+                return fx.CommandsRead(world.now, tuple(world.commands), files, world.target.properties)
+            case fx.ReadSourceLog(after):
                 plan = world.stored_plan or _plan_of(world)
                 assert plan is not None
                 world.judge.looks[self.name] = world.steps
                 return world.source.view(plan, after)
-            case fx.Write(record, work):
+            case fx.CommitRecord(record, work):
                 self.positions = record.positions if isinstance(record, Record) else ()
                 return self._write(record.app_id, record.seq, record.encode(), work)
             case _:
@@ -138,33 +137,37 @@ class Process:
 
     def _answer_reading(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Cut(epoch, positions):
+            case fx.NextChunk(epoch, positions):
                 return self._cut(epoch, positions)
-            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch():
+            case fx.AskBroker() | fx.ReadLanded() | fx.ReadIngested() | fx.FetchRecords():
                 return self._answer_topic(effect)
-            case fx.Decode(work):
+            case fx.DecodeRecords(work):
                 return self._decode(work)
-            case fx.Prove(epoch, version):
+            case fx.VerifyTarget(epoch, version):
                 return self._prove(epoch, version)
             case fx.ReadTransactions():
                 return fx.Transactions(self.world.target.table_id, self.world.target.txns())
-            case fx.Pause(until, _):
+            case fx.SleepUntil(until, _):
                 self.wakes = until
                 return None
 
-    def _answer_topic(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch) -> Any:
+    def _answer_topic(self, effect: fx.AskBroker | fx.ReadLanded | fx.ReadIngested | fx.FetchRecords) -> Any:
         source = self.world.source
         assert isinstance(source, LandingSource)
-        if isinstance(effect, fx.Ask | fx.Fetch) and self.world.steps < CALM and self.world.happens("broker"):
+        if (
+            isinstance(effect, fx.AskBroker | fx.FetchRecords)
+            and self.world.steps < CALM
+            and self.world.happens("broker")
+        ):
             raise SourceUnavailable("no broker answers")
         match effect:
-            case fx.Ask():
+            case fx.AskBroker():
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
-            case fx.Sift(epochs, known):
+            case fx.ReadLanded(epochs, known):
                 return source.sift(epochs, known)
-            case fx.Ingested(epoch):
+            case fx.ReadIngested(epoch):
                 return source.ingested(epoch)
-            case fx.Fetch(ranges, hold, kept):
+            case fx.FetchRecords(ranges, hold, kept):
                 fetched = {n: source.fetch(n, offsets) for n, offsets in ranges.items()}
                 if kept is not None:
                     fetched |= {n: source.kept(n, offsets, kept.epoch) for n, offsets in kept.ranges.items()}
@@ -174,14 +177,14 @@ class Process:
                 batches = {n: Batch(found[0], found[-1], len(found)) for n, found in fetched.items() if found}
                 return fx.Fetched(batches, sum(batch.count for batch in batches.values()))
 
-    def _answer_plan(self, effect: fx.ReadPlan | fx.StorePlan | fx.WritePlan) -> Any:
+    def _answer_plan(self, effect: fx.ReadPlan | fx.CopyPlan | fx.CommitPlan) -> Any:
         match effect:
             case fx.ReadPlan():
                 return self.world.stored_plan or _plan_of(self.world)
-            case fx.StorePlan(plan):
+            case fx.CopyPlan(plan):
                 self.world.stored_plan = plan
                 return None
-            case fx.WritePlan(plan):
+            case fx.CommitPlan(plan):
                 return self._write(app_id(plan.build), 1, plan.encode(), fx.Nothing())
 
     def _write(self, app: str, seq: int, text: str, work: fx.Work) -> Any:
@@ -193,16 +196,16 @@ class Process:
         transaction, self.transaction = self.transaction, None
         fault = world.write_fault()
         if fault == "lost request":
-            return fx.Written(error=ApplicationFailed("the request was lost"))
+            return fx.CommitOutcome(error=ApplicationFailed("the request was lost"))
         if not isinstance(work, fx.Nothing) and (stopped := self._stopped()):
             # Or the commit was being written already, and lands.
             if world.rng.random() < 0.5:
                 world.target.finish(transaction)
-            return fx.Written(error=Interrupted(stopped))
+            return fx.CommitOutcome(error=Interrupted(stopped))
         conflict = world.target.finish(transaction)
         if fault == "lost response":
-            return fx.Written(error=ApplicationFailed("the response was lost"))
-        return fx.Written(conflict=conflict)
+            return fx.CommitOutcome(error=ApplicationFailed("the response was lost"))
+        return fx.CommitOutcome(conflict=conflict)
 
     def _stopped(self) -> str | None:
         """By which command, if somebody looked in time."""

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.gates.gate import MaxLag
@@ -66,7 +66,7 @@ class Build:
         state, self.report = planner.plan(on_existing)
         return state
 
-    def run(self, task: Task, me: Attempt | None = None) -> BuildState:
+    def run(self, task: Goal, me: Attempt | None = None) -> BuildState:
         return reach(task, Shell(self.spark, self.target), me or self.attempt(), None)
 
     def recover(self, epoch: int) -> BuildState:
@@ -76,21 +76,21 @@ class Build:
     def snapshot(self) -> BuildState:
         state = None
         for lane in range(self.lanes):
-            state = self.run(SnapshotTask(lane, self.lanes, self.size))
+            state = self.run(SnapshotGoal(lane, self.lanes, self.size))
         assert state is not None
         return state
 
     def consume_log(self, lag: MaxLag = NONE) -> BuildState:
-        return self.run(ConsumeLogTask(self.size, lag, PATIENCE))
+        return self.run(ConsumeLogGoal(self.size, lag, PATIENCE))
 
     def catch_up(self, lag: MaxLag = NONE) -> BuildState:
-        return self.run(CatchUpTask(self.size, lag, PATIENCE))
+        return self.run(CatchUpGoal(self.size, lag, PATIENCE))
 
     def verify(self) -> BuildState:
-        return self.run(VerifyTask())
+        return self.run(VerifyGoal())
 
     def finish(self) -> BuildState:
-        return self.run(FinishTask())
+        return self.run(FinishGoal())
 
     def hand_off(self) -> BuildState:
         """Everything from the plan to the finish."""
@@ -101,7 +101,7 @@ class Build:
     def upstream(self) -> BuildState:
         state = self.reader.state()
         head = SourceWatcher(state.plan).view(state.reached).head
-        return self.run(UpstreamTask(self.size, upto=head))
+        return self.run(UpstreamGoal(self.size, upto=head))
 
     def order(self, command: Command) -> int:
         return self.reader.control.order(self.reader.state().plan.build, command)

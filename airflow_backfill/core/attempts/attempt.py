@@ -17,17 +17,26 @@ The rules, each of which the simulation breaks on purpose to see that it is need
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask, Task
+from airflow_backfill.core.attempts.goals import CancelGoal, Goal, ResumeGoal
 from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
 from airflow_backfill.core.model.position import Position, complete, newest_epoch
 from airflow_backfill.core.model.record import Pending, Record
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import SourceView, check_ahead, check_source
-from airflow_backfill.core.state.effect import Cut, Effect, Look, Looked, Nothing, Pause, Prove, Watch, Write, Written
+from airflow_backfill.core.state.effect import (
+    Asks,
+    CommandsRead,
+    CommitRecord,
+    NextChunk,
+    Nothing,
+    ReadCommands,
+    ReadSourceLog,
+    SleepUntil,
+    VerifyTarget,
+)
 from airflow_backfill.core.state.load import catch_up, load
 from airflow_backfill.core.state.replay import opened
 from airflow_backfill.core.state.state import BuildState
@@ -53,7 +62,7 @@ POLL = 5_000
 HEARTBEAT = 60_000
 """Milliseconds after which a waiting attempt renews its record."""
 
-Protocol = Generator[Effect, Any, BuildState]
+Protocol = Asks[BuildState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +73,21 @@ class Attempt:
     name: str
 
 
-def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
+def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
     misses, troubles, begins, pace = 0, 0, True, Pace()
     while misses < CONTENTION_LIMIT:
-        if task.done(state):
+        if goal.done(state):
             return state
-        task.check(state)
-        seen = yield from _observe(state, task, pace)
+        goal.check(state)
+        seen = yield from _observe(state, goal, pace)
         pace = seen.pace
-        if _owns(state, task, me):
-            lane, step = task.lane, _held_back(task.step(state, seen), state, task.lane, seen)
+        if _owns(state, goal, me):
+            lane, step = goal.lane, _held_back(goal.step(state, seen), state, goal.lane, seen)
         else:
             state = opened(state) if state.closed else state
-            lane, step = _entry(state, task, me)
+            lane, step = _entry(state, goal, me)
         try:
             move = yield from _decided(state, lane, seen, step, begins=begins)
         except SourceUnavailable as error:
@@ -93,7 +102,7 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
         if isinstance(move, Done):
             return state
         if isinstance(move, Wait):
-            yield Pause(move.until, move.why)
+            yield from SleepUntil(move.until, move.why)
             state = yield from catch_up(state)
             continue
         state, landed = yield from _commit(state, lane, me, move, seen)
@@ -102,35 +111,35 @@ def run(task: Task, me: Attempt, build: str | None = None) -> Protocol:
         troubles = troubles if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
-            yield Pause(seen.now + (BACK_OFF << misses), "another commit came first")
+            yield from SleepUntil(seen.now + (BACK_OFF << misses), "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
 
 
-def _owns(state: BuildState, task: Task, me: Attempt) -> bool:
+def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
     """Whether the newest barrier of the task's lane, in a layout that fits the task, is this attempt's."""
-    if state.layout.lanes != task.lanes:
+    if state.layout.lanes != goal.lanes:
         return False
-    barrier = state.lanes[task.lane]
+    barrier = state.lanes[goal.lane]
     return barrier is not None and barrier.record.attempt == me.name and not barrier.record.closed
 
 
-def _entry(state: BuildState, task: Task, me: Attempt) -> tuple[int, Move]:
+def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
     """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then
     claim.
     """
     first = state.lanes[0]
     decided = first.record if first is not None and first.record.closed else None
     coming = state.layout.lanes if decided is None else decided.next_lanes
-    if coming != task.lanes and me.generation <= _decider(state, me):
-        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {task.lanes}", attempt=me.name)
-    if decided is None and coming == task.lanes:
-        _check_not_fenced(state, task.lane, me)
-        return task.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
+    if coming != goal.lanes and me.generation <= _decider(state, me):
+        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {goal.lanes}", attempt=me.name)
+    if decided is None and coming == goal.lanes:
+        _check_not_fenced(state, goal.lane, me)
+        return goal.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
     lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
     _check_not_fenced(state, lane, me)
     by = me.generation if decided is None else decided.decided_by
-    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else task.lanes, "decided_by": by})
+    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else goal.lanes, "decided_by": by})
 
 
 def _decider(state: BuildState, me: Attempt) -> int:
@@ -156,12 +165,12 @@ def _laid_by(state: BuildState) -> int | None:
 
 def _commit(
     state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed
-) -> Generator[Effect, Any, tuple[BuildState, bool | None]]:
+) -> Asks[tuple[BuildState, bool | None]]:
     """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
     command came first.
     """
     record = _record(state, lane, me, move, seen)
-    written: Written = yield Write(record, move.work)
+    written = yield from CommitRecord(record, move.work)
     state = yield from catch_up(state)
     entering = move.event in (Event.CLAIM, Event.CLOSE)
     if state.layout == record.layout:
@@ -250,40 +259,38 @@ def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceVi
     return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
 
 
-def _observe(state: BuildState, task: Task, pace: Pace) -> Generator[Effect, Any, Observed]:
+def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
     """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with target or source."""
-    looked: Looked = yield Look(files=False, spared=pace.spared)
-    control, pace = _in_force(state, task, looked), pace.measured(looked.now)
-    if not task.reads_source:
+    looked = yield from ReadCommands(files=False, spared=pace.spared)
+    control, pace = _in_force(state, goal, looked), pace.measured(looked.now)
+    if not goal.reads_source:
         nothing = SourceView(state.plan.source.table_id, state.reached, state.reached, Backlog())
         last = state.newest.record.pending if state.newest is not None else None
         return Observed(looked.now, nothing, control, looked.files, last, pace)
     check_rules(state.plan, state.phase, looked.properties)
-    source: SourceView = yield Watch(state.reached)
+    source = yield from ReadSourceLog(state.reached)
     check_source(state.plan, source, state.reached, state.stands)
     check_ahead(state.phase, source, state.reached)
-    if task.reads_files:
+    if goal.reads_files:
         # Not before: of another table in the source's place the pinned version cannot even be opened.
-        looked = yield Look(files=True, spared=pace.spared)
-        control = _in_force(state, task, looked)
+        looked = yield from ReadCommands(files=True, spared=pace.spared)
+        control = _in_force(state, goal, looked)
     pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)
     return Observed(looked.now, source, control, looked.files, pending, pace)
 
 
-def _in_force(state: BuildState, task: Task, looked: Looked) -> Control:
+def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     """The commands that the next step obeys. Raises Cancelled if they end the build."""
     control = obey(state.control, looked.commands)
-    if isinstance(task, ResumeTask):
-        control = resumed(state.control, looked.commands, task.number)
-    over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(task, ResumeTask))
-    if over and not isinstance(task, CancelTask):
+    if isinstance(goal, ResumeGoal):
+        control = resumed(state.control, looked.commands, goal.number)
+    over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(goal, ResumeGoal))
+    if over and not isinstance(goal, CancelGoal):
         raise Cancelled("the build was cancelled; plan it again to resume it")
     return control
 
 
-def _decided(
-    state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool
-) -> Generator[Effect, Any, Move | Wait | Done]:
+def _decided(state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
     """What a step comes to, once everything is known that it needs."""
     move: Move | Wait | None
     match step:
@@ -293,17 +300,19 @@ def _decided(
             move = yield from next_offsets(state, lane, seen, step, begins=begins)
         case Certify(epoch):
             no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
-            certificate = yield Prove(epoch, state.proven, state.positions, no_rows)
+            certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)
             return Move(Event.CERTIFY, changes={"certificate": certificate})
         case _:
             return step
     return move or Wait(seen.now + POLL, "nothing has changed, and nothing is to be read")
 
 
-def _ranges(state: BuildState, seen: Observed, step: Advance) -> Generator[Effect, Any, Move | None]:
+def _ranges(state: BuildState, seen: Observed, step: Advance) -> Asks[Move | None]:
     """The next round of key ranges."""
     epoch = target_epoch(state, seen.source, step.log)
-    chunks = NONE if step.rows is None else (yield Cut(epoch, state.positions, step.rows.bytes, step.rows.rows))
+    chunks = (
+        NONE if step.rows is None else (yield from NextChunk(epoch, state.positions, step.rows.bytes, step.rows.rows))
+    )
     return next_ranges(state, seen, epoch, chunks)
 
 

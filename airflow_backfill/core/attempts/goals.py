@@ -33,7 +33,7 @@ THROTTLED = 12
 _ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 
 
-class Task(Protocol):
+class Goal(Protocol):
     """``lane`` of ``lanes`` is where the task works; both are (0, 1) for everything but the snapshot."""
 
     @property
@@ -100,7 +100,7 @@ class _Bookkeeping(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotTask:
+class SnapshotGoal:
     """Read the pinned files of one lane's splits, or the key ranges."""
 
     lane: int
@@ -136,7 +136,7 @@ class SnapshotTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumeLogTask(_SingleLane):
+class ConsumeLogGoal(_SingleLane):
     """Seal the snapshot, then apply the log until at most ``max_lag`` is pending."""
 
     size: RoundSize
@@ -168,7 +168,7 @@ class ConsumeLogTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class CatchUpTask(_SingleLane):
+class CatchUpGoal(_SingleLane):
     """Apply the log until at most ``max_lag`` is pending, pin the hand-off epoch, and stop exactly there."""
 
     size: RoundSize
@@ -195,7 +195,7 @@ class CatchUpTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyTask(_SingleLane):
+class VerifyGoal(_SingleLane):
     """Prove the target equal to the transformed source at the hand-off epoch."""
 
     def check(self, state: BuildState) -> None:
@@ -211,7 +211,7 @@ class VerifyTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairTask(_SingleLane):
+class RepairGoal(_SingleLane):
     """Make the target equal to the transformed source at the hand-off epoch; a verification has to prove it."""
 
     def check(self, state: BuildState) -> None:
@@ -230,7 +230,7 @@ class RepairTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class FinishTask(_Bookkeeping):
+class FinishGoal(_Bookkeeping):
     """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
 
     verified: bool = True
@@ -249,7 +249,7 @@ class FinishTask(_Bookkeeping):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamTask(_SingleLane):
+class UpstreamGoal(_SingleLane):
     """Follow the source after the hand-off: through epoch ``upto``, or until a time (milliseconds since 1970)."""
 
     size: RoundSize
@@ -274,7 +274,7 @@ class UpstreamTask(_SingleLane):
 
 
 @dataclass(frozen=True, slots=True)
-class CancelTask(_Bookkeeping):
+class CancelGoal(_Bookkeeping):
     """End the build."""
 
     def check(self, state: BuildState) -> None:
@@ -289,7 +289,7 @@ class CancelTask(_Bookkeeping):
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOverTask(_Bookkeeping):
+class TakeOverGoal(_Bookkeeping):
     """Fence whoever works on the build, whatever its phase, and do nothing."""
 
     def done(self, state: BuildState) -> bool:
@@ -300,7 +300,7 @@ class TakeOverTask(_Bookkeeping):
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeTask(_Bookkeeping):
+class ResumeGoal(_Bookkeeping):
     """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
     included.
 

@@ -12,9 +12,8 @@ fence in each of them comes first, and the recovery begins a layout of one lane.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
@@ -24,35 +23,32 @@ from airflow_backfill.core.model.position import Consumed
 from airflow_backfill.core.model.record import Layout, Record, app_id
 from airflow_backfill.core.source.view import SourceView, check_source
 from airflow_backfill.core.state.effect import (
-    Effect,
-    Head,
-    Look,
-    Looked,
+    Asks,
+    CommitRecord,
+    CopyPlan,
     Nothing,
+    ReadCommands,
     ReadCommit,
+    ReadHead,
     ReadPlan,
+    ReadSourceLog,
     ReadTransactions,
-    StorePlan,
     Transactions,
-    Watch,
-    Write,
-    Written,
 )
 from airflow_backfill.core.state.load import Remains, load, remains
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Control, obey
 from airflow_backfill.core.values.phase import Event, Phase
 
 TRIES = 5
 
 
-def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
+def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
     """The state with the target said to stand at ``epoch``. Raises NotAllowedNow where no proof could ever hold."""
     for _ in range(TRIES):
-        found: Transactions = yield ReadTransactions()
+        found = yield from ReadTransactions()
         build = _build(found.versions)
-        plan: Plan | None = yield ReadPlan(build)
+        plan = yield from ReadPlan(build)
         if plan is None:
             raise RecordInvalid(
                 f"the plan of build {build} is nowhere to be found: only on_existing='restart' begins anew", build=build
@@ -65,14 +61,14 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
             )
         _check_newest(me, left)
         place = _place(found.versions, plan, left)
-        head: int = yield Head()
+        head = yield from ReadHead()
         fenced = yield from _fenced(place, build, me, head)
         if not fenced:
             continue
         control = yield from _in_force(left)
         record = replace(_record(plan, place, me, epoch, left), prev=head, control=control, source=source.commit(epoch))
-        yield StorePlan(plan)
-        written: Written = yield Write(record, Nothing())
+        yield from CopyPlan(plan)
+        written = yield from CommitRecord(record, Nothing())
         state = yield from load(build)
         if state.newest is not None and state.newest.record.attempt == me.name:
             return state
@@ -82,7 +78,7 @@ def recover(me: Attempt, epoch: int) -> Generator[Effect, Any, BuildState]:
     raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
 
 
-def _check(plan: Plan, found: Transactions, epoch: int) -> Generator[Effect, Any, SourceView]:
+def _check(plan: Plan, found: Transactions, epoch: int) -> Asks[SourceView]:
     """The source after ``epoch``; raises where no proof could ever hold."""
     if found.table_id != plan.target_id:
         raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
@@ -93,7 +89,7 @@ def _check(plan: Plan, found: Transactions, epoch: int) -> Generator[Effect, Any
         )
     if epoch < plan.source.epoch:
         raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
-    source: SourceView = yield Watch(epoch)
+    source = yield from ReadSourceLog(epoch)
     # The epoch is named anew, and a comparison has to back it: the commits that earlier records name do not count.
     check_source(plan, source, epoch, ())
     return source
@@ -105,12 +101,12 @@ def _check_newest(me: Attempt, left: Remains) -> None:
         raise Fenced(f"attempt {last.attempt} has taken over", attempt=me.name, by=last.attempt)
 
 
-def _in_force(left: Remains) -> Generator[Effect, Any, Control]:
+def _in_force(left: Remains) -> Asks[Control]:
     """The commands so far, but for a cancel: it must not end what somebody just recovered. Of a folder that cannot be
     read, those that a record acknowledged.
     """
     try:
-        looked: Looked = yield Look(files=False)
+        looked = yield from ReadCommands(files=False)
         commands = looked.commands
     except RecordInvalid:
         commands = ()
@@ -162,15 +158,15 @@ def _is_lane(name: str, build: str) -> bool:
     return parts[0] == build and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
 
 
-def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Generator[Effect, Any, bool]:
+def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:
     """Whether nothing can land any more in the lanes that are left behind."""
     fences = [Fence(build, *lane, seq, me.name) for lane, seq in place.fences.items()]
     for fence in fences:
-        yield Write(fence, Nothing())
-    there: int = yield Head()
+        yield from CommitRecord(fence, Nothing())
+    there = yield from ReadHead()
     landed: set[str] = set()
     for version in range(head + 1, there + 1):
-        commit: Commit = yield ReadCommit(version)
+        commit = yield from ReadCommit(version)
         if fences and commit.user_metadata == fences[0].encode():
             landed |= commit.txns.keys()
     return landed >= {fence.app_id for fence in fences}

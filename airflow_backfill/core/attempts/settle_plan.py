@@ -7,22 +7,27 @@ one lands; every planner reads the log back and adopts what it finds there, whoe
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.spec import BackfillSpec, difference
 from airflow_backfill.core.reports.recommend import AUTO
-from airflow_backfill.core.state.effect import Effect, Head, Pause, ReadCommit, StorePlan, WritePlan, Written
+from airflow_backfill.core.state.effect import (
+    Asks,
+    CommitPlan,
+    CopyPlan,
+    ReadCommit,
+    ReadHead,
+    SleepUntil,
+)
 from airflow_backfill.core.state.load import check_commit
 from airflow_backfill.core.values.commit import Commit
 
 TRIES = 5
 
 
-def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Generator[Effect, Any, Plan]:
+def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Plan]:
     """The plan that holds for the build: ``draft`` if it wins, else the one that did. ``asked`` is the spec that the
     draft was made from, if something in it was left to the planner.
 
@@ -30,19 +35,19 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Generato
     since the draft was made.
     """
     for tries in range(TRIES):
-        written: Written = yield WritePlan(draft)
-        head: int = yield Head()
+        written = yield from CommitPlan(draft)
+        head = yield from ReadHead()
         for version in range(draft.target_version + 1, head + 1):
-            commit: Commit = yield ReadCommit(version)
+            commit = yield from ReadCommit(version)
             plan = plan_in(commit, draft.build)
             if plan is not None:
                 check_same(plan.spec, asked or draft.spec)
-                yield StorePlan(plan)
+                yield from CopyPlan(plan)
                 return plan
             check_commit(draft, commit)
         if written.error is not None:
             raise written.error
-        yield Pause(now + (250 << tries), "another commit came first")
+        yield from SleepUntil(now + (250 << tries), "another commit came first")
     raise TargetContended(f"the plan record could not be committed in {TRIES} attempts; it is tried again")
 
 

@@ -1,13 +1,14 @@
 """What an attempt asks of the world: the only ways in which core touches anything.
 
-An attempt is a generator that yields effects and is sent their answers. Spark's shell answers them with a
-real target; the simulation with a model, in which every yield is a place to crash.
+An attempt is a generator that yields effects and is sent their answers. Spark's interpreter answers them with a real
+target; the simulation with a model, in which every effect is a place to crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -17,46 +18,64 @@ from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.key_ranges import Key
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.position import AtOffset, Position
-from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.epoch import EpochRange
 
+A = TypeVar("A", covariant=True)
+
+
+class Effect(Generic[A]):
+    """One thing that is asked of the world, with the type of its answer: ``head = yield from ReadHead()``."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Effect[Any], Any, A]:
+        answer: A = yield self
+        return answer
+
+
+Asks: TypeAlias = Generator[Effect[Any], Any, A]
+"""A generator that asks for effects, is sent their answers, and returns an ``A``."""
+
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ReadHead(Effect[int]):
     """Answer: the newest version of the target's log (int)."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReadCommit:
+class ReadCommit(Effect[Commit]):
     """Answer: the target's Commit of this version. Raises HistoryLost if the log no longer holds it."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPlan:
+class ReadPlan(Effect[Plan | None]):
     """Answer: the Plan of a build, or None if there is none."""
 
     build: str
 
 
 @dataclass(frozen=True, slots=True)
-class WritePlan:
+class CommitPlan(Effect["CommitOutcome"]):
     """Commit the plan as the record of seq 1 of its lane. Answer: Written, which proves nothing."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
-class StorePlan:
+class CopyPlan(Effect[None]):
     """Copy the plan that won beside the target, where ReadPlan finds it. Answer: None."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadCommands(Effect["CommandsRead"]):
     """Answer: Looked."""
 
     files: bool
@@ -72,7 +91,7 @@ class FileSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CommandsRead:
     now: int
     """Milliseconds since 1970."""
     commands: Sequence[tuple[int, Command]]
@@ -84,7 +103,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class ReadSourceLog(Effect[SourceView]):
     """Answer: a SourceView of the commits after this epoch."""
 
     after: int
@@ -154,7 +173,7 @@ Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | TakeOffsets | RewriteK
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class NextChunk(Effect["Chunks"]):
     """Ask for the next rows of the ranges, about as many as ``size`` says, at an epoch. Answer: Chunks."""
 
     epoch: int
@@ -178,7 +197,7 @@ class Chunks:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskBroker(Effect["Topic"]):
     """Ask the broker for the partitions of the topic. Answer: Topic."""
 
     unread: Mapping[int, int] = field(default_factory=dict)
@@ -195,7 +214,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Sift:
+class ReadLanded(Effect["Landed"]):
     """Ask which offsets the landing table got in ``epochs``, by partition. Answer: Sifted.
 
     What it had before already is left out. Raises OffsetsInvalid for an offset that is not greater than all before it,
@@ -208,7 +227,7 @@ class Sift:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class Landed:
     batches: Mapping[int, Batch]
     """By partition: what is new, each offset counted once."""
     repeated: int = 0
@@ -216,7 +235,7 @@ class Sifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class ReadIngested(Effect[Mapping[int, int]]):
     """Ask up to which offset of each partition the landing table has, at an epoch, all that it will ever have. Answer:
     an offset by partition, exclusive; none where nobody knows.
     """
@@ -233,7 +252,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class FetchRecords(Effect["Fetched"]):
     """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched, of both.
 
     Raises KafkaLost if a range begins before the log does by the time it is read.
@@ -255,7 +274,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Decode:
+class DecodeRecords(Effect["Decoded"]):
     """Decode the records that ``work`` takes, hold them for the next Write, and put those that are undecodable into
     their table. Answer: Decoded. Raises Undecodable if there are some, and no table for them.
     """
@@ -273,7 +292,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class CommitRecord(Effect["CommitOutcome"]):
     """Commit ``record`` together with ``work``, in one commit. Answer: Written, which proves nothing."""
 
     record: Record | Announcement | Fence
@@ -281,7 +300,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CommitOutcome:
     """What the client was told. Only reading the log back says what happened."""
 
     conflict: str | None = None
@@ -291,7 +310,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Prove:
+class VerifyTarget(Effect[Certificate]):
     """Compare the target's version with the transformed source at an epoch. Answer: a Certificate.
 
     Raises VerificationFailed if they differ; an error of the comparison is raised as it is, never a pass.
@@ -305,7 +324,7 @@ class Prove:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTransactions:
+class ReadTransactions(Effect["Transactions"]):
     """The transaction ids of the target, from Delta itself, which keeps them longer than commits. Answer:
     Transactions.
     """
@@ -319,29 +338,8 @@ class Transactions:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class SleepUntil(Effect[None]):
     """Wait until a time (milliseconds since 1970), or shorter. Answer: None."""
 
     until: int
     why: str
-
-
-Effect = (
-    Head
-    | ReadCommit
-    | ReadPlan
-    | WritePlan
-    | StorePlan
-    | Look
-    | Watch
-    | Cut
-    | Ask
-    | Sift
-    | Ingested
-    | Fetch
-    | Decode
-    | Write
-    | Prove
-    | ReadTransactions
-    | Pause
-)

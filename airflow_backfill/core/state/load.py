@@ -8,9 +8,7 @@ for any that changes rows and is not ours: a barrier that lands on top of a REST
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.model.announcement import Announced, Announcement, announcement
@@ -18,7 +16,7 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.plan import app_id as plan_app_id
 from airflow_backfill.core.model.record import Record, barrier_record, generation_in
 from airflow_backfill.core.source.view import schema_change
-from airflow_backfill.core.state.effect import Effect, Head, ReadCommit, ReadPlan
+from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead, ReadPlan
 from airflow_backfill.core.state.replay import announce, apply, from_last
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.values.commit import Commit
@@ -28,12 +26,12 @@ from airflow_backfill.core.values.totals import Totals
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
 
-def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
+def load(build: str | None = None) -> Asks[BuildState]:
     """The state of the target's build (of ``build``, if one is named); NotPlanned if there never was one.
 
     HistoryLost if the log no longer reaches back to a barrier or to the table's beginning.
     """
-    head: int = yield Head()
+    head = yield from ReadHead()
     walked: list[Commit] = []
     newest: Barrier | None = None
     news: tuple[int, Announcement] | None = None
@@ -41,7 +39,7 @@ def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
     while newest is None:
         if version < 0:
             raise NotPlanned("no barrier of a table backfill is in the target's log")
-        commit: Commit = yield ReadCommit(version)
+        commit = yield from ReadCommit(version)
         record = barrier_record(commit)
         if record is not None:
             newest = Barrier.of(commit, record)
@@ -64,11 +62,11 @@ def load(build: str | None = None) -> Generator[Effect, Any, BuildState]:
     return state
 
 
-def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
+def catch_up(state: BuildState) -> Asks[BuildState]:
     """``state`` with everything that was committed since; stops at the first foreign change."""
-    head: int = yield Head()
+    head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
-        commit = yield ReadCommit(version)
+        commit = yield from ReadCommit(version)
         check_commit(state.plan, commit)
         record = barrier_record(commit)
         if record is not None:
@@ -79,7 +77,7 @@ def catch_up(state: BuildState) -> Generator[Effect, Any, BuildState]:
     return state
 
 
-def highest_generation() -> Generator[Effect, Any, int]:
+def highest_generation() -> Asks[int]:
     """The highest generation of the newest records, those included that cannot be read: a new attempt has to be above
     it.
     """
@@ -106,13 +104,13 @@ class Remains:
         return sum((barrier.totals for barrier in self.lanes), base)
 
 
-def remains() -> Generator[Effect, Any, Remains]:
+def remains() -> Asks[Remains]:
     """The newest barrier that can be read, and those of the other lanes as far as they can."""
-    head: int = yield Head()
+    head = yield from ReadHead()
     highest = 0
     for version in range(head, -1, -1):
         try:
-            commit: Commit = yield ReadCommit(version)
+            commit = yield from ReadCommit(version)
             highest = max(highest, generation_in(commit))
             record = barrier_record(commit)
         except HistoryLost:
@@ -166,10 +164,10 @@ def _planned_build(commit: Commit) -> str | None:
     return None
 
 
-def _plan(build: str, wanted: str | None) -> Generator[Effect, Any, Plan]:
+def _plan(build: str, wanted: str | None) -> Asks[Plan]:
     if wanted is not None and build != wanted:
         raise NotPlanned(f"the target is of build {build}, not of {wanted}", found=build, wanted=wanted)
-    plan: Plan | None = yield ReadPlan(build)
+    plan = yield from ReadPlan(build)
     if plan is None:
         raise RecordInvalid(
             f"the plan of build {build} is nowhere to be found, neither in the log nor beside the target: only "
@@ -179,9 +177,7 @@ def _plan(build: str, wanted: str | None) -> Generator[Effect, Any, Plan]:
     return plan
 
 
-def _just_planned(
-    build: str, wanted: str | None, walked: list[Commit], head: int
-) -> Generator[Effect, Any, BuildState]:
+def _just_planned(build: str, wanted: str | None, walked: list[Commit], head: int) -> Asks[BuildState]:
     plan = yield from _plan(build, wanted)
     for commit in reversed(walked):
         check_commit(plan, commit)
@@ -192,13 +188,13 @@ def _just_planned(
     return state
 
 
-def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effect, Any, tuple[Barrier | None, ...]]:
+def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Asks[tuple[Barrier | None, ...]]:
     """The last barrier of each lane: at or after ``newest.prev``, or where the newest record saw it."""
     record = newest.record
     last: list[Barrier | None] = [None] * record.layout.lanes
     last[record.lane] = newest
     for version in range(below, record.prev, -1):
-        commit = yield ReadCommit(version)
+        commit = yield from ReadCommit(version)
         walked.append(commit)
         found = barrier_record(commit)
         if found is not None and found.layout == record.layout and last[found.lane] is None:
@@ -209,7 +205,7 @@ def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Generator[Effec
     return tuple(last)
 
 
-def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[Effect, Any, Announced | None]:
+def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Asks[Announced | None]:
     """The lane of announcements: the newest that was walked over, or the one that the newest barrier names."""
     known = newest.record.announced
     if known is None:
@@ -221,7 +217,7 @@ def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[E
     if known < 0:
         return Announced(plan.source.epoch)
     try:
-        commit = yield ReadCommit(known)
+        commit = yield from ReadCommit(known)
     except HistoryLost:
         if newest.record.news is None:
             raise
@@ -232,10 +228,10 @@ def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Generator[E
     return Announced.at(known, found)
 
 
-def _tail(record: Record, lane: int, version: int) -> Generator[Effect, Any, Barrier]:
+def _tail(record: Record, lane: int, version: int) -> Asks[Barrier]:
     """From its commit, or from what ``record`` keeps of it: a lane that has ended renews nothing."""
     try:
-        commit: Commit = yield ReadCommit(version)
+        commit = yield from ReadCommit(version)
     except HistoryLost:
         if (carried := Barrier.carried(record, lane)) is None:
             raise

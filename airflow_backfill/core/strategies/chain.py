@@ -8,14 +8,18 @@ catch up.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from airflow_backfill.core.attempts.attempt import BACK_OFF, CONTENTION_LIMIT, Attempt
 from airflow_backfill.core.errors import Fenced, TargetContended
 from airflow_backfill.core.model.announcement import Announced, Announcement, Kind, announceable
 from airflow_backfill.core.source.view import SourceView, check_source
-from airflow_backfill.core.state.effect import Effect, Look, Looked, Nothing, Pause, Watch, Write, Written
+from airflow_backfill.core.state.effect import (
+    Asks,
+    CommitRecord,
+    Nothing,
+    ReadCommands,
+    ReadSourceLog,
+    SleepUntil,
+)
 from airflow_backfill.core.state.load import catch_up, load
 from airflow_backfill.core.state.state import BuildState, arrived
 from airflow_backfill.core.values.control import obey
@@ -26,24 +30,24 @@ EVERY = 2_000
 """Milliseconds between looks at the source: what an epoch waits at most before it is announced, but for the commit."""
 
 
-def announce(me: Attempt, build: str | None = None) -> Generator[Effect, Any, BuildState]:
+def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
     """Announce until the build has caught up; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
     misses = 0
     while misses < CONTENTION_LIMIT:
-        looked: Looked = yield Look(files=False)
+        looked = yield from ReadCommands(files=False)
         lane = state.announced
         if lane is None or not lane.open:
             return state
-        source: SourceView = yield Watch(lane.seen)
+        source = yield from ReadSourceLog(lane.seen)
         check_source(state.plan, source, lane.seen, state.stands)
         cancelled = state.phase is Phase.CANCELLED or obey(state.control, looked.commands).cancelled
         news = None if cancelled else _next(state, lane, source, me)
         if news is None:
-            yield Pause(looked.now + EVERY, "nothing new to announce")
+            yield from SleepUntil(looked.now + EVERY, "nothing new to announce")
             state = yield from catch_up(state)
             continue
-        written: Written = yield Write(news, Nothing())
+        written = yield from CommitRecord(news, Nothing())
         state = yield from catch_up(state)
         landed = _landed(state.announced, news)
         if not landed and written.error is not None:
@@ -51,7 +55,7 @@ def announce(me: Attempt, build: str | None = None) -> Generator[Effect, Any, Bu
         misses = 0 if landed else misses + 1
         wait = EVERY if news.kind is Kind.EPOCHS and landed else BACK_OFF << misses if misses else 0
         if wait:
-            yield Pause(looked.now + wait, "announced" if landed else "another commit came first")
+            yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
 

@@ -7,9 +7,8 @@ have history to read share what the round may fetch. A partition that nobody kne
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -21,20 +20,19 @@ from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.model.position import AtOffset, rank, unknown
 from airflow_backfill.core.source.view import Epoch, SourceView, fitting
 from airflow_backfill.core.state.effect import (
-    Ask,
-    Decode,
-    Decoded,
-    Effect,
-    Fetch,
+    AskBroker,
+    Asks,
+    DecodeRecords,
     Fetched,
-    Ingested,
+    FetchRecords,
     Kept,
+    Landed,
     Nothing,
-    Sift,
-    Sifted,
+    ReadIngested,
+    ReadLanded,
+    ReadSourceLog,
     TakeOffsets,
     Topic,
-    Watch,
 )
 from airflow_backfill.core.state.replay import widened
 from airflow_backfill.core.state.state import BuildState
@@ -54,9 +52,7 @@ TRIES = 3
 """How often in a round retention may be faster than what is read."""
 
 
-def next_offsets(
-    state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool
-) -> Generator[Effect, Any, Move | Wait | None]:
+def next_offsets(state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool) -> Asks[Move | Wait | None]:
     """The lane's next round, or None if there is nothing to it. ``begins``: it is the first of its attempt."""
     turn = _Round(state, lane, seen, step)
     yield from turn.look()
@@ -67,7 +63,7 @@ def next_offsets(
         yield from turn.fetch()
     move = turn.move()
     if move is not None and isinstance(move.work, TakeOffsets):
-        decoded: Decoded = yield Decode(move.work)
+        decoded = yield from DecodeRecords(move.work)
         no_rows = Totals(undecodable_rows=decoded.undecodable, unwanted_rows=decoded.unwanted)
         return replace(move, does=move.does + no_rows)
     return move or late or turn.waiting()
@@ -88,7 +84,7 @@ class _Round:
         self.taken = _epochs(self.since, seen, step)
         self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
         self.topic: Topic | None = None
-        self.sifted = Sifted({})
+        self.sifted = Landed({})
         self.ingested: Mapping[int, int] = {}
         self.splits: dict[int, Split] = {}
         self.landed: dict[int, Offsets] = {}
@@ -102,20 +98,20 @@ class _Round:
         self._alone = state.plan.spec.source is None
         self._asked = asked_alone if self._alone else asked
 
-    def look(self) -> Generator[Effect, Any, None]:
+    def look(self) -> Asks[None]:
         """At the brokers, if there is history to read, and at what landed."""
         unread = {n: position.split.scanned + 1 for n, position in self.known.items() if position.split.left}
         if self.reads:
             self.topic = yield from _ask(self.state, unread)
         if any(epoch.rows for epoch in self.taken):
-            self.sifted = yield Sift(self.epochs, self.known)
+            self.sifted = yield from ReadLanded(self.epochs, self.known)
         yield from self._look_for_expired({n: position.split for n, position in self.known.items()})
         if self._asks_ingested:
-            self.ingested = yield Ingested(self._stand)
+            self.ingested = yield from ReadIngested(self._stand)
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
             self.topic = yield from _ask(self.state, {})
 
-    def _look_for_expired(self, splits: Mapping[int, Split]) -> Generator[Effect, Any, None]:
+    def _look_for_expired(self, splits: Mapping[int, Split]) -> Asks[None]:
         """At what the landing table has of what Kafka has lost."""
         planned, topic = self._planned, self.state.plan.spec.topic
         assert topic is not None
@@ -127,8 +123,8 @@ class _Round:
         kept = Fetched({}, 0)
         if found and not self._alone:
             # What has landed until the broker answered.
-            self.newest = _readable((yield Watch(self.since)), self.since)
-            kept = yield Fetch({}, hold=False, kept=Kept(found, self.newest))
+            self.newest = _readable((yield from ReadSourceLog(self.since)), self.since)
+            kept = yield from FetchRecords({}, hold=False, kept=Kept(found, self.newest))
         for n in found:
             batch, landed = self.sifted.batches.get(n), splits[n].landed
             landed = landed if batch is None else batch.greatest
@@ -163,7 +159,7 @@ class _Round:
         named = {n for n in {*self._mine, *self.sifted.batches, *logs} if self.state.owns(self.lane, n)}
         return named - self.known.keys()
 
-    def judge(self, *, begins: bool) -> Generator[Effect, Any, None]:
+    def judge(self, *, begins: bool) -> Asks[None]:
         """What each partition is before the round."""
         for n, position in self.known.items():
             split, topic = position.split, self.topic
@@ -188,7 +184,7 @@ class _Round:
                 split = self._asked(split, self.topic.logs[n], self._expiry(n))
                 self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
 
-    def late(self) -> Generator[Effect, Any, Wait | None]:
+    def late(self) -> Asks[Wait | None]:
         """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
 
         What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
@@ -201,7 +197,7 @@ class _Round:
         logs = self.topic.logs
         ends = {n: (max(split.end, _next_to_land(split), logs[n].start), logs[n].end) for n, split in before.items()}
         grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
-        found: Fetched = (yield Fetch(grown, hold=False)) if grown else Fetched({}, 0)
+        found = (yield from FetchRecords(grown, hold=False)) if grown else Fetched({}, 0)
         if not found.batches:
             return None
         why = (
@@ -210,7 +206,7 @@ class _Round:
         )
         return Wait(now + POLL, why, say=True)
 
-    def fetch(self) -> Generator[Effect, Any, None]:
+    def fetch(self) -> Asks[None]:
         ranges: dict[int, Offsets] = {}
         for tries in range(TRIES):
             ranges = _ranges(self.splits, self.step.records, self.state.totals)
@@ -218,7 +214,7 @@ class _Round:
             there = {n: some for n, some in ranges.items() if n not in kept}
             try:
                 if ranges:
-                    self.fetched = yield Fetch(there, kept=Kept(kept, self.newest) if kept else None)
+                    self.fetched = yield from FetchRecords(there, kept=Kept(kept, self.newest) if kept else None)
                 break
             except KafkaLost:
                 if tries + 1 == TRIES:
@@ -242,7 +238,7 @@ class _Round:
                 holes[n] = Offsets(covered.start, min(covered.stop, landed + 1))
         return Kept(holes, self.newest) if holes else None
 
-    def _ask_again(self) -> Generator[Effect, Any, None]:
+    def _ask_again(self) -> Asks[None]:
         """Retention was faster: what it took is in the landing table, or is lost."""
         self.topic = yield from _ask(self.state, {})
         yield from self._look_for_expired(self.splits)
@@ -313,9 +309,9 @@ def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
     return fitting(pending, step.log)
 
 
-def _ask(state: BuildState, unread: Mapping[int, int]) -> Generator[Effect, Any, Topic]:
+def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
     """What the broker says of the topic. SourceReplaced if it is not the one that was planned."""
-    topic: Topic = yield Ask(unread)
+    topic = yield from AskBroker(unread)
     planned = state.plan.splits
     assert isinstance(planned, Partitions)
     gone = [n for n in state.topic if n not in topic.logs and not unknown(state.positions[n])]
@@ -333,9 +329,7 @@ def _reading(split: Split) -> bool:
     return isinstance(split.state, Backfilling)
 
 
-def _appeared(
-    partition: int, topic: Topic | None, batch: Batch | None, *, history: bool
-) -> Generator[Effect, Any, Split]:
+def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, history: bool) -> Asks[Split]:
     """A partition's first split. One that has landed from its very first offset on needs no broker to say so. Where no
     history is read any more, Kafka may still show that it holds nothing before the first offset that landed.
     """
@@ -345,7 +339,7 @@ def _appeared(
     log = topic.logs[partition]
     if batch is not None and batch.least > log.start and not history:
         before = Offsets(log.start, batch.least)
-        fetched: Fetched = yield Fetch({partition: before}, hold=False)
+        fetched = yield from FetchRecords({partition: before}, hold=False)
         log = log if fetched.batches else Log(batch.least, log.end)
     return appeared(partition, log, None, batch.least if batch is not None else None)
 
@@ -391,7 +385,7 @@ def _check_finished(splits: Mapping[int, Split]) -> None:
             )
 
 
-def _totals(state: BuildState, epochs: EpochRange, sifted: Sifted, fetched: Fetched) -> Totals:
+def _totals(state: BuildState, epochs: EpochRange, sifted: Landed, fetched: Fetched) -> Totals:
     if state.phase is Phase.SNAPSHOT:
         records = sum(batch.count for batch in fetched.batches.values())
         return Totals(snapshot_bytes=fetched.bytes, snapshot_rows=records, repeated_rows=sifted.repeated)

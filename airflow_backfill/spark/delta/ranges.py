@@ -18,7 +18,7 @@ from airflow_backfill.core.errors import DuplicateKey
 from airflow_backfill.core.model.key_ranges import Key, KeyRanges
 from airflow_backfill.core.model.position import AtKey, Position
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.state.effect import Chunks, Cut
+from airflow_backfill.core.state.effect import Chunks, NextChunk
 from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.delta.range_files import RangeFiles
 from airflow_backfill.spark.delta_internals import DeltaVersion
@@ -52,7 +52,7 @@ class Ranges:
         """KeyInvalid if the key has no order."""
         return Ranges(spark, spec.table, schema, KeyOrder.of(schema, spec.key), partitions)
 
-    def cut(self, ranges: KeyRanges, asked: Cut) -> Chunks:
+    def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""
         first, low = stands(ranges, asked.positions)
         size = asked.bytes

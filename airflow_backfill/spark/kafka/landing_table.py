@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid, SourceReplaced
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.model.position import AtOffset
-from airflow_backfill.core.state.effect import Sifted
+from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.changes import EPOCH, read_changes
 from airflow_backfill.spark.session.failure import lost_history_named
@@ -89,7 +89,7 @@ class LandingTable:
             )
         return {row["partition"]: row["last"] for row in found}
 
-    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Sifted:
+    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
         """As the effect ``Sift`` says."""
         added = self._added(epochs)
         stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
@@ -110,7 +110,7 @@ class LandingTable:
         repeated = sum(g["rows"] - g["fresh"] for g in groups)
         if repeated:
             self._check_repeated(judged.where(~fresh | (F.col("rows") > 1)), added, stand, epochs.start - 1)
-        return Sifted(batches, repeated)
+        return Landed(batches, repeated)
 
     def rows(self, epochs: EpochRange, offsets: Mapping[int, Offsets], *, repeats: bool) -> DataFrame:
         """The rows of these offsets, raw; each once, also if they ``repeats``."""

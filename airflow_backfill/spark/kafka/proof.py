@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.model.record import Certificate
-from airflow_backfill.core.state.effect import Prove
+from airflow_backfill.core.state.effect import VerifyTarget
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.last_values import last_per_key
 from airflow_backfill.spark.session.failure import lost_history_named
@@ -38,7 +38,7 @@ class TopicProof:
     proof: Proof
     rows: TopicRows
 
-    def certificate(self, wanted: Prove, now: int) -> Certificate:
+    def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
         """The certificate, which says how many records were gone, and how many passed over, or VerificationFailed."""
         one = self
         for _ in range(TRIES - 1):
@@ -52,7 +52,7 @@ class TopicProof:
                 one = replace(one, rows=replace(one.rows, floors=floors))
         return one._certificate(wanted, now)
 
-    def _certificate(self, wanted: Prove, now: int) -> Certificate:
+    def _certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
         self.rows.check_covered(wanted.epoch)
         if not self.rows.trimmed:
             try:
@@ -67,7 +67,7 @@ class TopicProof:
     def _counted(self, certificate: Certificate) -> Certificate:
         return replace(certificate, lost=self.rows.lost)
 
-    def _of_the_rest(self, wanted: Prove, now: int) -> Certificate:
+    def _of_the_rest(self, wanted: VerifyTarget, now: int) -> Certificate:
         key, rest, transform = self.proof.key, self.rows.rest(wanted.epoch), self.proof.transform
         if not key:
             written = self.rows.written(wanted.epoch) - wanted.no_rows
@@ -77,7 +77,7 @@ class TopicProof:
             return self._compared(wanted, now, net.rows(), None, deleted)
 
     def _compared(
-        self, wanted: Prove, now: int, rows: DataFrame, written: int | None, deleted: DataFrame | None
+        self, wanted: VerifyTarget, now: int, rows: DataFrame, written: int | None, deleted: DataFrame | None
     ) -> Certificate:
         proof, at = replace(self.proof, history=lambda _: rows), (wanted.epoch, wanted.target_version)
         return proof.certificate_of_part(*at, now, self.rows.gone(wanted.epoch), rows=written, deleted=deleted)

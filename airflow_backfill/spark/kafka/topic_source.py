@@ -87,18 +87,20 @@ class History:
         assert isinstance(splits, Partitions) and spec is not None
         return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
 
-    def answer(self, effect: fx.Ask | fx.Sift | fx.Ingested | fx.Fetch | fx.Decode) -> Any:
+    def answer(
+        self, effect: fx.AskBroker | fx.ReadLanded | fx.ReadIngested | fx.FetchRecords | fx.DecodeRecords
+    ) -> Any:
         match effect:
-            case fx.Ask(unread):
+            case fx.AskBroker(unread):
                 return self.topic.broker.ask(unread)
-            case fx.Sift(epochs, known):
+            case fx.ReadLanded(epochs, known):
                 return self.landing.sift(epochs, known)
-            case fx.Ingested(epoch):
+            case fx.ReadIngested(epoch):
                 return self._ingestion.ends(epoch)
-            case fx.Fetch(ranges, hold, kept):
+            case fx.FetchRecords(ranges, hold, kept):
                 rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
                 return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
-            case fx.Decode(work):
+            case fx.DecodeRecords(work):
                 return self._decode(work)
 
     @property

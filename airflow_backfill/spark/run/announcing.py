@@ -29,18 +29,18 @@ class _Over(Exception):
 
 
 @contextmanager
-def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callable[[fx.Effect], Any]]:
+def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callable[[fx.Effect[Any]], Any]]:
     """How to answer the effects of the work meanwhile: as ``shell`` does, but once announcing has failed with that
     error. When the block ends, so does the thread.
     """
     beside, over, failed = Shell(shell.spark.newSession(), shell.target), Event(), list[Exception]()
 
-    def answer_beside(effect: fx.Effect) -> Any:
-        if isinstance(effect, fx.Pause):
+    def answer_beside(effect: fx.Effect[Any]) -> Any:
+        if isinstance(effect, fx.SleepUntil):
             over.wait(max(0.0, effect.until / 1000 - time.time()))
         if over.is_set():
             raise _Over
-        return None if isinstance(effect, fx.Pause) else beside.answer(effect)
+        return None if isinstance(effect, fx.SleepUntil) else beside.answer(effect)
 
     def work() -> None:
         try:
@@ -51,7 +51,7 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
             log.exception("announcing failed")
             failed.append(error)
 
-    def answer(effect: fx.Effect) -> Any:
+    def answer(effect: fx.Effect[Any]) -> Any:
         if failed:
             raise failed[0]
         return shell.answer(effect)

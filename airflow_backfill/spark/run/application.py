@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    RepairTask,
-    SnapshotTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    RepairGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
@@ -224,7 +224,7 @@ def following(line: str, target: str) -> tuple[str, argparse.Namespace]:
     return phase, checked(parser(phase).parse_args(["--target", target, *words]))
 
 
-def reach(task: Task, shell: Any, me: Attempt, build: str | None) -> BuildState:
+def reach(task: Goal, shell: Any, me: Attempt, build: str | None) -> BuildState:
     """Work until the task's goal is reached; beside it the epochs of a chain are announced."""
     work = run(task, me, build)
     if not (task.announces and shell.reader.state(build).rearranging):
@@ -237,34 +237,34 @@ def reach(task: Task, shell: Any, me: Attempt, build: str | None) -> BuildState:
         return drive(work, answer)
 
 
-def _task(application: str, options: argparse.Namespace, shell: Any) -> Task:
+def _task(application: str, options: argparse.Namespace, shell: Any) -> Goal:
     match application:
         case "snapshot":
-            return SnapshotTask(options.lane, options.lanes, _size(options))
+            return SnapshotGoal(options.lane, options.lanes, _size(options))
         case "consume_log":
-            return ConsumeLogTask(_size(options), _max_lag(options), options.patience)
+            return ConsumeLogGoal(_size(options), _max_lag(options), options.patience)
         case "catch_up":
-            return CatchUpTask(_size(options), _max_lag(options), options.patience)
+            return CatchUpGoal(_size(options), _max_lag(options), options.patience)
         case "verify":
-            return VerifyTask()
+            return VerifyGoal()
         case "repair":
-            return RepairTask()
+            return RepairGoal()
         case "finish":
-            return FinishTask(verified=not options.unverified)
+            return FinishGoal(verified=not options.unverified)
         case "upstream":
             return _upstream(options, shell)
         case "cancel":
-            return CancelTask()
+            return CancelGoal()
     raise ValueError(f"no such application: {application}")
 
 
-def _upstream(options: argparse.Namespace, shell: Any) -> Task:
+def _upstream(options: argparse.Namespace, shell: Any) -> Goal:
     if options.max_runtime is not None:
-        return UpstreamTask(_size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
+        return UpstreamGoal(_size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
     state: BuildState = shell.reader.state(options.build)
     from airflow_backfill.ledger.reader import SourceWatcher
 
-    return UpstreamTask(_size(options), upto=SourceWatcher(state.plan, shell.spark).view(state.reached).head)
+    return UpstreamGoal(_size(options), upto=SourceWatcher(state.plan, shell.spark).view(state.reached).head)
 
 
 def _size(options: argparse.Namespace) -> RoundSize:

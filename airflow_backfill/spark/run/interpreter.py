@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,11 +68,11 @@ class Shell:
         self._begun: Begun | None = None
         """What is done since the last look at the commands."""
 
-    def run(self, generator: Generator[fx.Effect, Any, _Result]) -> _Result:
+    def run(self, generator: fx.Asks[_Result]) -> _Result:
         """Drive an attempt to its end."""
         return drive(generator, self.answer)
 
-    def answer(self, effect: fx.Effect) -> Any:
+    def answer(self, effect: fx.Effect[Any]) -> Any:
         """Raises Interrupted, or has it in what is Written, if a command stopped a long effect."""
         if self._begun is None or not _long(effect):
             return self._answer(effect)
@@ -84,36 +84,36 @@ class Shell:
                 if unit.stopped is None:
                     raise
                 raise Interrupted(unit.stopped) from error
-        failed = isinstance(answer, fx.Written) and (answer.error or answer.conflict)
-        return fx.Written(error=Interrupted(unit.stopped)) if failed and unit.stopped else answer
+        failed = isinstance(answer, fx.CommitOutcome) and (answer.error or answer.conflict)
+        return fx.CommitOutcome(error=Interrupted(unit.stopped)) if failed and unit.stopped else answer
 
-    def _answer(self, effect: fx.Effect) -> Any:
+    def _answer(self, effect: fx.Effect[Any]) -> Any:
         match effect:
-            case fx.WritePlan(plan):
+            case fx.CommitPlan(plan):
                 return self._write_plan(plan)
-            case fx.StorePlan(plan):
+            case fx.CopyPlan(plan):
                 return self.reader.control.store_plan(plan)
-            case fx.Look(files, spared):
+            case fx.ReadCommands(files, spared):
                 commands = self.reader.commands(self.plan.build)
                 self._begun = Begun.under(commands, spared=spared)
-                return fx.Looked(_now(), commands, self._sizes if files else (), self.reader.properties)
-            case fx.Watch(after):
+                return fx.CommandsRead(_now(), commands, self._sizes if files else (), self.reader.properties)
+            case fx.ReadSourceLog(after):
                 return self._watcher.view(after)
-            case fx.Cut():
+            case fx.NextChunk():
                 return self._ranges.cut(self._key_ranges, effect)
-            case fx.Ask() | fx.Sift() | fx.Ingested() | fx.Fetch() | fx.Decode():
+            case fx.AskBroker() | fx.ReadLanded() | fx.ReadIngested() | fx.FetchRecords() | fx.DecodeRecords():
                 return self._history.answer(effect)
-            case fx.Write():
+            case fx.CommitRecord():
                 return self._write(effect)
-            case fx.Prove():
+            case fx.VerifyTarget():
                 return self._prove(effect)
-            case fx.Pause(until, why):
+            case fx.SleepUntil(until, why):
                 log.info("waiting: %s", why)
                 time.sleep(max(0.0, until - _now()) / 1000)
             case _:
                 return self._read(effect)
 
-    def _read(self, effect: fx.Effect) -> Any:
+    def _read(self, effect: fx.Effect[Any]) -> Any:
         match effect:
             case fx.ReadPlan(build):
                 return self._plan_read(self.reader.plan(build))
@@ -153,7 +153,7 @@ class Shell:
     def _key(self) -> Sequence[str]:
         return self._transform.target_key(self.plan.spec.key)
 
-    def _prove(self, wanted: fx.Prove) -> Certificate:
+    def _prove(self, wanted: fx.VerifyTarget) -> Certificate:
         crash_point("before_verify")
         proof = self._proof(wanted.positions)
         if self.plan.of_topic:
@@ -198,18 +198,18 @@ class Shell:
 
     # --- writing ---
 
-    def _write_plan(self, plan: Plan) -> fx.Written:
+    def _write_plan(self, plan: Plan) -> fx.CommitOutcome:
         txn = apply.Txn(app_id(plan.build), 1)
         text = self.reader.control.enclosures.enclosed(plan.encode())
         return self._attempted(lambda: apply.empty(self.spark, self.target, txn, text))
 
-    def _write(self, write: fx.Write) -> fx.Written:
+    def _write(self, write: fx.CommitRecord) -> fx.CommitOutcome:
         record = write.record
         txn, text = apply.Txn(record.app_id, record.seq), self.reader.control.enclosures.enclosed(record.encode())
         log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
         return self._attempted(lambda: self._commit(write, txn, text))
 
-    def _commit(self, write: fx.Write, txn: apply.Txn, text: str) -> None:
+    def _commit(self, write: fx.CommitRecord, txn: apply.Txn, text: str) -> None:
         match write.work:
             case fx.Nothing():
                 apply.empty(self.spark, self.target, txn, text)
@@ -327,22 +327,22 @@ class Shell:
     def _narrowed(self) -> bool:
         return self.plan.splits.bytes >= NARROW_BYTES
 
-    def _attempted(self, commit: Any) -> fx.Written:
+    def _attempted(self, commit: Any) -> fx.CommitOutcome:
         """What the client was told about a commit."""
         crash_point("before_commit")
         try:
             commit()
         except BackfillError as error:
-            return fx.Written(error=error)
+            return fx.CommitOutcome(error=error)
         except Exception as error:
             conflict = classify(error)
             if conflict is not None:
                 log.warning("the commit lost to another one: %s", conflict.value)
-                return fx.Written(conflict=conflict.value)
+                return fx.CommitOutcome(conflict=conflict.value)
             log.exception("the commit failed")
-            return fx.Written(error=coded(error))
+            return fx.CommitOutcome(error=coded(error))
         crash_point("after_commit")
-        return fx.Written()
+        return fx.CommitOutcome()
 
 
 def _name(record: Record | Announcement | Fence) -> str:
@@ -355,12 +355,12 @@ def _name(record: Record | Announcement | Fence) -> str:
             return "fence"
 
 
-def _long(effect: fx.Effect) -> bool:
+def _long(effect: fx.Effect[Any]) -> bool:
     """Whether it may take long, and is somebody's work: a barrier without rows is neither."""
     match effect:
-        case fx.Write(_, work):
+        case fx.CommitRecord(_, work):
             return not isinstance(work, fx.Nothing)
-        case fx.Cut() | fx.Sift() | fx.Fetch() | fx.Decode() | fx.Prove():
+        case fx.NextChunk() | fx.ReadLanded() | fx.FetchRecords() | fx.DecodeRecords() | fx.VerifyTarget():
             return True
         case _:
             return False

@@ -14,7 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import CancelTask, ResumeTask, TakeOverTask
+from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -142,10 +142,10 @@ class Planner:
             return
         try:
             try:
-                self._shell.run(run(CancelTask(), self._me))
+                self._shell.run(run(CancelGoal(), self._me))
             except NotAllowedNow:
                 # It is finished, and somebody may follow the source with it.
-                self._shell.run(run(TakeOverTask(), self._me))
+                self._shell.run(run(TakeOverGoal(), self._me))
         except NotPlanned:
             return
         except BackfillError as error:
@@ -167,7 +167,7 @@ class Planner:
         commands = self._shell.reader.commands(state.plan.build)
         if state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled:
             number = max((n for n, _ in commands), default=0)
-            return self._shell.run(run(ResumeTask(number), self._me))
+            return self._shell.run(run(ResumeGoal(number), self._me))
         return state
 
     def _make_target(self, found: Preflight) -> None:

@@ -6,18 +6,18 @@ from collections import Counter
 from typing import Any
 
 from airflow_backfill.core.attempts.goals import (
-    CatchUpTask,
-    ConsumeLogTask,
-    SnapshotTask,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    SnapshotGoal,
 )
 from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs, FileSize
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 
 ONE_FILE = RoundSize(1, 10**9)
-SNAPSHOT = SnapshotTask(0, 1, ONE_FILE)
-CONSUME = ConsumeLogTask(ROUND, NO_LAG, PATIENCE)
-CATCH_UP = CatchUpTask(ROUND, NO_LAG, PATIENCE)
+SNAPSHOT = SnapshotGoal(0, 1, ONE_FILE)
+CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
+CATCH_UP = CatchUpGoal(ROUND, NO_LAG, PATIENCE)
 V = 7
 
 

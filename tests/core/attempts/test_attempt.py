@@ -10,12 +10,12 @@ import pytest
 
 from airflow_backfill.core.attempts.attempt import BACK_OFF, CONTENTION_LIMIT, Attempt
 from airflow_backfill.core.attempts.goals import (
-    ConsumeLogTask,
-    FinishTask,
-    TakeOverTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    TakeOverGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import (
     ApplicationFailed,
@@ -28,7 +28,16 @@ from airflow_backfill.core.errors import (
     VerificationFailed,
 )
 from airflow_backfill.core.model.position import AtFile
-from airflow_backfill.core.state.effect import Head, Look, Pause, Prove, ReadCommit, Watch, Write, Written
+from airflow_backfill.core.state.effect import (
+    CommitOutcome,
+    CommitRecord,
+    ReadCommands,
+    ReadCommit,
+    ReadHead,
+    ReadSourceLog,
+    SleepUntil,
+    VerifyTarget,
+)
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
@@ -40,7 +49,7 @@ from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 def test_an_attempt_begins_with_a_claim_that_holds_no_rows() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    first = attempt.until(Write)
+    first = attempt.until(CommitRecord)
     assert (first.record.event, first.record.seq, first.record.generation) == (Event.CLAIM, 1, 1)
     assert not model.rounds
 
@@ -50,8 +59,8 @@ def test_no_round_begins_before_the_last_one_was_read_back() -> None:
     model.run(SNAPSHOT)
     kinds = [type(effect) for effect in model.effects]
     for n, kind in enumerate(kinds):
-        if kind is Write:
-            assert kinds[n + 1] is Head
+        if kind is CommitRecord:
+            assert kinds[n + 1] is ReadHead
 
 
 @pytest.mark.parametrize("left_over", [False, True])
@@ -59,11 +68,11 @@ def test_nothing_is_read_before_a_plan_is_committed(left_over: bool) -> None:
     """A copy of a plan that lies beside the target is none."""
     model = Model()
     model.stored_plan = model.draft() if left_over else None
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyTask(), FinishTask()):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal()):
         with pytest.raises(NotPlanned):
             model.run(task)
     assert model.target.head == 0
-    assert {type(effect) for effect in model.effects} == {Head, ReadCommit}
+    assert {type(effect) for effect in model.effects} == {ReadHead, ReadCommit}
 
 
 def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
@@ -71,7 +80,7 @@ def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
     model.write()
     model.finished()
     head, certificate = model.target.head, model.state().certificate
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyTask(), FinishTask(), FinishTask(verified=False)):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal(verified=False)):
         assert model.run(task).certificate == certificate
     assert model.target.head == head
 
@@ -80,9 +89,9 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
     while not attempt.ended:
-        if isinstance(attempt.waits_at, Write):
+        if isinstance(attempt.waits_at, CommitRecord):
             model.answer(attempt.waits_at)
-            attempt.step(Written(error=ApplicationFailed("the answer was lost")))
+            attempt.step(CommitOutcome(error=ApplicationFailed("the answer was lost")))
         else:
             attempt.step()
     assert attempt.error is None
@@ -92,9 +101,9 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
 def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     before = model.state()
-    attempt.step(Written(error=ApplicationFailed("the request was lost")))
+    attempt.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert model.state() == before
@@ -107,8 +116,8 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     model = planned()
     older, newer = model.attempt(), model.attempt()
     attempt = model.start(SNAPSHOT, older)
-    attempt.until(Write, nth=2)
-    model.start(SNAPSHOT, newer).until(Write, nth=2)
+    attempt.until(CommitRecord, nth=2)
+    model.start(SNAPSHOT, newer).until(CommitRecord, nth=2)
     head = model.target.head
     with pytest.raises(Fenced) as raised:
         attempt.finish()
@@ -122,7 +131,7 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
     attempts = [model.attempt() for _ in range(4)]
     running = [model.start(SNAPSHOT, me) for me in attempts]
     for one in running:
-        one.until(Write)
+        one.until(CommitRecord)
     results = []
     for one in running:
         try:
@@ -136,7 +145,7 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
 def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
     model = planned()
     older, newer = model.attempt(), model.attempt()
-    model.start(SNAPSHOT, newer).until(Write, nth=3)
+    model.start(SNAPSHOT, newer).until(CommitRecord, nth=3)
     head = model.target.head
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, older)
@@ -148,9 +157,9 @@ def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: 
     model = Model()
     model.finished()
     model.write(times=2)
-    follower = model.start(UpstreamTask(ROUND, upto=V + 2))
-    follower.until(Write, nth=2 if followed else 1)
-    state = model.run(TakeOverTask())
+    follower = model.start(UpstreamGoal(ROUND, upto=V + 2))
+    follower.until(CommitRecord, nth=2 if followed else 1)
+    state = model.run(TakeOverGoal())
     assert state.applied == V
     head = model.target.head
     with pytest.raises(Fenced):
@@ -161,7 +170,7 @@ def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: 
 def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
     model = planned()
     zombie = model.start(SNAPSHOT)
-    zombie.until(Write, nth=3)
+    zombie.until(CommitRecord, nth=3)
     assert model.run(SNAPSHOT).sealed
     with pytest.raises(Fenced):
         zombie.finish()
@@ -171,12 +180,12 @@ def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
 def test_maintenance_that_keeps_winning_ends_with_a_name_after_growing_pauses() -> None:
     model = planned()
     attempt, waits = model.start(SNAPSHOT), []
-    attempt.until(Write, nth=2)
+    attempt.until(CommitRecord, nth=2)
     for _ in range(CONTENTION_LIMIT):
-        attempt.until(Write)
+        attempt.until(CommitRecord)
         model.foreign("OPTIMIZE", data_change=False)
-        attempt.step(Written(conflict="ConcurrentAppend"))
-        attempt.until(Pause)
+        attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(SleepUntil)
         waits.append(attempt.waits_at.until - model.now)  # type: ignore[union-attr]
         attempt.step()
     with pytest.raises(TargetContended) as raised:
@@ -192,10 +201,10 @@ def test_a_round_that_lands_forgets_the_lost_ones() -> None:
     attempt = model.start(SNAPSHOT)
     for _ in range(3):
         for _ in range(CONTENTION_LIMIT - 1):
-            attempt.until(Write)
+            attempt.until(CommitRecord)
             model.foreign("OPTIMIZE", data_change=False)
-            attempt.step(Written(conflict="ConcurrentAppend"))
-        attempt.until(Write)
+            attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(CommitRecord)
         attempt.step()
     attempt.finish()
     assert files_read(model) == Counter(range(3))
@@ -204,7 +213,7 @@ def test_a_round_that_lands_forgets_the_lost_ones() -> None:
 # --- killed anywhere ---
 
 
-def killed_everywhere(make: Callable[[], Model], tasks: list[Task]) -> None:
+def killed_everywhere(make: Callable[[], Model], tasks: list[Goal]) -> None:
     """A build by attempts that are killed at the nth effect, for every n there is, and retried to the end."""
     whole = make()
     for task in tasks:
@@ -244,7 +253,7 @@ def test_a_log_that_was_killed_at_any_effect_holds_every_epoch_once() -> None:
         return model
 
     small = RoundSize(10**9, 4)
-    killed_everywhere(make, [ConsumeLogTask(small, NO_LAG, PATIENCE)])
+    killed_everywhere(make, [ConsumeLogGoal(small, NO_LAG, PATIENCE)])
 
 
 def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
@@ -255,9 +264,9 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
         model.effects.clear()
         return model
 
-    killed_everywhere(make, [CATCH_UP, VerifyTask(), FinishTask()])
+    killed_everywhere(make, [CATCH_UP, VerifyGoal(), FinishGoal()])
     model = make()
-    for task in (CATCH_UP, VerifyTask(), FinishTask(), FinishTask()):
+    for task in (CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal()):
         model.run(task)
     assert events(model).count("finish") == events(model).count("pin") == 1
 
@@ -265,8 +274,8 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
 def test_a_read_that_fails_at_the_first_chunk_leaves_a_plan_that_can_be_resumed() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=2)
-    attempt.step(Written(error=ApplicationFailed("the read failed")))
+    attempt.until(CommitRecord, nth=2)
+    attempt.step(CommitOutcome(error=ApplicationFailed("the read failed")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert (model.state().phase, model.state().positions) == (Phase.SNAPSHOT, (AtFile(0),) * 3)
@@ -283,21 +292,21 @@ NO_PROOF = (VerificationFailed("two keys differ"), ApplicationFailed("the compar
 def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> None:
     model = Model()
     model.caught_up()
-    attempt = model.start(VerifyTask())
-    attempt.until(Prove)
+    attempt = model.start(VerifyGoal())
+    attempt.until(VerifyTarget)
     attempt.step(error)
     with pytest.raises(type(error)):
         attempt.finish()
     assert model.state().certificate is None
     with pytest.raises(VerificationFailed):
-        model.run(FinishTask())
+        model.run(FinishGoal())
 
 
 def test_a_proof_names_the_version_that_was_compared() -> None:
     model = Model()
     model.caught_up()
-    attempt = model.start(VerifyTask())
-    compared = attempt.until(Prove)
+    attempt = model.start(VerifyGoal())
+    compared = attempt.until(VerifyTarget)
     model.foreign("OPTIMIZE", data_change=False)
     certificate = attempt.finish().certificate
     assert certificate is not None
@@ -308,24 +317,24 @@ def test_a_proof_names_the_version_that_was_compared() -> None:
 def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None:
     model = Model()
     model.caught_up()
-    attempt = model.start(VerifyTask())
-    attempt.until(Prove)
+    attempt = model.start(VerifyGoal())
+    attempt.until(VerifyTarget)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
     with pytest.raises(TargetDiverged):
-        model.run(FinishTask())
+        model.run(FinishGoal())
 
 
 def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:
     model = Model()
     model.caught_up()
-    attempt, begun = model.start(VerifyTask()), model.now
+    attempt, begun = model.start(VerifyGoal()), model.now
     while not attempt.ended:
-        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, Prove) else None)
+        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, VerifyTarget) else None)
     assert isinstance(attempt.error, SourceUnavailable) and attempt.error.retry
     assert 60_000 < model.now - begun <= 90_000
-    model.run(VerifyTask())
+    model.run(VerifyGoal())
 
 
 # --- what an attempt looks at ---
@@ -335,11 +344,13 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
     model = Model()
     model.write(times=2)
     model.finished()
-    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, Look)]
+    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, ReadCommands)]
     assert any(files for _, files in looks)
     assert not looks[-1][1]
-    assert all(isinstance(before, Watch) for before, files in looks if files), "listed of a source nobody has looked at"
-    watched = [e.after for e in model.effects if isinstance(e, Watch)]
+    assert all(isinstance(before, ReadSourceLog) for before, files in looks if files), (
+        "listed of a source nobody has looked at"
+    )
+    watched = [e.after for e in model.effects if isinstance(e, ReadSourceLog)]
     assert watched == sorted(watched)
     assert set(watched) == {V, V + 2}
 
@@ -347,6 +358,6 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
 def test_attempts_are_told_apart_by_name_even_with_one_number() -> None:
     """After a lost control folder two attempts may have drawn one generation."""
     model = planned()
-    model.start(SNAPSHOT, Attempt(5, "one")).until(Write, nth=3)
+    model.start(SNAPSHOT, Attempt(5, "one")).until(CommitRecord, nth=3)
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, Attempt(5, "two"))

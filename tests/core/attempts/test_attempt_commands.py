@@ -7,15 +7,15 @@ import pytest
 
 from airflow_backfill.core.attempts.attempt import HEARTBEAT, POLL
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    ResumeTask,
-    SnapshotTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    ResumeGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -24,7 +24,16 @@ from airflow_backfill.core.errors import (
     NotConverging,
 )
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs, FileSize, Look, Pause, Prove, Write, Written
+from airflow_backfill.core.state.effect import (
+    AppendFiles,
+    ApplyEpochs,
+    CommitOutcome,
+    CommitRecord,
+    FileSize,
+    ReadCommands,
+    SleepUntil,
+    VerifyTarget,
+)
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -41,7 +50,7 @@ from tests.core.attempts.runs import (
 )
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 
-CONSUME_ALL = ConsumeLogTask(RoundSize(), NO_LAG, PATIENCE)
+CONSUME_ALL = ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE)
 
 # --- commands ---
 
@@ -49,15 +58,15 @@ CONSUME_ALL = ConsumeLogTask(RoundSize(), NO_LAG, PATIENCE)
 def test_a_pause_is_acknowledged_at_the_next_barrier_and_no_row_follows() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     rounds = len(model.rounds) + 1
     number = model.order(Command(Verb.PAUSE))
-    attempt.until(Pause)
+    attempt.until(SleepUntil)
     assert model.state().control.number == number
     assert len(model.rounds) == rounds
     for _ in range(30):
         attempt.step()
-        attempt.until(Pause)
+        attempt.until(SleepUntil)
     assert len(model.rounds) == rounds
     model.order(Command(Verb.RESUME))
     attempt.finish()
@@ -69,7 +78,7 @@ def test_a_rate_of_0_lets_no_row_through() -> None:
     model.order(Command(Verb.THROTTLE, 0))
     attempt = model.start(SNAPSHOT)
     for _ in range(20):
-        attempt.until(Pause)
+        attempt.until(SleepUntil)
         assert attempt.waits_at.why == "the rate is 0"  # type: ignore[union-attr]
         attempt.step()
     assert not model.rounds
@@ -79,9 +88,9 @@ def test_a_paused_attempt_looks_at_the_commands_every_few_seconds_and_renews_its
     model = planned()
     model.order(Command(Verb.PAUSE))
     attempt, began = model.start(SNAPSHOT), model.now
-    attempt.until(Pause)
+    attempt.until(SleepUntil)
     while model.now < began + 10 * HEARTBEAT:
-        attempt.until(Pause)
+        attempt.until(SleepUntil)
         assert attempt.waits_at.until - model.now <= POLL  # type: ignore[union-attr]
         attempt.step()
         if model.now == began + 3 * HEARTBEAT:
@@ -99,7 +108,7 @@ def test_commands_act_in_every_phase_that_moves_rows() -> None:
     for task in (CONSUME, CATCH_UP):
         model.order(Command(Verb.PAUSE))
         attempt = model.start(task)
-        attempt.until(Pause)
+        attempt.until(SleepUntil)
         assert attempt.waits_at.why == "paused"  # type: ignore[union-attr]
     assert not epochs_applied(model)
     model.order(Command(Verb.RESUME))
@@ -107,12 +116,12 @@ def test_commands_act_in_every_phase_that_moves_rows() -> None:
     assert epochs_applied(model) == Counter((8, 9))
 
 
-def paused(model: Model, task: Task) -> None:
+def paused(model: Model, task: Goal) -> None:
     """No row moves while the task is paused; then it ends."""
     rounds, number = len(model.rounds), model.order(Command(Verb.PAUSE))
     attempt = model.start(task)
     for _ in range(20):
-        attempt.until(Pause)
+        attempt.until(SleepUntil)
         attempt.step()
     assert (len(model.rounds), model.state().control.number) == (rounds, number)
     model.order(Command(Verb.RESUME))
@@ -124,14 +133,14 @@ def test_a_pause_stops_the_last_epochs_and_the_follower_too() -> None:
     model = Model()
     model.sealed()
     model.write(times=3)
-    pinned = model.start(CatchUpTask(ROUND, MaxLag(epochs=9), PATIENCE))
+    pinned = model.start(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     while model.state().phase is not Phase.CATCH_UP:
         pinned.step()
     paused(model, CATCH_UP)
     model.finished_after_proof()
     for _ in ("the first epoch after the hand-off", "the next"):
         model.write()
-        paused(model, UpstreamTask(ROUND, upto=model.source.head))
+        paused(model, UpstreamGoal(ROUND, upto=model.source.head))
     assert epochs_applied(model) == Counter(range(8, 13))
 
 
@@ -145,7 +154,7 @@ def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(
     model.order(Command(verb))
     for _ in range(4):
         attempt = model.start(SNAPSHOT)
-        while not attempt.ended and not isinstance(attempt.waits_at, Pause):
+        while not attempt.ended and not isinstance(attempt.waits_at, SleepUntil):
             attempt.step()
         model.write()
     assert (model.state().control.paused, model.state().control.held) == (verb is Verb.PAUSE, verb is Verb.HOLD)
@@ -165,14 +174,14 @@ def test_a_hold_stops_no_row() -> None:
 def test_after_a_cancel_no_row_is_written(writes: int) -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=writes)
+    attempt.until(CommitRecord, nth=writes)
     model.order(Command(Verb.CANCEL))
     with pytest.raises(Cancelled):
         attempt.finish()
     rounds = len(model.rounds)
     assert rounds == writes - 1 if writes > 1 else rounds == 0
-    assert model.run(CancelTask()).phase is Phase.CANCELLED
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyTask(), FinishTask(), UpstreamTask(ROUND, upto=9)):
+    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal(), UpstreamGoal(ROUND, upto=9)):
         with pytest.raises(Cancelled):
             model.run(task)
     assert len(model.rounds) == rounds
@@ -181,10 +190,10 @@ def test_after_a_cancel_no_row_is_written(writes: int) -> None:
 def test_a_resumed_build_goes_on_where_it_was() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=4)
+    attempt.until(CommitRecord, nth=4)
     number = model.order(Command(Verb.CANCEL))
-    model.run(CancelTask())
-    state = model.run(ResumeTask(number))
+    model.run(CancelGoal())
+    state = model.run(ResumeGoal(number))
     assert (state.phase, state.control.cancelled) == (Phase.SNAPSHOT, False)
     model.run(SNAPSHOT)
     assert files_read(model) == Counter(range(6))
@@ -196,8 +205,8 @@ def test_a_resumed_build_goes_on_where_it_was() -> None:
 def test_an_old_cancel_does_not_come_back_after_a_resume() -> None:
     model = planned()
     number = model.order(Command(Verb.CANCEL))
-    model.run(CancelTask())
-    model.run(ResumeTask(number))
+    model.run(CancelGoal())
+    model.run(ResumeGoal(number))
     assert model.run(SNAPSHOT).sealed
 
 
@@ -209,10 +218,10 @@ INTERRUPTED = Interrupted("paused")
 def test_a_pause_inside_a_round_is_acknowledged_and_the_round_is_done_afterwards() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     number = model.order(Command(Verb.PAUSE))
-    attempt.step(Written(error=INTERRUPTED))
-    assert attempt.until(Pause).why == "paused"
+    attempt.step(CommitOutcome(error=INTERRUPTED))
+    assert attempt.until(SleepUntil).why == "paused"
     assert (model.state().control.number, len(model.rounds)) == (number, 1)
     model.order(Command(Verb.RESUME))
     attempt.finish()
@@ -222,10 +231,10 @@ def test_a_pause_inside_a_round_is_acknowledged_and_the_round_is_done_afterwards
 def test_a_round_that_landed_before_it_could_be_interrupted_counts_once() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    model.answer(attempt.until(Write, nth=3))
+    model.answer(attempt.until(CommitRecord, nth=3))
     model.order(Command(Verb.PAUSE))
-    attempt.step(Written(error=INTERRUPTED))
-    attempt.until(Pause)
+    attempt.step(CommitOutcome(error=INTERRUPTED))
+    attempt.until(SleepUntil)
     model.order(Command(Verb.RESUME))
     attempt.finish()
     assert files_read(model) == Counter(range(6))
@@ -234,13 +243,13 @@ def test_a_round_that_landed_before_it_could_be_interrupted_counts_once() -> Non
 def test_a_cancel_inside_a_round_ends_the_attempt_without_it() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.order(Command(Verb.CANCEL))
-    attempt.step(Written(error=Interrupted("cancelled")))
+    attempt.step(CommitOutcome(error=Interrupted("cancelled")))
     with pytest.raises(Cancelled):
         attempt.finish()
     assert len(model.rounds) == 1
-    assert model.run(CancelTask()).phase is Phase.CANCELLED
+    assert model.run(CancelGoal()).phase is Phase.CANCELLED
 
 
 def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -> None:
@@ -249,11 +258,11 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
     attempt = model.start(SNAPSHOT)
     while not attempt.ended:
         effect = attempt.waits_at
-        if isinstance(effect, Look):
+        if isinstance(effect, ReadCommands):
             spared[0] = effect.spared
-        if isinstance(effect, Write) and isinstance(effect.work, AppendFiles) and not spared[0]:
+        if isinstance(effect, CommitRecord) and isinstance(effect.work, AppendFiles) and not spared[0]:
             model.order(Command(Verb.PAUSE))
-            attempt.step(Written(error=INTERRUPTED))
+            attempt.step(CommitOutcome(error=INTERRUPTED))
             model.order(Command(Verb.RESUME))
             interrupted += 1
         else:
@@ -266,11 +275,11 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
 def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards() -> None:
     model = Model()
     model.caught_up()
-    attempt = model.start(VerifyTask())
-    attempt.until(Prove)
+    attempt = model.start(VerifyGoal())
+    attempt.until(VerifyTarget)
     number = model.order(Command(Verb.PAUSE))
     attempt.step(INTERRUPTED)
-    assert attempt.until(Pause, nth=2).why == "paused"
+    assert attempt.until(SleepUntil, nth=2).why == "paused"
     assert model.state().control.number == number
     model.order(Command(Verb.RESUME))
     assert attempt.finish().certificate is not None
@@ -279,8 +288,8 @@ def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards
 def test_a_cancel_inside_a_verification_ends_it() -> None:
     model = Model()
     model.caught_up()
-    attempt = model.start(VerifyTask())
-    attempt.until(Prove)
+    attempt = model.start(VerifyGoal())
+    attempt.until(VerifyTarget)
     model.order(Command(Verb.CANCEL))
     attempt.step(Interrupted("cancelled"))
     with pytest.raises(Cancelled):
@@ -313,9 +322,9 @@ def an_hour(model: Model, attempts: list[Running]) -> None:
         model.now, attempt = max(model.now, wakes[n]), attempts[n]
         if attempt.ended:
             del wakes[n]
-        elif isinstance(attempt.waits_at, Pause):
+        elif isinstance(attempt.waits_at, SleepUntil):
             wakes[n] = max(model.now, attempt.waits_at.until)
-            attempt.step(Written())
+            attempt.step(CommitOutcome())
         else:
             attempt.step()
 
@@ -327,7 +336,7 @@ def test_the_rate_is_kept_in_every_window_and_used_up(rate: int, unit: int, writ
     model.plan()
     model.write_ms = write_ms
     model.order(Command(Verb.THROTTLE, **{of: rate}))
-    an_hour(model, [model.start(SnapshotTask(0, 1, RoundSize(10**9, 10**6)))])
+    an_hour(model, [model.start(SnapshotGoal(0, 1, RoundSize(10**9, 10**6)))])
     largest = max(rows for _, rows in model.rounds)
     assert largest <= 5 * rate + unit
     for window in (1_000, 10_000, 60_000, HOUR):
@@ -343,7 +352,7 @@ def test_a_restart_earns_no_rows() -> None:
     model.order(Command(Verb.THROTTLE, rate))
     end = model.now + HOUR
     while model.now < end:
-        attempt, done = model.start(SnapshotTask(0, 1, ONE_FILE)), len(model.rounds)
+        attempt, done = model.start(SnapshotGoal(0, 1, ONE_FILE)), len(model.rounds)
         while not attempt.ended and len(model.rounds) == done and model.now < end:
             attempt.step()
     assert heaviest(model.rounds, 60_000) <= rate * 60 + unit
@@ -357,7 +366,7 @@ def test_lanes_share_the_rate(lanes: int) -> None:
     model.plan(lanes=lanes)
     model.order(Command(Verb.THROTTLE, rate))
     size = RoundSize(10**9, 10**6)
-    an_hour(model, [model.start(SnapshotTask(lane, lanes, size)) for lane in range(lanes)])
+    an_hour(model, [model.start(SnapshotGoal(lane, lanes, size)) for lane in range(lanes)])
     largest = max(rows for _, rows in model.rounds)
     for window in (10_000, 60_000, HOUR):
         assert heaviest(model.rounds, window) <= rate * window // 1000 + lanes * largest
@@ -369,10 +378,10 @@ def test_the_last_lane_with_work_gets_the_whole_rate() -> None:
     model = Model([FileSize(1, 20)] * 4_000, splits=3)
     model.plan(lanes=2)
     model.order(Command(Verb.THROTTLE, rate))
-    first = SnapshotTask(1, 2, RoundSize(10**9, 10**6))
+    first = SnapshotGoal(1, 2, RoundSize(10**9, 10**6))
     model.run(first)
     model.rounds.clear()
-    an_hour(model, [model.start(SnapshotTask(0, 2, RoundSize(10**9, 10**6)))])
+    an_hour(model, [model.start(SnapshotGoal(0, 2, RoundSize(10**9, 10**6)))])
     began = model.rounds[0][0]
     some = [r for r in model.rounds if began + 60_000 <= r[0] < began + 360_000]
     assert sum(rows for _, rows in some) >= 0.9 * rate * 300
@@ -382,7 +391,7 @@ def test_a_throttle_that_is_lifted_holds_nothing_back_any_more() -> None:
     model = planned(files=40)
     model.order(Command(Verb.THROTTLE, 1))
     attempt = model.start(SNAPSHOT)
-    attempt.until(Pause, nth=3)
+    attempt.until(SleepUntil, nth=3)
     began = model.now
     model.order(Command(Verb.THROTTLE, None))
     attempt.finish()
@@ -396,15 +405,15 @@ def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
     attempt, began = model.start(SNAPSHOT), model.now
     for minute in range(10):
         while model.now < began + minute * 60_000:
-            attempt.until(Pause)
+            attempt.until(SleepUntil)
             attempt.step()
         model.write()
     pending = [record.pending for record in model.records() if record.pending is not None]
     assert pending[-1].head >= V + 8
     assert max(b.at - a.at for a, b in pairwise(pending)) <= HEARTBEAT + POLL
     number = model.order(Command(Verb.HOLD))
-    attempt.until(Write)
-    attempt.until(Pause)
+    attempt.until(CommitRecord)
+    attempt.until(SleepUntil)
     assert model.state().control.number == number
 
 
@@ -416,10 +425,10 @@ def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(
     model.rounds.clear()
     model.write(rows=rows, size=rows, times=20)
     model.order(Command(Verb.THROTTLE, **{of: 1}))
-    attempt = model.start(ConsumeLogTask(RoundSize(10**9, rows), NO_LAG, PATIENCE))
+    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, rows), NO_LAG, PATIENCE))
     with pytest.raises(NotConverging, match="throttle"):
         while not attempt.ended:
-            if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
+            if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
                 model.write(rows=rows, size=rows, times=2)
             attempt.step()
         attempt.finish()
@@ -435,10 +444,10 @@ def test_the_log_passes_a_throttle_in_units_of_seconds(rows: int, times: int, ph
     model.finished() if phase == "upstream" else model.sealed()
     model.rounds.clear()
     model.write(rows=rows, times=times)
-    tasks: dict[str, Task] = {
+    tasks: dict[str, Goal] = {
         "consume_log": CONSUME_ALL,
-        "catch_up": CatchUpTask(RoundSize(), NO_LAG, PATIENCE),
-        "upstream": UpstreamTask(RoundSize(), upto=model.source.head),
+        "catch_up": CatchUpGoal(RoundSize(), NO_LAG, PATIENCE),
+        "upstream": UpstreamGoal(RoundSize(), upto=model.source.head),
     }
     model.order(Command(Verb.THROTTLE, rate))
     begun = model.now
@@ -469,10 +478,10 @@ def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_
     model.write(rows=1, size=2_000_000, times=2)
     model.order(Command(Verb.THROTTLE, byte_rate=100))
     attempt = model.start(CONSUME_ALL)
-    attempt.until(Pause)
+    attempt.until(SleepUntil)
     begun = model.now
     for _ in range(5):
-        assert attempt.until(Pause).until - model.now <= POLL
+        assert attempt.until(SleepUntil).until - model.now <= POLL
         attempt.step()
     model.order(Command(Verb.THROTTLE, byte_rate=10**9))
     attempt.finish()
@@ -489,7 +498,7 @@ def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() 
     attempt, taken = model.start(CONSUME_ALL), []
     while not attempt.ended:
         write = attempt.waits_at
-        if isinstance(write, Write) and isinstance(write.work, ApplyEpochs):
+        if isinstance(write, CommitRecord) and isinstance(write.work, ApplyEpochs):
             taken.append(len(write.work.epochs))
             # A tenth of a second an epoch; from the fifth round on the machine is fast.
             model.write_ms = 100 * taken[-1] if len(taken) < 5 else 1

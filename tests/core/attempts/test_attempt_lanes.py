@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, RecordInvalid
-from airflow_backfill.core.state.effect import Write
+from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
 from tests.core.attempts.runs import CONSUME, ONE_FILE, V, events, files_read, planned
@@ -19,10 +19,10 @@ from tests.core.model_target import Model
 def test_files_that_two_lanes_left_half_read_go_to_three() -> None:
     model = planned(files=30, splits=5, lanes=2)
     for lane in (0, 1):
-        model.start(SnapshotTask(lane, 2, ONE_FILE)).until(Write, nth=5)
+        model.start(SnapshotGoal(lane, 2, ONE_FILE)).until(CommitRecord, nth=5)
     half = sum(files_read(model).values())
     assert 0 < half < 30
-    running = [model.start(SnapshotTask(lane, 3, ONE_FILE)) for lane in range(3)]
+    running = [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in range(3)]
     while any(not one.ended for one in running):
         for one in running:
             if not one.ended:
@@ -34,11 +34,11 @@ def test_files_that_two_lanes_left_half_read_go_to_three() -> None:
 
 def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
     model = planned(files=30, splits=5, lanes=2)
-    old = [model.start(SnapshotTask(lane, 2, ONE_FILE)) for lane in (0, 1)]
+    old = [model.start(SnapshotGoal(lane, 2, ONE_FILE)) for lane in (0, 1)]
     for one in old:
-        one.until(Write, nth=5)
-    newer = model.start(SnapshotTask(0, 1, ONE_FILE))
-    newer.until(Write, nth=5)
+        one.until(CommitRecord, nth=5)
+    newer = model.start(SnapshotGoal(0, 1, ONE_FILE))
+    newer.until(CommitRecord, nth=5)
     rounds = len(model.rounds)
     for one in old:
         with pytest.raises(Fenced):
@@ -56,12 +56,12 @@ def closed(model: Model, lane: int) -> bool:
 def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
     """It was closed by a sibling, which carried the decision out before it could decide otherwise."""
     model = planned(files=30, splits=5, lanes=3)
-    older = model.start(SnapshotTask(0, 1, ONE_FILE))
-    older.until(Write)
-    working = [model.start(SnapshotTask(1, 3, ONE_FILE))]
-    working[0].until(Write, nth=4)
+    older = model.start(SnapshotGoal(0, 1, ONE_FILE))
+    older.until(CommitRecord)
+    working = [model.start(SnapshotGoal(1, 3, ONE_FILE))]
+    working[0].until(CommitRecord, nth=4)
     older.step()
-    working += [model.start(SnapshotTask(lane, 3, ONE_FILE)) for lane in (0, 2)]
+    working += [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in (0, 2)]
     while not closed(model, 1):
         working[1].step()
     while any(not one.ended for one in working):
@@ -75,10 +75,10 @@ def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
 def test_a_lane_that_has_ended_outlives_its_record() -> None:
     """The other lane renews what it knows, for as long as it is paused; the log is cleaned up behind it."""
     model = planned(files=30, splits=5, lanes=2)
-    model.run(SnapshotTask(0, 2, ONE_FILE))
+    model.run(SnapshotGoal(0, 2, ONE_FILE))
     ended, rows = model.state().lanes[0], model.state().totals.snapshot_rows
-    paused = model.start(SnapshotTask(1, 2, ONE_FILE))
-    paused.until(Write, nth=5)
+    paused = model.start(SnapshotGoal(1, 2, ONE_FILE))
+    paused.until(CommitRecord, nth=5)
     model.order(Command(Verb.PAUSE))
     while model.target.head < 60:
         paused.step()
@@ -90,19 +90,19 @@ def test_a_lane_that_has_ended_outlives_its_record() -> None:
     assert state.totals.snapshot_rows > rows
     model.order(Command(Verb.RESUME))
     paused.finish()
-    assert model.run(SnapshotTask(0, 2, ONE_FILE)).sealed
+    assert model.run(SnapshotGoal(0, 2, ONE_FILE)).sealed
     assert model.run(CONSUME).layout.number == 2
     assert files_read(model) == Counter(range(30))
 
 
 def test_a_record_that_nobody_could_read_is_not_committed() -> None:
     model = planned()
-    attempt = model.start(SnapshotTask(0, 1, ONE_FILE))
-    write = attempt.until(Write, nth=2)
+    attempt = model.start(SnapshotGoal(0, 1, ONE_FILE))
+    write = attempt.until(CommitRecord, nth=2)
     head = model.target.head
     for damage in ({"totals": Totals(unwanted_rows=-50)}, {"due": -1}, {"tails": ()}, {"attempt": ""}):
         with pytest.raises(RecordInvalid):
-            model.answer(Write(replace(write.record, **damage), write.work))
+            model.answer(CommitRecord(replace(write.record, **damage), write.work))
     assert model.target.head == head
     attempt.finish()
     assert model.state().sealed
@@ -115,7 +115,7 @@ def test_lanes_cannot_change_while_the_log_is_consumed() -> None:
     model.write(times=3)
     head = model.target.head
     for lane in range(4):
-        assert model.run(SnapshotTask(lane, 4, ONE_FILE)).layout.lanes == 1
+        assert model.run(SnapshotGoal(lane, 4, ONE_FILE)).layout.lanes == 1
     assert model.target.head == head
     assert model.run(CONSUME).applied == V + 3
 
@@ -123,7 +123,7 @@ def test_lanes_cannot_change_while_the_log_is_consumed() -> None:
 def test_all_lanes_close_before_the_log_is_consumed() -> None:
     model = planned(lanes=3, splits=3)
     for lane in range(3):
-        model.run(SnapshotTask(lane, 3, ONE_FILE))
+        model.run(SnapshotGoal(lane, 3, ONE_FILE))
     state = model.run(CONSUME)
     assert (state.layout.number, state.layout.lanes) == (2, 1)
     assert events(model)[-5:] == ["close", "close", "close", "claim", "seal"]
@@ -132,9 +132,9 @@ def test_all_lanes_close_before_the_log_is_consumed() -> None:
 def test_an_older_attempt_with_other_lanes_in_mind_changes_no_layout() -> None:
     model = planned(files=30, splits=5)
     older, newer = model.attempt(), model.attempt()
-    model.start(SnapshotTask(0, 1, ONE_FILE), newer).until(Write, nth=4)
+    model.start(SnapshotGoal(0, 1, ONE_FILE), newer).until(CommitRecord, nth=4)
     head = model.target.head
     with pytest.raises(Fenced):
-        model.run(SnapshotTask(0, 3, ONE_FILE), older)
+        model.run(SnapshotGoal(0, 3, ONE_FILE), older)
     assert model.target.head == head
     assert model.state().layout.lanes == 1

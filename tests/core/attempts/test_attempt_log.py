@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.attempts.attempt import POLL
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -26,7 +26,7 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.position import Consumed, InEpoch
-from airflow_backfill.core.state.effect import ApplyEpochs, Nothing, Pause, Write
+from airflow_backfill.core.state.effect import ApplyEpochs, CommitRecord, Nothing, SleepUntil
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
@@ -41,10 +41,10 @@ def test_the_pinned_epoch_stays_whatever_the_source_does_meanwhile() -> None:
     model = planned()
     model.write(times=3)
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.write(times=2)
     model.run(SNAPSHOT)
-    state = model.run(ConsumeLogTask(ROUND, MaxLag(epochs=9), PATIENCE))
+    state = model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     assert state.applied == state.plan.source.epoch == V
     assert model.run(CONSUME).applied == V + 5
     assert epochs_applied(model) == Counter(range(V + 1, V + 6))
@@ -57,8 +57,8 @@ def test_the_snapshot_is_sealed_exactly_once(files: int, rate: int | None) -> No
     model = planned(files, splits=2)
     if rate is not None:
         model.order(Command(Verb.THROTTLE, rate))
-    model.run(SnapshotTask(0, 1, RoundSize(200, 10**9)))
-    sealed = model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    model.run(SnapshotGoal(0, 1, RoundSize(200, 10**9)))
+    sealed = model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
     assert events(model).count("seal") == 1
     assert sealed.applied == V
     assert files_read(model) == Counter(range(files))
@@ -80,7 +80,7 @@ def test_a_log_that_was_cleaned_up_past_the_next_epoch_stops_the_snapshot_at_its
     model = planned()
     model.write(times=3)
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.source.earliest = V + 2
     with pytest.raises(HistoryLost, match=f"epoch {V + 1}"):
         attempt.finish()
@@ -97,7 +97,7 @@ def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(chan
     model = planned()
     model.write()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.alter(**change)
     for run in (attempt.finish, lambda: model.run(SNAPSHOT)):
         with pytest.raises(BackfillError) as raised:
@@ -114,7 +114,7 @@ def test_what_comes_after_the_hand_off_epoch_does_not_end_the_build_and_ends_its
     model.alter(configuration={})
     assert model.finished_after_proof().handoff == V
     with pytest.raises(FeedOff):
-        model.run(UpstreamTask(ROUND, upto=V + 2))
+        model.run(UpstreamGoal(ROUND, upto=V + 2))
     assert model.state().applied == V + 1
 
 
@@ -131,7 +131,7 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
 ) -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.set_properties(**properties)
     with pytest.raises(BackfillError, match=way_out) as raised:
         attempt.finish()
@@ -145,13 +145,13 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
 def test_a_cancel_asks_no_rule_of_the_target() -> None:
     model = planned()
     model.set_properties(**{"delta.appendOnly": "true"})
-    assert model.run(CancelTask()).phase is Phase.CANCELLED
+    assert model.run(CancelGoal()).phase is Phase.CANCELLED
 
 
 def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(Write, nth=3)
+    attempt.until(CommitRecord, nth=3)
     model.alter(table_id="source-2")
     with pytest.raises(SourceReplaced):
         attempt.finish()
@@ -175,7 +175,7 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
     model = Model()
     assert model.finished().handoff == V
     head = model.target.head
-    state = model.run(UpstreamTask(ROUND, upto=V))
+    state = model.run(UpstreamGoal(ROUND, upto=V))
     assert state.applied == V
     assert events(model)[-1] == "claim"
     assert model.target.head == head + 1
@@ -189,13 +189,13 @@ def consumed(arrivals: int, capacity: int, *, pending: int, max_lag: int) -> Mod
     model = Model()
     model.sealed()
     model.write(rows=1, times=pending)
-    attempt = model.start(ConsumeLogTask(RoundSize(10**9, capacity), MaxLag(epochs=max_lag), PATIENCE))
+    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, capacity), MaxLag(epochs=max_lag), PATIENCE))
     for _ in range(1_000):
-        attempt.until(Write) if not attempt.ended else attempt.finish()
+        attempt.until(CommitRecord) if not attempt.ended else attempt.finish()
         if attempt.waits_at.record.event is Event.EPOCHS:  # type: ignore[union-attr]
             model.write(rows=1, times=arrivals)
         attempt.step()
-        while not attempt.ended and not isinstance(attempt.waits_at, Write):
+        while not attempt.ended and not isinstance(attempt.waits_at, CommitRecord):
             attempt.step()
         if attempt.ended:
             attempt.finish()
@@ -231,9 +231,9 @@ def test_a_build_that_is_kept_fresh_for_days_is_not_taken_for_one_that_does_not_
     model.sealed()
     for _ in range(100):
         model.write(rows=1, times=8)
-        attempt = model.start(ConsumeLogTask(RoundSize(10**9, 2), MaxLag(epochs=3), PATIENCE))
+        attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 2), MaxLag(epochs=3), PATIENCE))
         while not attempt.ended:
-            if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
+            if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
                 model.write(rows=1)
             attempt.step()
         assert attempt.error is None
@@ -250,28 +250,28 @@ def test_a_build_that_did_not_converge_goes_on_once_its_writers_have_slowed_down
     model.write(rows=1, times=20)
     one_by_one = RoundSize(10**9, 1)
     with pytest.raises(NotConverging):
-        attempt = model.start(ConsumeLogTask(one_by_one, NO_LAG, PATIENCE))
+        attempt = model.start(ConsumeLogGoal(one_by_one, NO_LAG, PATIENCE))
         while not attempt.ended:
-            if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
+            if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
                 model.write(rows=1)
             attempt.step()
         attempt.finish()
-    cleared = model.run(ConsumeLogTask(one_by_one, NO_LAG, PATIENCE))
+    cleared = model.run(ConsumeLogGoal(one_by_one, NO_LAG, PATIENCE))
     assert cleared.applied == model.source.head
-    assert model.run(CatchUpTask(one_by_one, NO_LAG, PATIENCE)).phase is Phase.CATCH_UP
+    assert model.run(CatchUpGoal(one_by_one, NO_LAG, PATIENCE)).phase is Phase.CATCH_UP
 
 
 def test_the_bounds_start_is_what_was_pending_at_the_seal_whatever_comes_later() -> None:
     model = planned()
     model.write(times=5)
     model.run(SNAPSHOT)
-    attempt = model.start(ConsumeLogTask(RoundSize(10**9, 1), NO_LAG, PATIENCE))
+    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE))
     while "seal" not in events(model):
         attempt.step()
     model.write(times=30)
     assert model.state().bound == Bound(5, 5)
-    again = model.start(ConsumeLogTask(RoundSize(10**9, 1), NO_LAG, PATIENCE))
-    again.until(Write, nth=2)
+    again = model.start(ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE))
+    again.until(CommitRecord, nth=2)
     assert again.waits_at.record.bound == Bound(5, 5, least=35)  # type: ignore[union-attr]
 
 
@@ -294,14 +294,14 @@ def test_each_epoch_is_applied_once_across_the_hand_off(later: int, during: int)
     model.sealed()
     model.write(times=2)
     attempt = model.start(CATCH_UP)
-    attempt.until(Write, nth=2)
+    attempt.until(CommitRecord, nth=2)
     model.write(times=during)
     handoff = attempt.finish().handoff
     assert handoff is not None
     model.write(times=later)
-    model.run(VerifyTask())
-    assert model.run(FinishTask()).applied == handoff
-    state = model.run(UpstreamTask(ROUND, upto=model.source.head))
+    model.run(VerifyGoal())
+    assert model.run(FinishGoal()).applied == handoff
+    state = model.run(UpstreamGoal(ROUND, upto=model.source.head))
     assert state.applied == model.source.head
     assert epochs_applied(model) == Counter(range(V + 1, model.source.head + 1))
     assert state.phase is (Phase.UPSTREAM if model.source.head > handoff else Phase.FINISHED)
@@ -320,16 +320,16 @@ def test_versions_without_rows_advance_the_follower() -> None:
     model.finished()
     for n in range(10):
         model.write() if n % 3 == 0 else model.optimize()
-    assert model.run(UpstreamTask(ROUND, upto=model.source.head)).applied == V + 10
+    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).applied == V + 10
 
 
 def test_a_follower_that_was_restarted_knows_its_epoch() -> None:
     model = Model()
     model.finished()
     model.write(times=2)
-    model.run(UpstreamTask(ROUND, upto=V + 2))
+    model.run(UpstreamGoal(ROUND, upto=V + 2))
     model.write(times=2)
-    model.run(UpstreamTask(ROUND, upto=V + 4))
+    model.run(UpstreamGoal(ROUND, upto=V + 4))
     assert epochs_applied(model) == Counter(range(V + 1, V + 5))
     assert model.state().totals.upstream_epochs == 4
 
@@ -338,9 +338,9 @@ def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
     model = Model()
     model.finished()
     end = model.now + 120_000
-    attempt = model.start(UpstreamTask(ROUND, until=end))
+    attempt = model.start(UpstreamGoal(ROUND, until=end))
     while not attempt.ended:
-        if isinstance(attempt.waits_at, Pause) and model.source.head < V + 5:
+        if isinstance(attempt.waits_at, SleepUntil) and model.source.head < V + 5:
             model.write()
         attempt.step()
     assert attempt.error is None
@@ -355,11 +355,11 @@ def test_an_epoch_that_was_killed_between_its_parts_is_finished_by_the_next_atte
     model = Model()
     model.sealed()
     model.write(rows=10)
-    attempt = model.start(ConsumeLogTask(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(Write, nth=3)
+    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
+    attempt.until(CommitRecord, nth=3)
     state = model.state()
     assert (state.positions[0], state.applied) == (InEpoch(8, 1, 3), V)
-    state = model.run(CatchUpTask(RoundSize(10**9, 2), NO_LAG, PATIENCE))
+    state = model.run(CatchUpGoal(RoundSize(10**9, 2), NO_LAG, PATIENCE))
     assert state.positions[0] == Consumed(8)
     assert [(w.bucket, w.of) for w in model.works if isinstance(w, ApplyEpochs)] == [(0, 3), (1, 3), (2, 3)]
     assert state.totals.log_epochs == 1
@@ -369,8 +369,8 @@ def test_nothing_is_handed_off_between_the_parts_of_an_epoch() -> None:
     model = Model()
     model.sealed()
     model.write(rows=10)
-    attempt = model.start(ConsumeLogTask(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(Write, nth=3)
-    model.run(CatchUpTask(ROUND, MaxLag(epochs=9), PATIENCE))
+    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
+    attempt.until(CommitRecord, nth=3)
+    model.run(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     pins = [r for r in model.records() if r.event is Event.PIN]
     assert [pin.positions[0] for pin in pins] == [Consumed(8)]

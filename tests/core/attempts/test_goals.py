@@ -6,15 +6,15 @@ import pytest
 
 from airflow_backfill.core.attempts.goals import (
     THROTTLED,
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    ResumeTask,
-    SnapshotTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    ResumeGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -38,16 +38,16 @@ from tests.core.states import CERTIFICATE, V, planned, state, view
 SIZE = RoundSize(10**9, 10**9)
 NO_LAG = MaxLag(epochs=0)
 FILES = (FileSize(1, 1),) * 6
-TASKS: dict[str, Task] = {
-    "snapshot": SnapshotTask(0, 1, SIZE),
-    "consume_log": ConsumeLogTask(SIZE, NO_LAG, 3),
-    "catch_up": CatchUpTask(SIZE, NO_LAG, 3),
-    "verify": VerifyTask(),
-    "finish": FinishTask(),
-    "unverified finish": FinishTask(verified=False),
-    "upstream": UpstreamTask(SIZE),
-    "cancel": CancelTask(),
-    "resume": ResumeTask(0),
+TASKS: dict[str, Goal] = {
+    "snapshot": SnapshotGoal(0, 1, SIZE),
+    "consume_log": ConsumeLogGoal(SIZE, NO_LAG, 3),
+    "catch_up": CatchUpGoal(SIZE, NO_LAG, 3),
+    "verify": VerifyGoal(),
+    "finish": FinishGoal(),
+    "unverified finish": FinishGoal(verified=False),
+    "upstream": UpstreamGoal(SIZE),
+    "cancel": CancelGoal(),
+    "resume": ResumeGoal(0),
 }
 SITUATIONS: dict[str, BuildState] = {
     "planned": planned(),
@@ -82,7 +82,7 @@ TABLE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def verdict(task: Task, build: BuildState) -> str:
+def verdict(task: Goal, build: BuildState) -> str:
     """As an attempt asks: first whether it is done, then whether its turn has come."""
     if task.done(build):
         return DONE
@@ -119,13 +119,13 @@ def seen(head: int = V, after: int = V, *, now: int = 0, control: Control | None
 
 
 def test_the_snapshot_reads_smaller_rounds_under_a_throttle() -> None:
-    task = SnapshotTask(0, 1, RoundSize(10**9, 4))
+    task = SnapshotGoal(0, 1, RoundSize(10**9, 4))
     build = SITUATIONS["planned"]
     free, slow = task.step(build, seen()), task.step(build, seen(control=Control(rate=0)))
     assert isinstance(free, Move)
     assert isinstance(slow, Move)
     assert (free.rows, slow.rows) == (4, 4)
-    tight = SnapshotTask(0, 1, RoundSize(10**9, 100)).step(
+    tight = SnapshotGoal(0, 1, RoundSize(10**9, 100)).step(
         build, replace(seen(control=Control(rate=1)), files=(FileSize(1, 3),) * 6)
     )
     assert isinstance(tight, Move)
@@ -146,18 +146,18 @@ def test_a_resumed_build_is_sealed_where_it_stands() -> None:
 
 @pytest.mark.parametrize("head", [V, V + 2])
 def test_consuming_the_log_ends_within_the_bound(head: int) -> None:
-    task = ConsumeLogTask(SIZE, MaxLag(epochs=2), 3)
+    task = ConsumeLogGoal(SIZE, MaxLag(epochs=2), 3)
     assert task.step(SITUATIONS["sealed"], seen(head)) == Done()
 
 
 def test_an_epoch_in_part_is_finished_before_the_log_counts_as_consumed() -> None:
-    task = ConsumeLogTask(SIZE, MaxLag(epochs=5), 3)
+    task = ConsumeLogGoal(SIZE, MaxLag(epochs=5), 3)
     assert isinstance(task.step(SITUATIONS["in an epoch"], seen(8)), Move)
 
 
 @pytest.mark.parametrize("event", [Event.SEAL, Event.EPOCHS, Event.CLAIM, Event.MARK])
 def test_each_round_that_claims_epochs_moves_the_bound_whatever_was_written_before(event: Event) -> None:
-    one_each = ConsumeLogTask(RoundSize(10**9, 1), NO_LAG, 3)
+    one_each = ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, 3)
     build = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9))
     step = one_each.step(build, seen(V + 5))
     assert isinstance(step, Move)
@@ -205,13 +205,13 @@ def test_a_throttle_is_named_when_the_log_does_not_contract() -> None:
 
 
 def test_the_hand_off_epoch_is_the_head_at_the_moment_of_the_pin() -> None:
-    task = CatchUpTask(SIZE, MaxLag(epochs=2), 3)
+    task = CatchUpGoal(SIZE, MaxLag(epochs=2), 3)
     assert task.step(SITUATIONS["sealed"], seen(V + 2)) == Move(Event.PIN, changes={"handoff": V + 2})
 
 
 def test_nothing_is_pinned_inside_an_epoch() -> None:
     for head in (8, 9):
-        step = CatchUpTask(SIZE, MaxLag(epochs=9), 3).step(SITUATIONS["in an epoch"], seen(head))
+        step = CatchUpGoal(SIZE, MaxLag(epochs=9), 3).step(SITUATIONS["in an epoch"], seen(head))
         assert isinstance(step, Move)
         assert step.event is Event.EPOCHS
 
@@ -248,28 +248,28 @@ def test_following_begins_at_the_epoch_after_the_last_applied(situation: str) ->
     build = SITUATIONS[situation]
     applied = build.applied
     assert applied is not None
-    step = UpstreamTask(SIZE, upto=applied + 3).step(build, seen(applied + 9, after=applied))
+    step = UpstreamGoal(SIZE, upto=applied + 3).step(build, seen(applied + 9, after=applied))
     assert isinstance(step, Move)
     assert step.epochs is not None
     assert (step.epochs.start, step.epochs.last) == (applied + 1, applied + 3)
 
 
 def test_one_pass_over_an_idle_source_ends_well() -> None:
-    assert UpstreamTask(SIZE, upto=V).step(SITUATIONS["finished"], seen()) == Done()
+    assert UpstreamGoal(SIZE, upto=V).step(SITUATIONS["finished"], seen()) == Done()
 
 
 def test_a_follower_waits_for_an_epoch_that_does_not_exist_yet() -> None:
-    step = UpstreamTask(SIZE, until=5_000).step(SITUATIONS["finished"], seen(now=100))
+    step = UpstreamGoal(SIZE, until=5_000).step(SITUATIONS["finished"], seen(now=100))
     assert isinstance(step, Wait)
     assert 100 < step.until <= 5_000
 
 
 def test_a_follower_ends_at_its_time_though_more_is_there() -> None:
-    assert UpstreamTask(SIZE, until=5_000).step(SITUATIONS["finished"], seen(V + 3, now=5_000)) == Done()
+    assert UpstreamGoal(SIZE, until=5_000).step(SITUATIONS["finished"], seen(V + 3, now=5_000)) == Done()
 
 
 def test_an_epoch_without_rows_advances_the_follower() -> None:
-    step = UpstreamTask(SIZE, upto=V + 1).step(SITUATIONS["finished"], seen(V + 1, rows=0))
+    step = UpstreamGoal(SIZE, upto=V + 1).step(SITUATIONS["finished"], seen(V + 1, rows=0))
     assert isinstance(step, Move)
     assert step.positions == (Consumed(V + 1),) * 3
 
@@ -278,7 +278,7 @@ def test_an_epoch_without_rows_advances_the_follower() -> None:
 
 
 def test_a_resumed_build_forgets_bound_hand_off_and_certificate_and_keeps_its_switches() -> None:
-    step = ResumeTask(1).step(SITUATIONS["cancelled"], seen(control=Control(4, paused=True, cancelled=True, drop=True)))
+    step = ResumeGoal(1).step(SITUATIONS["cancelled"], seen(control=Control(4, paused=True, cancelled=True, drop=True)))
     assert isinstance(step, Move)
     assert step.event is Event.RESUME
     assert step.changes == {
@@ -290,7 +290,7 @@ def test_a_resumed_build_forgets_bound_hand_off_and_certificate_and_keeps_its_sw
 
 
 def test_a_cancel_that_no_barrier_has_acknowledged_is_lifted_by_a_mark() -> None:
-    task = ResumeTask(4)
+    task = ResumeGoal(4)
     assert not task.done(SITUATIONS["sealed"])
     step = task.step(SITUATIONS["sealed"], seen(control=Control(4, cancelled=True)))
     assert step == Move(Event.MARK, changes={"control": Control(4)})
@@ -302,11 +302,11 @@ def test_what_each_task_looks_at() -> None:
     assert [name for name, task in TASKS.items() if task.reads_files] == ["snapshot"]
     assert [n for n, t in TASKS.items() if not t.reads_source] == ["finish", "unverified finish", "cancel", "resume"]
     assert all((task.lane, task.lanes) == (0, 1) for task in TASKS.values())
-    assert (SnapshotTask(2, 5, SIZE).lane, SnapshotTask(2, 5, SIZE).lanes) == (2, 5)
+    assert (SnapshotGoal(2, 5, SIZE).lane, SnapshotGoal(2, 5, SIZE).lanes) == (2, 5)
 
 
 def test_a_source_view_of_somebody_else_changes_no_decision_about_files() -> None:
     """The snapshot reads the pinned files only: where the head is does not matter."""
-    task = SnapshotTask(0, 1, SIZE)
+    task = SnapshotGoal(0, 1, SIZE)
     steps = [task.step(SITUATIONS["planned"], seen(V + n)) for n in (0, 1, 100)]
     assert steps[0] == steps[1] == steps[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event
@@ -16,7 +16,7 @@ from tests.core.topic_model import TopicModel
 
 RATE, UNIT = 20, 10
 MINUTES = 3
-READ = SnapshotTask(0, 1, RoundSize(10**9, 10**6))
+READ = SnapshotGoal(0, 1, RoundSize(10**9, 10**6))
 
 
 def files() -> Model:
@@ -81,11 +81,11 @@ def test_asking_costs_nothing_and_earns_nothing(strategy: Any) -> None:
     running = model.start(READ)
     end = model.now + MINUTES * 60_000
     while goes_on(model, running, end):
-        if isinstance(running.waits_at, fx.Pause):
+        if isinstance(running.waits_at, fx.SleepUntil):
             verbs = (Command(Verb.THROTTLE, RATE), Command(Verb.HOLD), Command(Verb.RELEASE))
             model.order(verbs[len(model.commands) % 3])
             model.now = min(model.now + 200, running.waits_at.until)
-            running.step(fx.Written())
+            running.step(fx.CommitOutcome())
         else:
             running.step()
     assert sum(record.event is Event.MARK for record in model.records()) > 200
@@ -100,9 +100,9 @@ def test_a_round_that_did_not_land_is_not_charged(strategy: Any) -> None:
     running, writes = model.start(READ), 0
     end = model.now + MINUTES * 60_000
     while goes_on(model, running, end):
-        if isinstance(running.waits_at, fx.Write):
+        if isinstance(running.waits_at, fx.CommitRecord):
             writes += 1
-            running.step(fx.Written(conflict="ConcurrentAppend") if writes % 2 else None)
+            running.step(fx.CommitOutcome(conflict="ConcurrentAppend") if writes % 2 else None)
         else:
             running.step()
     rows, largest = read(model), max(rows for _, rows in model.rounds)

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from airflow_backfill.core.attempts.goals import (
-    ConsumeLogTask,
-    FinishTask,
-    RepairTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    ConsumeLogGoal,
+    FinishGoal,
+    RepairGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
@@ -54,7 +54,7 @@ def sealed() -> Model:
 
 def caught_up() -> Model:
     model = sealed()
-    model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
+    model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
     return model
 
 
@@ -67,7 +67,7 @@ def finished() -> Model:
 
 def upstream() -> Model:
     model = finished()
-    model.run(UpstreamTask(ROUND, upto=V + 2))
+    model.run(UpstreamGoal(ROUND, upto=V + 2))
     return model
 
 
@@ -95,11 +95,11 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
     assert (state.phase, state.handoff, state.applied, state.certificate) == (Phase.CATCH_UP, epoch, epoch, None)
     assert set(state.positions) == {Consumed(epoch)}
     with pytest.raises(VerificationFailed):
-        model.run(FinishTask())
-    assert model.run(VerifyTask()).certificate is not None
-    assert model.run(FinishTask()).phase is Phase.FINISHED
+        model.run(FinishGoal())
+    assert model.run(VerifyGoal()).certificate is not None
+    assert model.run(FinishGoal()).phase is Phase.FINISHED
     model.write()
-    after = model.run(UpstreamTask(ROUND, upto=model.source.head))
+    after = model.run(UpstreamGoal(ROUND, upto=model.source.head))
     assert after.applied == model.source.head
     assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
 
@@ -110,15 +110,15 @@ def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
     with pytest.raises(TargetDiverged):
         model.state()
     recovered(model, V)
-    model.run(VerifyTask())
-    assert model.run(FinishTask()).phase is Phase.FINISHED
+    model.run(VerifyGoal())
+    assert model.run(FinishGoal()).phase is Phase.FINISHED
 
 
 def test_a_change_after_the_recovery_counts() -> None:
     model = caught_up()
     lose_records(model)
     running = Running(model, recover(model.attempt(), V + 3))
-    running.until(fx.Write)
+    running.until(fx.CommitRecord)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
         running.finish()
@@ -126,8 +126,8 @@ def test_a_change_after_the_recovery_counts() -> None:
 
 def test_an_attempt_from_before_is_fenced() -> None:
     model = sealed()
-    zombie = model.start(ConsumeLogTask(ROUND, NO_LAG, PATIENCE))
-    while not (isinstance(zombie.waits_at, fx.Write) and zombie.waits_at.record.event is Event.EPOCHS):
+    zombie = model.start(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    while not (isinstance(zombie.waits_at, fx.CommitRecord) and zombie.waits_at.record.event is Event.EPOCHS):
         zombie.step()
     recovered(model, V)
     works = len(model.works)
@@ -139,8 +139,8 @@ def test_an_attempt_from_before_is_fenced() -> None:
 def test_a_newer_attempt_fences_the_recovery() -> None:
     model = caught_up()
     running = Running(model, recover(model.attempt(), V + 3))
-    running.until(fx.Write)
-    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    running.until(fx.CommitRecord)
+    model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
     with pytest.raises(Fenced):
         running.finish()
     assert model.state().phase is Phase.CONSUME_LOG
@@ -149,7 +149,7 @@ def test_a_newer_attempt_fences_the_recovery() -> None:
 def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
     model = caught_up()
     older = model.attempt()
-    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
     commits = len(model.target.commits)
     with pytest.raises(Fenced):
         Running(model, recover(older, V + 3)).finish()
@@ -163,9 +163,9 @@ def test_orders_of_before_are_over() -> None:
     state = recovered(model, V + 3)
     assert state.control == Control(2, paused=True), "a pause is lifted by its own command, a cancel is over"
     model.order(Command(Verb.RESUME))
-    assert model.run(VerifyTask()).certificate is not None
+    assert model.run(VerifyGoal()).certificate is not None
     model.order(Command(Verb.HOLD))
-    assert model.run(FinishTask()).phase is Phase.FINISHED
+    assert model.run(FinishGoal()).phase is Phase.FINISHED
 
 
 def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
@@ -179,10 +179,10 @@ def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
     assert state.totals == before and before.upstream_rows > 0
     assert state.control == Control(3, paused=True, rate=50_000, held=True)
     model.order(Command(Verb.RESUME))
-    model.run(VerifyTask())
-    model.run(FinishTask())
+    model.run(VerifyGoal())
+    model.run(FinishGoal())
     model.write()
-    assert model.run(UpstreamTask(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
+    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
 
 
 def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
@@ -197,26 +197,26 @@ def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
 
 def test_a_snapshot_that_lanes_were_reading_goes_on_as_one_to_be_repaired() -> None:
     model = _read_in_part()
-    zombies = [model.start(SnapshotTask(lane, 2, ROUND)) for lane in range(2)]
+    zombies = [model.start(SnapshotGoal(lane, 2, ROUND)) for lane in range(2)]
     for zombie in zombies:
-        zombie.until(fx.Write, 2)
+        zombie.until(fx.CommitRecord, 2)
     state = recovered(model, V)
     assert (state.layout, state.phase, state.handoff) == (Layout(3, 1), Phase.CATCH_UP, V)
     works = len(model.works)
     for zombie in zombies:
         assert zombie.finish().phase is Phase.CATCH_UP
     assert len(model.works) == works, "rows of a lane that was fenced landed"
-    model.run(RepairTask())
-    model.run(VerifyTask())
-    assert model.run(FinishTask()).phase is Phase.FINISHED
+    model.run(RepairGoal())
+    model.run(VerifyGoal())
+    assert model.run(FinishGoal()).phase is Phase.FINISHED
 
 
 def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
     model = _read_in_part()
-    zombie = model.start(SnapshotTask(1, 2, ROUND))
-    write = zombie.until(fx.Write, 2)
+    zombie = model.start(SnapshotGoal(1, 2, ROUND))
+    write = zombie.until(fx.CommitRecord, 2)
     recovering = Running(model, recover(model.attempt(), V))
-    recovering.until(fx.Write)
+    recovering.until(fx.CommitRecord)
     model.answer(write)
     assert recovering.finish().layout == Layout(4, 1), "what was fenced before is left behind, too"
 
@@ -226,14 +226,14 @@ def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: i
     """Also that of a lane of which the log tells nothing, where later fences make its layout look like an old one."""
     model = Model()
     model.plan(lanes=3)
-    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
-    late = [model.start(SnapshotTask(lane, 3, ROUND)) for lane in range(3)]
+    model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
+    late = [model.start(SnapshotGoal(lane, 3, ROUND)) for lane in range(3)]
     for zombie in late:
-        zombie.until(fx.Write)
+        zombie.until(fx.CommitRecord)
     recovering = Running(model, recover(model.attempt(), V))
     for fence in range(6):
-        write = recovering.until(fx.Write)
-        recovering.step(fx.Written() if lost >> fence & 1 else model.answer(write))
+        write = recovering.until(fx.CommitRecord)
+        recovering.step(fx.CommitOutcome() if lost >> fence & 1 else model.answer(write))
     recovering.finish()
     works = len(model.works)
     for zombie in late:
@@ -244,9 +244,9 @@ def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: i
 def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
     model = Model()
     model.plan(lanes=3)
-    model.start(SnapshotTask(0, 3, ROUND)).until(fx.Write, 2)
-    late = model.start(SnapshotTask(2, 3, ROUND))
-    late.until(fx.Write)
+    model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
+    late = model.start(SnapshotGoal(2, 3, ROUND))
+    late.until(fx.CommitRecord)
     recovered(model, V)
     assert late.finish().phase is Phase.CATCH_UP
     assert model.state().layout == Layout(3, 1)
@@ -263,9 +263,9 @@ def test_recovering_twice_says_it_twice() -> None:
 def test_a_lost_answer_is_found_in_the_log() -> None:
     model = caught_up()
     running = Running(model, recover(model.attempt(), V + 3))
-    write = running.until(fx.Write)
+    write = running.until(fx.CommitRecord)
     model.answer(write)
-    running.step(fx.Written(conflict="the answer was lost"))
+    running.step(fx.CommitOutcome(conflict="the answer was lost"))
     assert running.finish().phase is Phase.CATCH_UP
     assert [r.event for r in model.records()].count(Event.RECOVER) == 1
 
@@ -278,7 +278,7 @@ def _read_in_part() -> Model:
     model = Model()
     model.plan(lanes=2)
     for lane in range(2):
-        model.start(SnapshotTask(lane, 2, ROUND)).until(fx.Write, 2)
+        model.start(SnapshotGoal(lane, 2, ROUND)).until(fx.CommitRecord, 2)
     return model
 
 
@@ -319,33 +319,33 @@ def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
     model = caught_up()
     model.foreign("UPDATE")
     recovered(model, V + 3)
-    state = model.run(RepairTask())
+    state = model.run(RepairGoal())
     assert (state.phase, state.applied, state.certificate) == (Phase.CATCH_UP, V + 3, None)
     assert model.works[-1] == fx.RewriteKeys(V + 3)
     with pytest.raises(VerificationFailed):
-        model.run(FinishTask())
+        model.run(FinishGoal())
     works = len(model.works)
-    model.run(RepairTask())
+    model.run(RepairGoal())
     assert len(model.works) == works, "a retry of a repair that is done wrote again"
-    assert model.run(VerifyTask()).certificate is not None
-    model.run(RepairTask())
+    assert model.run(VerifyGoal()).certificate is not None
+    model.run(RepairGoal())
     assert model.records()[-1].event is Event.CERTIFY, "what is proven is not repaired"
 
 
 def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
     model = caught_up()
     recovered(model, V + 3)
-    model.run(RepairTask())
-    verifying = model.start(VerifyTask())
-    verifying.until(fx.Prove)
+    model.run(RepairGoal())
+    verifying = model.start(VerifyGoal())
+    verifying.until(fx.VerifyTarget)
     with pytest.raises(VerificationFailed):
         verifying.step(VerificationFailed("still wrong"))
         verifying.finish()
-    model.run(RepairTask())
+    model.run(RepairGoal())
     assert [r.event for r in model.records()].count(Event.REPAIR) == 2
 
 
 def test_there_is_nothing_to_repair_before_the_hand_off_epoch() -> None:
     model = caught_up()
     with pytest.raises(NotAllowedNow):
-        model.run(RepairTask())
+        model.run(RepairGoal())

@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import (
     TargetDiverged,
 )
 from airflow_backfill.core.model.plan import Plan, app_id
-from airflow_backfill.core.state.effect import Pause, StorePlan, WritePlan, Written
+from airflow_backfill.core.state.effect import CommitOutcome, CommitPlan, CopyPlan, SleepUntil
 from airflow_backfill.core.values.commit import Commit, FileTotals
 from tests.core.model_target import Model, Running
 
@@ -50,7 +50,7 @@ def test_of_eight_planners_at_once_one_lands_and_all_adopt_it(order: tuple[int, 
     drafts = [replace(model.draft(), source=replace(model.draft().source, epoch=7 + n)) for n in range(8)]
     planners = [settling(model, draft) for draft in drafts]
     for planner in planners:
-        planner.until(WritePlan)
+        planner.until(CommitPlan)
     for n in order:
         planners[n].step()
     assert {planner.finish().source.epoch for planner in planners} == {7 + order[0]}
@@ -77,17 +77,17 @@ def test_the_same_spec_is_the_same() -> None:
 def test_what_the_client_was_told_does_not_matter_once_the_plan_is_there(error: ApplicationFailed | None) -> None:
     model = Model()
     planner = settling(model)
-    planner.until(WritePlan)
+    planner.until(CommitPlan)
     model.answer(planner.waits_at)
-    planner.step(Written(conflict="x" if error is None else None, error=error))
+    planner.step(CommitOutcome(conflict="x" if error is None else None, error=error))
     assert planner.finish() == model.draft()
 
 
 def test_an_error_is_raised_if_nothing_landed() -> None:
     model = Model()
     planner = settling(model)
-    planner.until(WritePlan)
-    planner.step(Written(error=ApplicationFailed("the request was lost")))
+    planner.until(CommitPlan)
+    planner.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed, match="request"):
         planner.finish()
     assert plans(model) == []
@@ -97,12 +97,12 @@ def test_a_lost_race_against_maintenance_is_tried_again_a_few_times() -> None:
     model = Model()
     planner, waits = settling(model), []
     for _ in range(planning.TRIES):
-        planner.until(WritePlan)
+        planner.until(CommitPlan)
         model.foreign("OPTIMIZE", data_change=False)
-        planner.step(Written(conflict="MetadataChanged"))
-        planner.until(Pause)
+        planner.step(CommitOutcome(conflict="MetadataChanged"))
+        planner.until(SleepUntil)
         waits.append(planner.waits_at.until - model.now)  # type: ignore[union-attr]
-        planner.step(Written())
+        planner.step(CommitOutcome())
     with pytest.raises(TargetContended):
         planner.finish()
     assert waits == sorted(waits)
@@ -127,8 +127,8 @@ def test_rows_that_somebody_wrote_before_the_draft_was_made_are_none_of_its_busi
 def test_the_copy_beside_the_target_is_the_plan_that_won() -> None:
     model = Model()
     first, second = settling(model), settling(model, replace(model.draft(), lanes=3))
-    first.until(StorePlan)
-    assert second.until(StorePlan) == StorePlan(model.draft())
+    first.until(CopyPlan)
+    assert second.until(CopyPlan) == CopyPlan(model.draft())
 
 
 TEXTS = (None, "", "{", "[]", "null", '{"airflow_backfill_plan":1}', "[" * 100_000)

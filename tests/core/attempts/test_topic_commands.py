@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
@@ -13,8 +13,8 @@ from tests.core.model_target import NO_LAG, PATIENCE, Running
 from tests.core.topic_model import TopicModel
 
 SIZE = RoundSize(10**9, 10)
-READ = SnapshotTask(0, 1, SIZE)
-CONSUME = ConsumeLogTask(SIZE, NO_LAG, PATIENCE)
+READ = SnapshotGoal(0, 1, SIZE)
+CONSUME = ConsumeLogGoal(SIZE, NO_LAG, PATIENCE)
 
 
 def planned(*ends: int) -> TopicModel:
@@ -26,15 +26,15 @@ def planned(*ends: int) -> TopicModel:
 def rounds(running: Running, count: int) -> None:
     """The attempt has read so many rounds of the topic."""
     for _ in range(count):
-        running.until(fx.Fetch)
-        running.until(fx.Write)
+        running.until(fx.FetchRecords)
+        running.until(fx.CommitRecord)
         running.step()
 
 
 def waits(running: Running, times: int = 3) -> None:
     """The attempt has waited so often."""
     for _ in range(times):
-        running.until(fx.Pause)
+        running.until(fx.SleepUntil)
         running.step()
 
 
@@ -107,8 +107,8 @@ def test_what_is_fetched_begins_where_the_last_commit_ended() -> None:
     model = planned(40)
     rounds(model.start(READ), 1)
     lost = model.start(READ)
-    lost.until(fx.Fetch)
-    lost.until(fx.Write)
+    lost.until(fx.FetchRecords)
+    lost.until(fx.CommitRecord)
     model.order(Command(Verb.PAUSE))
     model.order(Command(Verb.RESUME))
     model.run(READ)
@@ -119,7 +119,7 @@ def test_what_is_fetched_begins_where_the_last_commit_ended() -> None:
 def test_what_landed_is_chosen_before_the_broker_is_asked() -> None:
     """In every round: what lands between the two, or later, is below the ends that the broker named, or comes later."""
     model = planned(10_000)
-    running = model.start(SnapshotTask(0, 1, RoundSize(10**9, 1_000)))
+    running = model.start(SnapshotGoal(0, 1, RoundSize(10**9, 1_000)))
     rounds(running, 1)
     for _ in range(30):
         model.produce(0, 3)
@@ -139,7 +139,7 @@ def test_what_there_is_to_read_follows_from_the_partitions_of_now() -> None:
     model.produce(1, 15)
     model.land(1, 5, 15)
     running = model.start(CONSUME)
-    running.until(fx.Pause)
+    running.until(fx.SleepUntil)
     assert {n for some in model.fetches()[read:] for n in some} == {1}
     model.land(0, 0, 10)
     running.finish()
@@ -148,7 +148,7 @@ def test_what_there_is_to_read_follows_from_the_partitions_of_now() -> None:
 
 def test_a_new_rate_holds_from_the_next_round_on_and_the_same_one_again_changes_nothing() -> None:
     model = planned(100_000)
-    running = model.start(SnapshotTask(0, 1, RoundSize(10**9, 10**6)))
+    running = model.start(SnapshotGoal(0, 1, RoundSize(10**9, 10**6)))
 
     def minute(rate: int) -> int:
         """How many records it reads in a minute in which the rate is given fifty times."""

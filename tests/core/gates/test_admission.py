@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, UpstreamTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, UpstreamGoal
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import MaxLag, Waiting
 from airflow_backfill.core.model.position import InEpoch
-from airflow_backfill.core.state.effect import Pause, Write
+from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -19,7 +19,7 @@ from tests.core.attempts.runs import CATCH_UP, SNAPSHOT, V, planned
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 
 LIMIT = MaxLag(epochs=3)
-ONE_EACH = ConsumeLogTask(RoundSize(10**9, 1), LIMIT, PATIENCE)
+ONE_EACH = ConsumeLogGoal(RoundSize(10**9, 1), LIMIT, PATIENCE)
 
 
 def asked(model: Model, limit: MaxLag = LIMIT) -> Waiting | None:
@@ -35,7 +35,7 @@ def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_
     model.write(times=20)
     attempt, waits = model.start(ONE_EACH), 0
     while not attempt.ended:
-        if isinstance(attempt.waits_at, Write) and attempt.waits_at.record.event is Event.EPOCHS:
+        if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
             for _ in range(2):
                 held_back = heeded and asked(model) is not None
                 waits += held_back
@@ -75,14 +75,14 @@ def test_nobody_waits_in_another_phase() -> None:
     assert asked(model) is None
     model.run(SNAPSHOT)
     assert asked(model) is None
-    model.run(ConsumeLogTask(ROUND, MaxLag(epochs=100), PATIENCE))
+    model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
     assert asked(model) is not None
     model.run(CATCH_UP)
     model.write(times=9)
     assert asked(model) is None
     model.finished_after_proof()
     assert asked(model) is None
-    model.run(UpstreamTask(ROUND, upto=model.source.head))
+    model.run(UpstreamGoal(ROUND, upto=model.source.head))
     model.write(times=9)
     assert asked(model) is None
 
@@ -113,12 +113,12 @@ def test_the_hand_off_needs_no_commit_that_a_closed_gate_holds_back(phase: Phase
     model = Model()
     model.sealed()
     model.write(times=9)
-    attempt = model.start(CatchUpTask(ROUND, MaxLag(epochs=9), PATIENCE))
+    attempt = model.start(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     while model.state().phase is not phase:
         attempt.step()
     head = model.source.head
     while not attempt.ended:
-        assert not isinstance(attempt.waits_at, Pause), "it waits for a commit"
+        assert not isinstance(attempt.waits_at, SleepUntil), "it waits for a commit"
         attempt.step()
     state = model.finished_after_proof()
     assert (state.handoff, model.source.head) == (head, head)

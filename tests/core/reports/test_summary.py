@@ -5,17 +5,17 @@ import json
 import pytest
 
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
-from airflow_backfill.core.state.effect import FileSize, Write
+from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Phase
@@ -67,8 +67,8 @@ def test_a_log_that_was_applied_in_one_round_is_done() -> None:
     model = Model()
     model.plan()
     model.write(times=5)
-    model.run(SnapshotTask(0, 1, ROUND))
-    summary = summarize(model.run(ConsumeLogTask(ROUND, NO_LAG, PATIENCE)))
+    model.run(SnapshotGoal(0, 1, ROUND))
+    summary = summarize(model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))
     assert summary["percent"] == 100
     assert summary["pending"]["epochs"] == 0
 
@@ -78,7 +78,7 @@ def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
     model.write(rows=5, times=2)
     model.finished()
     model.write(rows=7)
-    rows = summarize(model.run(UpstreamTask(ROUND, upto=V + 3)))["rows"]
+    rows = summarize(model.run(UpstreamGoal(ROUND, upto=V + 3)))["rows"]
     assert rows == {"consuming_snapshot": 60, "consuming_log_store": 10, "consuming_upstream": 7}
 
 
@@ -86,8 +86,8 @@ def test_a_retry_does_not_count_twice() -> None:
     model = Model()
     model.plan()
     for writes in (2, 3, 4):
-        model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=writes)
-    summary = summarize(model.run(SnapshotTask(0, 1, RoundSize(1, 1))))
+        model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=writes)
+    summary = summarize(model.run(SnapshotGoal(0, 1, RoundSize(1, 1))))
     assert summary["rows"]["consuming_snapshot"] == 60
     assert summary["read"] == {"unit": "files", "done": 6, "of": 6}
 
@@ -98,7 +98,7 @@ def test_rows_do_not_grow_with_the_number_of_splits() -> None:
         model = Model([FileSize(100, 10)] * 3, splits=splits)
         model.finished()
         model.write(rows=10)
-        assert summarize(model.run(UpstreamTask(ROUND, upto=V + 1)))["rows"]["consuming_upstream"] == 10
+        assert summarize(model.run(UpstreamGoal(ROUND, upto=V + 1)))["rows"]["consuming_upstream"] == 10
 
 
 def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
@@ -110,8 +110,8 @@ def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
 def test_a_cancelled_build_shows_how_far_it_was() -> None:
     model = Model()
     model.plan()
-    model.start(SnapshotTask(0, 1, RoundSize(1, 1))).until(Write, nth=4)
-    summary = summarize(model.run(CancelTask()))
+    model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=4)
+    summary = summarize(model.run(CancelGoal()))
     assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
     assert summary["read"] == {"unit": "files", "done": 2, "of": 6}
 
@@ -130,8 +130,8 @@ def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
     model = Model()
     model.caught_up()
     model.write(times=4)
-    model.run(VerifyTask())
-    model.run(FinishTask())
+    model.run(VerifyGoal())
+    model.run(FinishGoal())
     seen = summarize(model.state())["pending"]
     assert (seen["head"], seen["epochs"]) == (V + 4, 4)
 

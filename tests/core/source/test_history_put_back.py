@@ -10,15 +10,15 @@ import pytest
 
 from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    RepairTask,
-    SnapshotTask,
-    Task,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    RepairGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
@@ -36,15 +36,15 @@ from tests.core.strategies.test_arrangement import arranged, until_round
 from tests.core.strategies.test_chain import beside, chain, claimed, turns
 
 V = 7
-CONSUME = ConsumeLogTask(ROUND, NO_LAG, PATIENCE)
+CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
 
 
 def reading() -> Model:
     """Some of the snapshot is read."""
     model = Model()
     model.plan()
-    work = model.start(SnapshotTask(0, 1, ROUND))
-    work.until(fx.Write, nth=2)
+    work = model.start(SnapshotGoal(0, 1, ROUND))
+    work.until(fx.CommitRecord, nth=2)
     work.step()
     return model
 
@@ -53,7 +53,7 @@ def ranges() -> Model:
     """Some of the ranges are read, and stand at a later epoch than was planned."""
     model = arranged()
     model.write(times=3)
-    until_round(model.start(SnapshotTask(0, 1, ROUND)), 2)
+    until_round(model.start(SnapshotGoal(0, 1, ROUND)), 2)
     return model
 
 
@@ -72,7 +72,7 @@ def logged() -> Model:
 
 def pinned() -> Model:
     model = logged()
-    model.run(CatchUpTask(ROUND, NO_LAG, PATIENCE))
+    model.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))
     return model
 
 
@@ -80,7 +80,7 @@ def upstream() -> Model:
     model = Model()
     model.finished()
     model.write(times=3)
-    model.run(UpstreamTask(ROUND, upto=V + 3))
+    model.run(UpstreamGoal(ROUND, upto=V + 3))
     return model
 
 
@@ -89,22 +89,22 @@ def in_part() -> Model:
     model = sealed()
     model.write(rows=50, size=50)
     small = RoundSize(bytes=10, rows=10)
-    work = model.start(ConsumeLogTask(small, NO_LAG, PATIENCE))
-    work.until(fx.Write, nth=2)
+    work = model.start(ConsumeLogGoal(small, NO_LAG, PATIENCE))
+    work.until(fx.CommitRecord, nth=2)
     work.step()
     assert isinstance(model.state().positions[0], InEpoch)
     return model
 
 
-BUILDS: dict[str, tuple[Callable[[], Model], Task]] = {
-    "snapshot": (reading, SnapshotTask(0, 1, ROUND)),
-    "arrangement": (ranges, SnapshotTask(0, 1, ROUND)),
+BUILDS: dict[str, tuple[Callable[[], Model], Goal]] = {
+    "snapshot": (reading, SnapshotGoal(0, 1, ROUND)),
+    "arrangement": (ranges, SnapshotGoal(0, 1, ROUND)),
     "sealed": (sealed, CONSUME),
     "consume log": (logged, CONSUME),
     "a part of an epoch": (in_part, CONSUME),
-    "catch-up": (pinned, VerifyTask()),
-    "repair": (pinned, RepairTask()),
-    "upstream": (upstream, UpstreamTask(ROUND, upto=V + 12)),
+    "catch-up": (pinned, VerifyGoal()),
+    "repair": (pinned, RepairGoal()),
+    "upstream": (upstream, UpstreamGoal(ROUND, upto=V + 12)),
 }
 
 
@@ -138,7 +138,7 @@ def test_a_history_that_is_put_back_during_a_round_gets_no_more_than_that_round(
     model = logged()
     model.write(times=2)
     running = model.start(CONSUME)
-    running.until(fx.Write, nth=2)
+    running.until(fx.CommitRecord, nth=2)
     model.put_back(V - 1)
     model.write(times=20)
     with pytest.raises(SourceReplaced, match=f"epoch {V + 5}"):
@@ -167,7 +167,7 @@ def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
     with pytest.raises(SourceReplaced):
         beside(model, me).finish()
     with pytest.raises(SourceReplaced):
-        model.run(SnapshotTask(0, 1, ROUND))
+        model.run(SnapshotGoal(0, 1, ROUND))
 
 
 def test_the_gate_does_not_open_on_another_history() -> None:
@@ -183,13 +183,13 @@ def test_a_build_can_be_ended_and_finished_whatever_became_of_its_source() -> No
     model = logged()
     model.put_back(V - 1)
     model.write(times=20)
-    assert model.run(CancelTask()).phase is Phase.CANCELLED
+    assert model.run(CancelGoal()).phase is Phase.CANCELLED
     model = pinned()
-    model.run(VerifyTask())
+    model.run(VerifyGoal())
     model.put_back(V - 1)
     model.write(times=20)
     stands = model.state().stands
-    assert model.run(FinishTask()).stands == stands
+    assert model.run(FinishGoal()).stands == stands
 
 
 def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
@@ -198,9 +198,9 @@ def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
     model.write(times=12)
     Running(model, recover(model.attempt(), V + 3)).finish()
     assert model.state().stands == (CommitId(V + 3, f"{V + 3} of history 2"),)
-    model.run(VerifyTask())
-    model.run(FinishTask())
-    assert model.run(UpstreamTask(ROUND, upto=V + 6)).applied == V + 6
+    model.run(VerifyGoal())
+    model.run(FinishGoal())
+    assert model.run(UpstreamGoal(ROUND, upto=V + 6)).applied == V + 6
 
 
 def test_a_history_that_is_gone_leaves_nothing_to_compare() -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.attempts.goals import ConsumeLogTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.source.view import epoch_of
-from airflow_backfill.core.state.effect import FileSize, ReadCommit, Write
+from airflow_backfill.core.state.effect import CommitRecord, FileSize, ReadCommit
 from airflow_backfill.core.state.load import catch_up, load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
@@ -57,7 +57,7 @@ def test_catching_up_leads_to_the_same_state_as_reading_anew(seed: int, data: st
 def test_only_the_end_of_the_log_is_read() -> None:
     model = Model([FileSize(100, 1)] * 50, splits=5)
     model.plan()
-    model.run(SnapshotTask(0, 1, RoundSize(100, 100)))
+    model.run(SnapshotGoal(0, 1, RoundSize(100, 100)))
     assert model.target.head > 50
     for clean in (0, model.target.head):
         model.target.earliest = clean
@@ -69,8 +69,8 @@ def test_only_the_end_of_the_log_is_read() -> None:
 def test_a_lane_that_ended_long_ago_is_found_where_a_later_record_saw_it() -> None:
     model = Model([FileSize(100, 1)] * 40, splits=2)
     model.plan(lanes=2)
-    model.run(SnapshotTask(1, 2, ROUND))
-    model.run(SnapshotTask(0, 2, RoundSize(100, 100)))
+    model.run(SnapshotGoal(1, 2, ROUND))
+    model.run(SnapshotGoal(0, 2, RoundSize(100, 100)))
     model.effects.clear()
     assert read(model).sealed
     assert len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
@@ -158,8 +158,8 @@ def test_an_edited_record_is_refused_by_what_is_wrong_with_it(changes: dict[str,
 def test_a_lane_that_is_not_where_a_record_names_it_is_refused() -> None:
     model = Model()
     model.plan(lanes=2)
-    model.run(SnapshotTask(1, 2, ROUND))
-    model.run(SnapshotTask(0, 2, ROUND))
+    model.run(SnapshotGoal(1, 2, ROUND))
+    model.run(SnapshotGoal(0, 2, ROUND))
     edited(model, tails=[-1, 1])
     with pytest.raises(RecordInvalid, match="not the barrier of lane 1"):
         read(model)
@@ -195,10 +195,10 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
     model = Model()
     model.plan()
     if when == "half read":
-        model.start(SnapshotTask(0, 1, ROUND)).until(Write, nth=3)
+        model.start(SnapshotGoal(0, 1, ROUND)).until(CommitRecord, nth=3)
     if when == "sealed":
-        model.run(SnapshotTask(0, 1, ROUND))
-        model.run(ConsumeLogTask(ROUND, MaxLag(epochs=9), PATIENCE))
+        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     before = read(model)
     model.foreign(**FOREIGN[name])
     for look in (load(), catch_up(before)):
@@ -238,8 +238,8 @@ def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     """RESTORE keeps transaction ids: the next barrier of a running attempt lands as if nothing had happened."""
     model = Model()
     model.plan()
-    attempt = model.start(SnapshotTask(0, 1, RoundSize(100, 100)))
-    attempt.until(Write, nth=3)
+    attempt = model.start(SnapshotGoal(0, 1, RoundSize(100, 100)))
+    attempt.until(CommitRecord, nth=3)
     model.foreign("RESTORE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
@@ -248,7 +248,7 @@ def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     with pytest.raises(TargetDiverged):
         read(model)
     with pytest.raises(TargetDiverged):
-        model.run(SnapshotTask(0, 1, ROUND))
+        model.run(SnapshotGoal(0, 1, ROUND))
     assert model.target.head == landed
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.attempts.goals import (
-    ConsumeLogTask,
-    SnapshotTask,
+    ConsumeLogGoal,
+    SnapshotGoal,
 )
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch, Position, rank
@@ -92,9 +92,9 @@ def test_a_barrier_that_moves_nothing_may_stand_anywhere(seed: int, data: st.Dat
 def test_a_build_claims_no_epoch_before_the_last_chunk_and_the_pinned_one_after_it() -> None:
     model = Model()
     model.plan()
-    model.run(SnapshotTask(0, 1, RoundSize(100, 1_000)))
+    model.run(SnapshotGoal(0, 1, RoundSize(100, 1_000)))
     assert [s.applied for s in states(model)] == [None] * len(states(model))
-    assert model.run(ConsumeLogTask(ROUND, MaxLag(epochs=9), PATIENCE)).applied == V
+    assert model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE)).applied == V
 
 
 @pytest.mark.parametrize("positions", [(Consumed(V), AtFile(1), AtFile(0)), (AtFile(1), Consumed(V), Consumed(V))])

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.attempts.goals import (
-    SnapshotTask,
+    SnapshotGoal,
 )
 from airflow_backfill.core.errors import BackfillError, Discontinuous, NotAllowedNow, PositionRegressed, RecordInvalid
 from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch, Position
 from airflow_backfill.core.model.record import Layout
-from airflow_backfill.core.state.effect import Write
+from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.state.replay import apply, from_last, opened
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.values.bound import Bound
@@ -166,7 +166,7 @@ def two_lanes() -> tuple[Model, BuildState]:
     model = Model()
     model.plan(lanes=2)
     for lane in (0, 1):
-        model.start(SnapshotTask(lane, 2, SMALL)).until(Write, nth=2)
+        model.start(SnapshotGoal(lane, 2, SMALL)).until(CommitRecord, nth=2)
     return model, model.state()
 
 

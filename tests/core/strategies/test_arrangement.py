@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpTask, ConsumeLogTask, FinishTask, SnapshotTask, VerifyTask
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.errors import HistoryLost, PositionRegressed, RecordInvalid, SchemaChanged
 from airflow_backfill.core.model.position import AtKey, Consumed
 from airflow_backfill.core.reports.summary import summarize
@@ -19,7 +19,7 @@ from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 
 V = 7
-READ = SnapshotTask(0, 1, ROUND)
+READ = SnapshotGoal(0, 1, ROUND)
 
 
 def arranged(*borders: str) -> Model:
@@ -35,8 +35,8 @@ def reads(model: Model) -> list[fx.ReadRanges]:
 def until_round(running: Running, rounds: int) -> None:
     """The attempt has committed this many rounds."""
     for _ in range(rounds):
-        running.until(fx.Cut)
-        running.until(fx.Write)
+        running.until(fx.NextChunk)
+        running.until(fx.CommitRecord)
     running.step()
 
 
@@ -54,7 +54,7 @@ def test_every_round_is_at_the_newest_epoch_and_takes_all_ranges_along() -> None
     model = arranged()
     running = model.start(READ)
     while not running.ended:
-        if isinstance(running.waits_at, fx.Look):
+        if isinstance(running.waits_at, fx.ReadCommands):
             model.write(times=2)
         running.step()
     works = reads(model)
@@ -71,7 +71,7 @@ def test_at_least_one_chunk_a_round_however_much_changes() -> None:
     running = model.start(READ)
     looks = 0
     while not running.ended and looks < 100:
-        if isinstance(running.waits_at, fx.Look):
+        if isinstance(running.waits_at, fx.ReadCommands):
             model.write(rows=10**9, size=10**12)
             looks += 1
         running.step()
@@ -106,13 +106,13 @@ def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
     until_round(running, 1)
     model.order(Command(Verb.PAUSE))
     model.write()
-    work = running.until(fx.Write).work
+    work = running.until(fx.CommitRecord).work
     assert isinstance(work, fx.ReadRanges)
     assert work.changes == EpochRange(V + 1, V + 2)
     assert [p.key for p in work.after if isinstance(p, AtKey)] == [p.key for p in work.before if isinstance(p, AtKey)]
-    assert isinstance(running.until(fx.Pause), fx.Pause)
+    assert isinstance(running.until(fx.SleepUntil), fx.SleepUntil)
     model.order(Command(Verb.RESUME))
-    assert running.until(fx.Cut) is not None
+    assert running.until(fx.NextChunk) is not None
 
 
 def test_a_throttle_holds_rows_back_and_lets_changes_pass() -> None:
@@ -124,12 +124,12 @@ def test_a_throttle_holds_rows_back_and_lets_changes_pass() -> None:
     begun = model.now
     for _ in range(8):
         model.write(rows=50)
-        work = running.until(fx.Write).work
+        work = running.until(fx.CommitRecord).work
         assert isinstance(work, fx.ReadRanges) and work.changes is not None
         assert work.after[0] == replace(work.before[0], epoch=work.epoch)
         running.step()
     assert model.now == begun
-    running.until(fx.Cut)
+    running.until(fx.NextChunk)
     assert 10_000 <= model.now - begun <= 15_000
 
 
@@ -138,7 +138,7 @@ def test_a_pause_before_the_first_row_writes_nothing() -> None:
     model.order(Command(Verb.PAUSE))
     model.write(times=3)
     running = model.start(READ)
-    running.until(fx.Pause)
+    running.until(fx.SleepUntil)
     assert reads(model) == []
 
 
@@ -146,7 +146,7 @@ def test_a_rate_of_zero_is_a_pause_and_a_rate_is_kept() -> None:
     model = arranged()
     model.order(Command(Verb.THROTTLE, rate=0))
     running = model.start(READ)
-    running.until(fx.Pause)
+    running.until(fx.SleepUntil)
     model.order(Command(Verb.THROTTLE, rate=5))
     begun = model.now
     running.finish()
@@ -191,10 +191,10 @@ def test_the_rest_of_the_build_is_the_same() -> None:
     model.run(READ)
     model.write(times=3)
     for task in (
-        ConsumeLogTask(ROUND, NO_LAG, PATIENCE),
-        CatchUpTask(ROUND, NO_LAG, PATIENCE),
-        VerifyTask(),
-        FinishTask(),
+        ConsumeLogGoal(ROUND, NO_LAG, PATIENCE),
+        CatchUpGoal(ROUND, NO_LAG, PATIENCE),
+        VerifyGoal(),
+        FinishGoal(),
     ):
         state = model.run(task)
     assert (state.phase, state.handoff, state.applied) == (Phase.FINISHED, V + 3, V + 3)
@@ -233,9 +233,9 @@ def test_a_record_that_no_round_writes_is_refused(positions: tuple[AtKey | Consu
 
     model = arranged()
     running = model.start(READ)
-    running.until(fx.Write)
+    running.until(fx.CommitRecord)
     running.step()
-    write = running.until(fx.Write)
+    write = running.until(fx.CommitRecord)
     state = model.state()
     assert write.record.event is Event.CHUNKS and state.newest is not None
     good = Barrier(state.newest.version + 1, 0, write.record, 10)

@@ -8,13 +8,13 @@ import pytest
 
 from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
-    CancelTask,
-    CatchUpTask,
-    ConsumeLogTask,
-    FinishTask,
-    SnapshotTask,
-    UpstreamTask,
-    VerifyTask,
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, SchemaChanged, SourceReplaced
@@ -30,8 +30,8 @@ from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 
 V = 7
 SPEC = BackfillSpec(name="orders", source="/lake/orders", target="/marts/orders", key=("id",), strategy="chain")
-CONSUME = ConsumeLogTask(ROUND, NO_LAG, PATIENCE)
-CATCH_UP = CatchUpTask(ROUND, NO_LAG, PATIENCE)
+CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
+CATCH_UP = CatchUpGoal(ROUND, NO_LAG, PATIENCE)
 
 
 def chain() -> Model:
@@ -57,12 +57,12 @@ def beside(model: Model, me: Attempt) -> Running:
 def claimed(model: Model) -> tuple[Running, Running]:
     """An attempt at the snapshot that has its lane, and its announcer, which has its own."""
     me = model.attempt()
-    work = model.start(SnapshotTask(0, 1, ROUND), me)
-    work.until(fx.Write)
+    work = model.start(SnapshotGoal(0, 1, ROUND), me)
+    work.until(fx.CommitRecord)
     work.step()
     announcer = beside(model, me)
-    announcer.until(fx.Write)
-    announcer.until(fx.Pause)
+    announcer.until(fx.CommitRecord)
+    announcer.until(fx.SleepUntil)
     return work, announcer
 
 
@@ -71,7 +71,7 @@ def turns(announcer: Running, model: Model, times: int = 1) -> None:
     for _ in range(times):
         announcer.step()
         if not announcer.ended:
-            announcer.until(fx.Pause)
+            announcer.until(fx.SleepUntil)
 
 
 def together(work: Running, announcer: Running) -> None:
@@ -85,13 +85,13 @@ def together(work: Running, announcer: Running) -> None:
 
 def consumed(model: Model) -> None:
     """The snapshot is sealed, and the data stands where the source does; nothing of that is announced."""
-    model.run(SnapshotTask(0, 1, ROUND))
-    model.start(CONSUME).until(fx.Pause)
+    model.run(SnapshotGoal(0, 1, ROUND))
+    model.start(CONSUME).until(fx.SleepUntil)
 
 
 def caught_up(model: Model) -> None:
     """The snapshot is read, and the log up to the hand-off epoch, announcing included."""
-    model.run(SnapshotTask(0, 1, ROUND))
+    model.run(SnapshotGoal(0, 1, ROUND))
     for task in (CONSUME, CATCH_UP):
         me = model.attempt()
         together(model.start(task, me), beside(model, me))
@@ -113,7 +113,7 @@ def test_the_plan_itself_says_that_the_pinned_epoch_is_seen() -> None:
 def test_epochs_are_announced_while_one_round_of_the_snapshot_lasts() -> None:
     model = chain()
     work, announcer = claimed(model)
-    work.until(fx.Write)
+    work.until(fx.CommitRecord)
     for times in (1, 3):
         model.write(times=times)
         turns(announcer, model)
@@ -127,10 +127,10 @@ def test_epochs_are_announced_while_one_round_of_the_snapshot_lasts() -> None:
 
 def test_no_data_goes_ahead_of_its_announcement() -> None:
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
+    model.run(SnapshotGoal(0, 1, ROUND))
     model.write(times=3)
     work = model.start(CONSUME)
-    while not isinstance(work.waits_at, fx.Pause):
+    while not isinstance(work.waits_at, fx.SleepUntil):
         work.step()
     assert (model.state().applied, model.state().seen) == (V, V)
     assert work.waits_at.why == "everything that is announced is applied"
@@ -143,13 +143,17 @@ def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None
     certificate = model.finished_after_proof().certificate
     model.write(times=3)
     head, effects = model.target.head, len(model.effects)
-    for task in (SnapshotTask(0, 1, ROUND), CONSUME, CATCH_UP, VerifyTask(), FinishTask()):
+    for task in (SnapshotGoal(0, 1, ROUND), CONSUME, CATCH_UP, VerifyGoal(), FinishGoal()):
         me = model.attempt()
         work, announcer = model.start(task, me), beside(model, me)
         assert (work.finish().certificate, work.result.handoff) == (certificate, V)
         announcer.finish()
     assert model.target.head == head
-    assert not [effect for effect in model.effects[effects:] if isinstance(effect, (fx.Watch, fx.Cut, fx.Prove))]
+    assert not [
+        effect
+        for effect in model.effects[effects:]
+        if isinstance(effect, (fx.ReadSourceLog, fx.NextChunk, fx.VerifyTarget))
+    ]
 
 
 def test_the_data_catches_up_with_what_was_announced_and_then_epochs_show_with_their_data() -> None:
@@ -158,14 +162,14 @@ def test_the_data_catches_up_with_what_was_announced_and_then_epochs_show_with_t
     model.write(times=2)
     together(work, announcer)
     me = model.attempt()
-    work = model.start(ConsumeLogTask(ROUND, MaxLag(epochs=0), PATIENCE), me)
+    work = model.start(ConsumeLogGoal(ROUND, MaxLag(epochs=0), PATIENCE), me)
     together(work, beside(model, me))
     me = model.attempt()
     together(model.start(CATCH_UP, me), beside(model, me))
     state = model.state()
     assert (state.applied, state.seen, state.rearranging, state.announced) == (V + 2, V + 2, False, None)
     assert kinds(model)[-1] == "caught_up" and kinds(model).count("caught_up") == 1
-    model.run(VerifyTask())
+    model.run(VerifyGoal())
     assert model.records()[-1].announced is None
     assert announced(model) == [V + 1, V + 2]
 
@@ -180,15 +184,15 @@ def test_a_silent_source_is_caught_up_by_the_end_of_its_snapshot() -> None:
 def test_it_compares_only_after_a_fresh_look_found_nothing_new() -> None:
     """Applied is what was announced, but the source has gone on: not caught up."""
     model = chain()
-    model.run(SnapshotTask(0, 1, ROUND))
+    model.run(SnapshotGoal(0, 1, ROUND))
     me = model.attempt()
     work = model.start(CONSUME, me)
-    work.until(fx.Write, 2)
+    work.until(fx.CommitRecord, 2)
     work.step()
     assert model.state().phase is Phase.CONSUME_LOG
     model.write()
     announcer = beside(model, me)
-    announcer.until(fx.Pause)
+    announcer.until(fx.SleepUntil)
     assert kinds(model) == ["claim", "epochs"]
 
 
@@ -196,9 +200,9 @@ def test_epochs_that_come_all_the_time_are_caught_up_with_at_the_hand_off_epoch(
     model = chain()
     consumed(model)
     me = model.attempt()
-    work, announcer = model.start(CatchUpTask(ROUND, MaxLag(epochs=50), PATIENCE), me), beside(model, me)
+    work, announcer = model.start(CatchUpGoal(ROUND, MaxLag(epochs=50), PATIENCE), me), beside(model, me)
     while not work.ended:
-        if isinstance(work.waits_at, fx.Look):
+        if isinstance(work.waits_at, fx.ReadCommands):
             model.write()
         work.step()
         if not announcer.ended:
@@ -208,7 +212,7 @@ def test_epochs_that_come_all_the_time_are_caught_up_with_at_the_hand_off_epoch(
     assert max(announced(model), default=V) <= (state.handoff or 0) + 1
 
 
-LOOSE = ConsumeLogTask(ROUND, MaxLag(epochs=50), PATIENCE)
+LOOSE = ConsumeLogGoal(ROUND, MaxLag(epochs=50), PATIENCE)
 
 
 def test_an_application_within_the_bound_announces_what_is_there_and_if_the_source_rests_ends_it() -> None:
@@ -230,7 +234,7 @@ def test_a_source_that_never_rests_keeps_no_application_running() -> None:
     me = model.attempt()
     work, announcer = model.start(LOOSE, me), beside(model, me)
     while not work.ended:
-        if isinstance(work.waits_at, fx.Look):
+        if isinstance(work.waits_at, fx.ReadCommands):
             model.write()
         work.step()
         announcer.step()
@@ -265,19 +269,19 @@ def test_what_was_announced_while_an_earlier_epoch_became_the_hand_off_stays_see
     consumed(model)
     me = model.attempt()
     work = model.start(CATCH_UP, me)
-    work.until(fx.Write)
+    work.until(fx.CommitRecord)
     work.step()
-    work.until(fx.Write)
+    work.until(fx.CommitRecord)
     model.write(times=2)
     announcer = beside(model, me)
-    announcer.until(fx.Pause)
+    announcer.until(fx.SleepUntil)
     assert announced(model) == [V + 1, V + 2]
     together(work, announcer)
     state = model.state()
     assert (state.handoff, state.applied, state.seen, state.rearranging) == (V, V, V + 2, False)
     model.finished_after_proof()
     assert model.state().seen == V + 2
-    state = model.run(UpstreamTask(ROUND, upto=V + 2))
+    state = model.run(UpstreamGoal(ROUND, upto=V + 2))
     assert (state.applied, state.seen, state.announced) == (V + 2, V + 2, None)
 
 
@@ -285,10 +289,10 @@ def test_nothing_is_proven_before_the_data_has_caught_up() -> None:
     model = chain()
     consumed(model)
     work = model.start(CATCH_UP)
-    work.until(fx.Pause)
+    work.until(fx.SleepUntil)
     assert (model.state().applied, model.state().handoff) == (V, V)
     with pytest.raises(NotAllowedNow, match="caught up"):
-        model.run(VerifyTask())
+        model.run(VerifyGoal())
 
 
 def test_a_restart_goes_on_where_announcing_stopped() -> None:
@@ -307,10 +311,10 @@ def test_it_begins_with_its_attempt_and_not_before() -> None:
     model = chain()
     me = model.attempt()
     announcer = beside(model, me)
-    announcer.until(fx.Pause)
+    announcer.until(fx.SleepUntil)
     assert kinds(model) == []
-    work = model.start(SnapshotTask(0, 1, ROUND), me)
-    work.until(fx.Write)
+    work = model.start(SnapshotGoal(0, 1, ROUND), me)
+    work.until(fx.CommitRecord)
     work.step()
     turns(announcer, model)
     assert kinds(model) == ["claim"]
@@ -331,7 +335,7 @@ def test_an_announcement_that_lost_its_number_is_not_believed() -> None:
     model = chain()
     _, sleeper = claimed(model)
     model.write()
-    sleeper.until(fx.Write)
+    sleeper.until(fx.CommitRecord)
     claimed(model)
     sleeper.step()
     with pytest.raises(Fenced):
@@ -350,7 +354,7 @@ def test_it_looks_as_often_as_it_says() -> None:
     model = chain()
     _, announcer = claimed(model)
     waits = announcer.waits_at
-    assert isinstance(waits, fx.Pause) and waits.until - model.now <= EVERY
+    assert isinstance(waits, fx.SleepUntil) and waits.until - model.now <= EVERY
 
 
 def test_a_pause_holds_back_rows_and_not_announcements() -> None:
@@ -368,7 +372,7 @@ def test_nothing_is_announced_after_a_cancel() -> None:
     model.order(Command(Verb.CANCEL))
     model.write()
     turns(announcer, model)
-    model.run(CancelTask())
+    model.run(CancelGoal())
     turns(announcer, model)
     assert announced(model) == []
 
@@ -428,7 +432,7 @@ def test_after_the_hand_off_epochs_are_followed_without_announcements() -> None:
     caught_up(model)
     model.finished_after_proof()
     model.write(times=2)
-    state = model.run(UpstreamTask(ROUND, upto=V + 2))
+    state = model.run(UpstreamGoal(ROUND, upto=V + 2))
     assert (state.applied, state.seen) == (V + 2, V + 2) and announced(model) == []
 
 
@@ -437,7 +441,7 @@ def test_a_record_names_the_newest_announcement() -> None:
     work, announcer = claimed(model)
     model.write()
     turns(announcer, model)
-    work.until(fx.Write)
+    work.until(fx.CommitRecord)
     work.step()
     newest = model.target.head
     assert model.records()[-1].event is Event.FILES and model.records()[-1].announced in (newest - 1, newest - 2)

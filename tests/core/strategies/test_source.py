@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.attempts.attempt import Attempt
-from airflow_backfill.core.attempts.goals import ConsumeLogTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.gates.gate import MaxLag
@@ -25,20 +25,20 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import Epoch, SourceView
 from airflow_backfill.core.state.effect import (
-    Ask,
-    Decode,
+    AskBroker,
     Decoded,
-    Fetch,
+    DecodeRecords,
     Fetched,
-    Ingested,
+    FetchRecords,
     Kept,
+    Landed,
     Nothing,
-    Sift,
-    Sifted,
+    ReadIngested,
+    ReadLanded,
+    ReadSourceLog,
     TakeOffsets,
     Topic,
     Transactions,
-    Watch,
 )
 from airflow_backfill.core.state.replay import widened
 from airflow_backfill.core.state.state import Barrier, BuildState
@@ -74,7 +74,7 @@ def turn(
     looked: Observed,
     *,
     topic: Topic | None = None,
-    sifted: Sifted | None = None,
+    sifted: Landed | None = None,
     fetched: Mapping[int, Batch] | None = None,
     step: Poll | None = None,
     lane: int = 0,
@@ -94,22 +94,22 @@ def turn(
             effect = generator.send(answer)
         except StopIteration as stop:
             return stop.value, asked
-        if isinstance(effect, Decode):
+        if isinstance(effect, DecodeRecords):
             answer = decoded or Decoded(0, 0)
             continue
         asked.append(effect)
         match effect:
-            case Watch():
+            case ReadSourceLog():
                 answer = looked.source
-            case Ask():
+            case AskBroker():
                 answer = topic or Topic("id", LOGS)
-            case Sift():
-                answer = sifted or Sifted({})
-            case Ingested():
+            case ReadLanded():
+                answer = sifted or Landed({})
+            case ReadIngested():
                 answer = ingested or {}
-            case Fetch({}, kept=Kept()) if not effect.hold and landed is not None:
+            case FetchRecords({}, kept=Kept()) if not effect.hold and landed is not None:
                 answer = Fetched(landed, 10)
-            case Fetch():
+            case FetchRecords():
                 ranges = {**effect.ranges, **(effect.kept.ranges if effect.kept is not None else {})}
                 whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
                 answer = Fetched(whole if fetched is None else fetched, 10)
@@ -127,7 +127,7 @@ def further(state: BuildState, **changes: Split) -> BuildState:
 
 def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
     move, asked = turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING, RoundSize(rows=100)))
-    assert asked == [Ask({0: 0, 1: 0}), Fetch({1: Offsets(0, 40), 0: Offsets(0, 60)})]
+    assert asked == [AskBroker({0: 0, 1: 0}), FetchRecords({1: Offsets(0, 40), 0: Offsets(0, 60)})]
     assert isinstance(move, Move) and move.event is Event.OFFSETS and move.rows == 100
     assert move.work == TakeOffsets({1: Offsets(0, 40), 0: Offsets(0, 60)})
     assert {n: split.state for n, split in splits(move).items()} == {
@@ -163,9 +163,9 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
     state = further(
         BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50)
     )
-    sifted = Sifted({0: Batch(45, 60, 16)})
+    sifted = Landed({0: Batch(45, 60, 16)})
     move, asked = turn(state, seen(16), sifted=sifted)
-    assert [type(effect) for effect in asked] == [Ask, Sift, Fetch]
+    assert [type(effect) for effect in asked] == [AskBroker, ReadLanded, FetchRecords]
     assert asked[2].ranges == {1: Offsets(0, 40)}
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert move.work.landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
@@ -173,17 +173,17 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
 
 def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
     done = {f"p{n}": replace(s, state=Finished(), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=Sifted({1: Batch(10, 21, 12)}))
+    move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=Landed({1: Batch(10, 21, 12)}))
     assert isinstance(move, Move)
     assert (move.rows, move.bytes) == (12, 12)
-    both, _ = turn(BuildState.planned(plan()), seen(3), sifted=Sifted({0: Batch(5, 7, 3)}))
+    both, _ = turn(BuildState.planned(plan()), seen(3), sifted=Landed({0: Batch(5, 7, 3)}))
     assert isinstance(both, Move)
     assert both.rows >= 40 and both.bytes >= 10
 
 
 def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
-    move, asked = turn(BuildState.planned(plan()), seen(3), sifted=Sifted({0: Batch(5, 7, 3)}), step=Poll(EVERYTHING))
-    assert not any(isinstance(effect, Fetch) for effect in asked)
+    move, asked = turn(BuildState.planned(plan()), seen(3), sifted=Landed({0: Batch(5, 7, 3)}), step=Poll(EVERYTHING))
+    assert not any(isinstance(effect, FetchRecords) for effect in asked)
     assert splits(move)[0].target == 7 and splits(move)[0].credit == 7
     assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
 
@@ -204,7 +204,7 @@ def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
     stopped = {f"p{n}": replace(split.stopped(4), scanned=4, target=None) for n, split in PLANNED.items()}
     state = further(BuildState.planned(replace(planned, spec=spec)), **stopped)
     move, asked = turn(state, seen(), ingested={0: 4, 1: 5, 2: 900})
-    assert asked == [Ingested(E0)]
+    assert asked == [ReadIngested(E0)]
     assert isinstance(move, Move) and move.work == Nothing()
     found = {n: (split.state, split.landed) for n, split in splits(move).items()}
     assert found == {0: (CatchingUp(4), None), 1: (Finished(), 4), 2: (Finished(), 4)}
@@ -218,7 +218,10 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     in_time, _ = turn(state, seen(now=after, interval=1_000), topic=GROWN)
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
-    assert "partition 0" in late.why and asked == [Ask({0: 0, 1: 0}), Fetch({0: Offsets(100, 103)}, hold=False)]
+    assert "partition 0" in late.why and asked == [
+        AskBroker({0: 0, 1: 0}),
+        FetchRecords({0: Offsets(100, 103)}, hold=False),
+    ]
 
 
 def test_what_only_the_broker_has_said_is_no_progress() -> None:
@@ -227,7 +230,7 @@ def test_what_only_the_broker_has_said_is_no_progress() -> None:
     ahead = AtOffset(E0 + 3, state.topic[0])
     state = replace(state, positions=(ahead, *state.positions[1:]))
     move, asked = turn(state, seen(0, 0, 0), topic=GROWN, step=Poll(EVERYTHING))
-    assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], Ask)
+    assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], AskBroker)
     assert move.positions[0] == ahead and rank(move.positions[1]) > rank(state.positions[1])
     grown = replace(ahead, split=replace(ahead.split, end=GROWN.logs[0].end))
     assert later(ahead, grown) == later(grown, ahead) == grown
@@ -239,34 +242,34 @@ def test_a_topic_without_new_records_has_nothing_to_land() -> None:
     idle, _ = turn(state, looked)
     aborted, asked = turn(state, looked, topic=GROWN, fetched={})
     assert isinstance(idle, Move) and isinstance(aborted, Move)
-    assert asked[1] == Fetch({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
+    assert asked[1] == FetchRecords({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
     looked = seen(1, now=10_000, interval=1_000)
-    move, asked = turn(BuildState.planned(plan()), looked, sifted=Sifted({0: Batch(90, 90, 1)}), topic=GROWN)
-    assert [effect.ranges for effect in asked if isinstance(effect, Fetch)] == [{0: Offsets(100, 103)}]
+    move, asked = turn(BuildState.planned(plan()), looked, sifted=Landed({0: Batch(90, 90, 1)}), topic=GROWN)
+    assert [effect.ranges for effect in asked if isinstance(effect, FetchRecords)] == [{0: Offsets(100, 103)}]
     assert splits(move)[0].target == 90 and splits(move)[0].read == 0
 
 
 def test_what_has_stopped_asks_no_broker() -> None:
     done = {f"p{n}": replace(s, state=CatchingUp(9), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, asked = turn(further(BuildState.planned(plan()), **done), seen(1), sifted=Sifted({1: Batch(8, 12, 5)}))
-    assert [type(effect) for effect in asked] == [Sift]
+    move, asked = turn(further(BuildState.planned(plan()), **done), seen(1), sifted=Landed({1: Batch(8, 12, 5)}))
+    assert [type(effect) for effect in asked] == [ReadLanded]
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert move.work.landed == {1: Offsets(10, 13)}
 
 
 def test_a_partition_of_another_lane_is_named() -> None:
     state = BuildState.planned(plan(lanes=2))
-    move, _ = turn(state, seen(1), sifted=Sifted({3: Batch(0, 4, 5)}), lane=0, topic=Topic("id", LOGS))
+    move, _ = turn(state, seen(1), sifted=Landed({3: Batch(0, 4, 5)}), lane=0, topic=Topic("id", LOGS))
     assert isinstance(move, Move) and move.positions is not None
     assert len(move.positions) == 4 and unknown(move.positions[3])
 
 
 def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
     logs = {**LOGS, 3: Log(0, 9), 4: Log(0, 9)}
-    sifted = Sifted({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
+    sifted = Landed({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
     move, _ = turn(BuildState.planned(plan()), seen(8), sifted=sifted, topic=Topic("id", logs))
     assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
     assert splits(move)[3].state == Finished() and move.work.landed == {3: Offsets(0, 5)}
@@ -284,7 +287,7 @@ def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order:
         with pytest.raises(PartitionsGrew, match="partition 3"):
             turn(state, seen(), **seen_there)
         with pytest.raises(PartitionsGrew, match="partition 3"):
-            turn(state, seen(5), sifted=Sifted({3: Batch(0, 4, 5)}))
+            turn(state, seen(5), sifted=Landed({3: Batch(0, 4, 5)}))
         return
     move, _ = turn(state, seen(), **seen_there)
     assert splits(move)[3].read == 9
@@ -295,7 +298,7 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
     state = sealed(further(BuildState.planned(plan()), **finished))
     arguments: dict[str, Any] = {
-        "sifted": Sifted({3: Batch(2, 4, 3)}), "topic": Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
+        "sifted": Landed({3: Batch(2, 4, 3)}), "topic": Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
         "step": Poll(EVERYTHING),
     }  # fmt: skip
     if outcome == "refused":
@@ -303,7 +306,7 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
             turn(state, seen(3), **arguments)
         return
     move, asked = turn(state, seen(3), **arguments)
-    assert asked[-1] == Fetch({3: Offsets(0, 2)}, hold=False)
+    assert asked[-1] == FetchRecords({3: Offsets(0, 2)}, hold=False)
     assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
 
 
@@ -323,8 +326,8 @@ def test_records_that_retention_took_are_read_where_they_landed() -> None:
     """In a range of their own, at the newest epoch of the landing table that there is."""
     topic = Topic("id", {**LOGS, 0: Log(3, 100)})
     move, asked = turn(BuildState.planned(plan()), seen(0, 0), topic=topic)
-    assert asked[2] == Fetch({}, hold=False, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
-    assert asked[3] == Fetch({1: Offsets(0, 40)}, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert asked[2] == FetchRecords({}, hold=False, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert asked[3] == FetchRecords({1: Offsets(0, 40)}, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
     assert (splits(move)[0].floor, splits(move)[0].scanned, splits(move)[0].lost) == (3, 2, 0)
 
 
@@ -358,7 +361,7 @@ def sealed(state: BuildState) -> BuildState:
 
 def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named() -> None:
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state, task = further(BuildState.planned(plan()), **finished), ConsumeLogTask(RoundSize(), MaxLag(epochs=0), 3)
+    state, task = further(BuildState.planned(plan()), **finished), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
     named = replace(state, positions=widened(state, state.positions, len(state.positions) + 1))
     assert isinstance(task.step(state, seen()), Move)
     assert isinstance(task.step(named, seen()), Poll)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import RepairTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import RepairGoal, SnapshotGoal
 from airflow_backfill.core.errors import HistoryLost, SourceReplaced, VerificationFailed
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
@@ -51,7 +51,7 @@ def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept
     build.recover(applied)
     with pytest.raises(VerificationFailed):
         build.verify()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     build.verify()
     build.finish()
     build.assert_equal_at(applied)
@@ -72,7 +72,7 @@ def test_a_source_that_is_dropped_and_made_again_is_named_on_a_retry_of_the_snap
     source.rows(0, 50).write.format("delta").option("delta.enableChangeDataFeed", "true").save(source.path)
     for _ in range(2):
         with pytest.raises(SourceReplaced):
-            build.run(SnapshotTask(0, 1, build.size))
+            build.run(SnapshotGoal(0, 1, build.size))
 
 
 def test_a_commit_that_is_missing_before_what_is_applied_next_is_named(

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import PartitionIncomplete
 from airflow_backfill.core.kafka.state import Finished
 from airflow_backfill.core.state import effect as fx
@@ -233,11 +233,11 @@ def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
     plan, control, shell = build.plan().plan, ControlFolder.beside(build.target), Shell(spark, build.target)
     control.order(plan.build, Command(Verb.PAUSE))
-    attempt, answer, paused = run(SnapshotTask(0, 1, build.size), build.attempt()), None, 0
+    attempt, answer, paused = run(SnapshotGoal(0, 1, build.size), build.attempt()), None, 0
     with pytest.raises(StopIteration):
         while True:
             effect = attempt.send(answer)
-            if isinstance(effect, fx.Pause):
+            if isinstance(effect, fx.SleepUntil):
                 assert sum(split.read for split in build.reader.state().topic.values()) == 0
                 control.order(plan.build, Command(Verb.RESUME))
                 answer, paused = None, paused + 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.attempts.goals import RepairTask
+from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import KafkaLost, VerificationFailed
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.state import effect as fx
@@ -125,7 +125,7 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
     for phase in (build.snapshot, build.consume_log, build.catch_up):
         phase()
     with pytest.raises(KafkaLost, match="nobody can tell"):
-        build.run(RepairTask())
+        build.run(RepairGoal())
     assert len(build.content()) == 20
     state = build.verify()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (5, 20)
@@ -207,6 +207,6 @@ def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
     shell = Shell(build.spark, build.target)
     shell.answer(fx.ReadPlan(state.plan.build))
     try:
-        shell.answer(fx.Prove(state.certificate.epoch, shell.answer(fx.Head()), state.positions))
+        shell.answer(fx.VerifyTarget(state.certificate.epoch, shell.answer(fx.ReadHead()), state.positions))
     finally:
         build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")

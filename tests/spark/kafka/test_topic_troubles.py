@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.cli.command import ordered
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import (
     BackfillError,
     DecoderInvalid,
@@ -57,7 +57,7 @@ def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: 
     build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic=decoding)
     build.plan()
     shell = Shell(spark, build.target)
-    _die_before_the_commit(shell, SnapshotTask(0, 1, build.size), build.attempt())
+    _die_before_the_commit(shell, SnapshotGoal(0, 1, build.size), build.attempt())
     topic.send([Record(value) for value in (good[2], bad[1], good[3])])
     build.snapshot()
     landing.land_all()
@@ -428,12 +428,12 @@ def test_a_compaction_while_a_round_is_written_makes_no_count_negative(
     assert len(build.content()) == state.topic[0].read < 12
 
 
-def _die_before_the_commit(shell: Shell, task: SnapshotTask, me: Attempt) -> None:
+def _die_before_the_commit(shell: Shell, task: SnapshotGoal, me: Attempt) -> None:
     """An attempt that does everything for its first round but commit it."""
     generator = run(task, me)
     answer = None
     while True:
         effect = generator.send(answer) if answer is not None else next(generator)
-        if isinstance(effect, fx.Write) and isinstance(effect.work, fx.TakeOffsets):
+        if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.TakeOffsets):
             return
         answer = shell.answer(effect)

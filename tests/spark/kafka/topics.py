@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.step import Done
 from demo.kafka.topic import Record, Topic
@@ -100,7 +100,7 @@ class TopicBuild(Build):
 
 
 @dataclass(frozen=True)
-class FirstRounds(SnapshotTask):
+class FirstRounds(SnapshotGoal):
     """A snapshot that ends early."""
 
     build: TopicBuild

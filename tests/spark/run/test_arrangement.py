@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import DuplicateKey, HistoryLost, InvalidSpec, KeyInvalid, KeyNull
 from airflow_backfill.core.model.position import AtKey
 from airflow_backfill.core.state import effect as fx
@@ -39,13 +39,13 @@ def read(build: Build, rounds: int, between: Callable[[int], None] = lambda n: N
     def answer(effect: fx.Effect) -> Any:
         nonlocal done
         reply = shell.answer(effect)
-        if isinstance(effect, fx.Write) and isinstance(effect.work, fx.ReadRanges):
+        if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.ReadRanges):
             done += 1
             between(done)
         return reply
 
     size = RoundSize(bytes=max(1, -(-whole // rounds)), rows=1_000_000)
-    return drive(run(SnapshotTask(0, 1, size), build.attempt()), answer)
+    return drive(run(SnapshotGoal(0, 1, size), build.attempt()), answer)
 
 
 def finish(build: Build) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import CancelTask, RepairTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import CancelGoal, RepairGoal, SnapshotGoal
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.model.position import InEpoch
 from airflow_backfill.core.model.record import barrier_record
@@ -91,9 +91,9 @@ def test_lanes_read_the_snapshot_side_by_side(source: Source, tmp_path: Path) ->
     build = Build(source, tmp_path / "target", lanes=2)
     build.size = RoundSize(rows=1)
     build.plan()
-    first = build.run(SnapshotTask(0, 2, build.size))
+    first = build.run(SnapshotGoal(0, 2, build.size))
     assert not first.sealed
-    second = build.run(SnapshotTask(1, 2, build.size))
+    second = build.run(SnapshotGoal(1, 2, build.size))
     assert second.sealed
     build.consume_log()
     build.assert_equal_at(source.head)
@@ -106,7 +106,7 @@ def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Pa
     build = Build(source, tmp_path / "target")
     build.size = RoundSize(rows=1)
     build.plan()
-    build.run(_After(SnapshotTask(0, 1, build.size), files=2))
+    build.run(_After(SnapshotGoal(0, 1, build.size), files=2))
     build.lanes = 2
     state = build.snapshot()
     assert state.sealed and state.layout.number == 2
@@ -118,7 +118,7 @@ def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Pa
 class _After:
     """The task, ended by hand after so many files: what a kill between two rounds leaves."""
 
-    def __init__(self, task: SnapshotTask, files: int) -> None:
+    def __init__(self, task: SnapshotGoal, files: int) -> None:
         self._task, self._files = task, files
 
     def __getattr__(self, name: str) -> Any:
@@ -160,7 +160,7 @@ def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_o
     build.recover(epoch)
     with pytest.raises(VerificationFailed):
         build.verify()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     build.verify()
     assert build.finish().handoff == epoch
     build.assert_equal_at(epoch)
@@ -176,7 +176,7 @@ def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: S
     with pytest.raises(HistoryLost, match="table-backfill cancel"):
         build.verify()
     build.order(Command(Verb.CANCEL))
-    build.run(CancelTask())
+    build.run(CancelGoal())
     build.hand_off()
     build.assert_equal_at(source.head)
 

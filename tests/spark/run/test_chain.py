@@ -12,7 +12,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import Attempt, Protocol, run
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.state import effect as fx
@@ -58,12 +58,12 @@ def slowly(build: Build, between: Callable[[int], None]) -> BuildState:
 
         def slow(effect: fx.Effect) -> Any:
             nonlocal done
-            if isinstance(effect, fx.Write) and isinstance(effect.work, fx.AppendFiles):
+            if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.AppendFiles):
                 done += 1
                 between(done)
             return answer(effect)
 
-        return drive(run(SnapshotTask(0, 1, RoundSize(bytes=1)), me), slow)
+        return drive(run(SnapshotGoal(0, 1, RoundSize(bytes=1)), me), slow)
 
 
 def test_an_append_only_table_without_key_and_feed(events: Source, tmp_path: Path) -> None:
@@ -211,20 +211,20 @@ def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Pa
     build = chained(events, tmp_path)
     build.plan()
     shell, me = Shell(build.spark, build.target), build.attempt()
-    work = run(SnapshotTask(0, 1, RoundSize(bytes=1)), me)
+    work = run(SnapshotGoal(0, 1, RoundSize(bytes=1)), me)
     until(work, shell, fx.AppendFiles)
     events.append(900, 910)
     sleeper = announcer.announce(Attempt(me.generation, "sleeper/seen"))
     effect = next(sleeper)
-    while not (isinstance(effect, fx.Write) and effect.record.epochs):
-        effect = sleeper.send(None if isinstance(effect, fx.Pause) else shell.answer(effect))
+    while not (isinstance(effect, fx.CommitRecord) and effect.record.epochs):
+        effect = sleeper.send(None if isinstance(effect, fx.SleepUntil) else shell.answer(effect))
     build.snapshot()
     build.consume_log()
     assert build.reader.state().seen == events.head
     # Fenced, or at its end if all that was announced is there by now.
     with pytest.raises((Fenced, StopIteration)):
         while True:
-            effect = sleeper.send(None if isinstance(effect, fx.Pause) else shell.answer(effect))
+            effect = sleeper.send(None if isinstance(effect, fx.SleepUntil) else shell.answer(effect))
     announced = [e for news in announcements(build) if news.epochs for e in range(news.epochs.start, news.epochs.stop)]
     assert announced == [events.head]
 
@@ -232,5 +232,5 @@ def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Pa
 def until(work: Protocol, shell: Shell, kind: type[fx.Work]) -> None:
     """The attempt is about to write work of this kind."""
     effect = next(work)
-    while not (isinstance(effect, fx.Write) and isinstance(effect.work, kind)):
+    while not (isinstance(effect, fx.CommitRecord) and isinstance(effect.work, kind)):
         effect = work.send(shell.answer(effect))

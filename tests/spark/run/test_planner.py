@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import Attempt, run
-from airflow_backfill.core.attempts.goals import CancelTask, SnapshotTask
+from airflow_backfill.core.attempts.goals import CancelGoal, SnapshotGoal
 from airflow_backfill.core.errors import BackfillError, RecordInvalid
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import described
@@ -231,16 +231,16 @@ def test_a_cancelled_build_goes_on_when_it_is_planned_again(plans: Plans, spark:
     build = plans.plan().plan.build
     shell = Shell(spark, plans.target)
     one_file = RoundSize(bytes=1, rows=1)
-    half = run(SnapshotTask(0, 1, one_file), plans.me(), build)
+    half = run(SnapshotGoal(0, 1, one_file), plans.me(), build)
     control = ControlFolder.beside(plans.target)
     control.order(build, Command(Verb.CANCEL))
     with pytest.raises(BackfillError, match="cancelled"):
         shell.run(half)
-    cancelled = shell.run(run(CancelTask(), plans.me(), build))
+    cancelled = shell.run(run(CancelGoal(), plans.me(), build))
     assert cancelled.phase is Phase.CANCELLED
     resumed = plans.plan()
     assert resumed.phase is Phase.SNAPSHOT and not resumed.control.cancelled
-    done = Shell(spark, plans.target).run(run(SnapshotTask(0, 1, one_file), plans.me(), build))
+    done = Shell(spark, plans.target).run(run(SnapshotGoal(0, 1, one_file), plans.me(), build))
     assert done.sealed and spark.read.format("delta").load(plans.target).count() == 100
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import RepairTask
+from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger import enclosures
@@ -86,14 +86,14 @@ def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> Non
         build.verify()
     counts = failed.value.data["counts"]
     before = build.rows().count()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     build.assert_equal_at(epoch)
     (metrics,) = build.spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("operationMetrics").first()
     assert int(metrics["numTargetRowsDeleted"]) - int(metrics["numTargetRowsInserted"]) == before - build.rows().count()
     assert int(metrics["numTargetRowsInserted"]) <= sum(counts.values()), "rows were rewritten that did not differ"
     assert int(metrics["numTargetRowsUpdated"]) == 0
     head = build.reader.log.head()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     assert build.reader.log.head() == head, "a retry of a repair that is done wrote again"
     assert build.verify().certificate is not None
     assert build.finish().phase is Phase.FINISHED
@@ -104,12 +104,12 @@ def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> Non
 
 def test_nothing_is_repaired_before_the_hand_off_epoch_is_reached(build: Build) -> None:
     with pytest.raises(NotAllowedNow):
-        build.run(RepairTask())
+        build.run(RepairGoal())
 
 
 def test_a_target_without_a_difference_is_repaired_by_an_empty_commit(build: Build) -> None:
     epoch = build.source.head
     build.catch_up()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     build.assert_equal_at(epoch)
     assert build.verify().certificate is not None

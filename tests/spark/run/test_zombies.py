@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import ConsumeLogTask, FinishTask, SnapshotTask, Task, VerifyTask
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, FinishGoal, Goal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.spark
 class Sleeper:
     """An attempt that falls asleep when it is about to write a barrier of this kind."""
 
-    def __init__(self, build: Build, task: Task, before: Event) -> None:
+    def __init__(self, build: Build, task: Goal, before: Event) -> None:
         self._shell = Shell(build.spark, build.target)
         self._attempt = run(task, build.attempt())
         effect = next(self._attempt)
-        while not (isinstance(effect, fx.Write) and effect.record.event is before):
+        while not (isinstance(effect, fx.CommitRecord) and effect.record.event is before):
             effect = self._attempt.send(self._shell.answer(effect))
         self._next: fx.Effect = effect
 
@@ -46,22 +46,22 @@ class Sleeper:
             return state
 
 
-def snapshot(build: Build) -> Task:
-    return SnapshotTask(0, 1, build.size)
+def snapshot(build: Build) -> Goal:
+    return SnapshotGoal(0, 1, build.size)
 
 
-def consume_log(build: Build) -> Task:
-    return ConsumeLogTask(build.size, NONE, PATIENCE)
+def consume_log(build: Build) -> Goal:
+    return ConsumeLogGoal(build.size, NONE, PATIENCE)
 
 
-PHASES: dict[str, tuple[Callable[[Build], Task], Event]] = {
+PHASES: dict[str, tuple[Callable[[Build], Goal], Event]] = {
     "claim": (snapshot, Event.CLAIM),
     "files": (snapshot, Event.FILES),
     "chunks": (snapshot, Event.CHUNKS),
     "seal": (consume_log, Event.SEAL),
     "epochs": (consume_log, Event.EPOCHS),
-    "certify": (lambda _: VerifyTask(), Event.CERTIFY),
-    "finish": (lambda _: FinishTask(), Event.FINISH),
+    "certify": (lambda _: VerifyGoal(), Event.CERTIFY),
+    "finish": (lambda _: FinishGoal(), Event.FINISH),
 }
 
 

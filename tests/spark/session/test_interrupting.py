@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import SnapshotTask
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.spark.session.interrupting import interruptible
@@ -55,7 +55,7 @@ def test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there(
 
     def work() -> None:
         try:
-            build.run(SnapshotTask(0, 1, build.size))
+            build.run(SnapshotGoal(0, 1, build.size))
         except Exception as error:
             errors.append(error)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import RepairTask
+from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import DuplicateKey, VerificationFailed
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -75,12 +75,12 @@ def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: S
     with pytest.raises(VerificationFailed):
         build.verify()
     with pytest.raises(DuplicateKey, match="nothing is repaired"):
-        build.run(RepairTask())
+        build.run(RepairGoal())
 
     build.recover(source.head)
     with pytest.raises(VerificationFailed):
         build.verify()
-    build.run(RepairTask())
+    build.run(RepairGoal())
     build.verify()
     assert build.finish().phase is Phase.FINISHED
     build.assert_equal_at(source.head)
