@@ -8,11 +8,11 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, Task, VerifyGoal
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.application import reach

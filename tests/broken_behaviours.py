@@ -17,8 +17,8 @@ BROKEN = (
     ),
     Broken(
         "S000.22: the follower cannot be paused",
-        "        if seen.control.stopped:\n            return Wait(",
-        "        if seen.control.stopped and state.certificate is None:\n            return Wait(",
+        "    if seen.control.stopped:\n        why =",
+        "    if seen.control.stopped and state.certificate is None:\n        why =",
     ),
     Broken(
         "S000.22: the throttle does not hold in the log",
@@ -52,8 +52,8 @@ BROKEN = (
     ),
     Broken(
         "S000.37: the hand-off waits for a commit that is still to come",
-        'return Move(Event.PIN, changes={"handoff": seen.source.head})',
-        'return Move(Event.PIN, changes={"handoff": seen.source.head + 1})',
+        "return Move(Event.PIN, changes=Changes(handoff=seen.source.head))",
+        "return Move(Event.PIN, changes=Changes(handoff=seen.source.head + 1))",
     ),
     Broken(
         "S000.39: every part of an epoch is its first",
@@ -92,13 +92,13 @@ BROKEN = (
     ),
     Broken(
         "S001.23 S001.28: a pause is forgotten once something lands",
-        "        return replace(step, records=None)",
-        "        return step",
+        "        poll = Poll(size, size if held is None else None)",
+        "        poll = Poll(size, size)",
     ),
     Broken(
         "S001.23: a paused topic is read",
-        "        if seen.control.stopped:\n            return Wait(",
-        "        if seen.control.stopped and not isinstance(step, Poll):\n            return Wait(",
+        "        if held is not None and (held.throttled or not landed):",
+        "        if held is not None and held.throttled:",
     ),
     Broken(
         "S001.28: reading begins anew",
@@ -147,8 +147,8 @@ BROKEN = (
     ),
     Broken(
         "S003.20: a part of an epoch comes after all of it",
-        "            return (epoch, 0, done)",
-        "            return (epoch, 2, done)",
+        "        return (self.epoch, 0, self.done)",
+        "        return (self.epoch, 2, self.done)",
     ),
     Broken(
         "S003.25: an epoch moves one split",
@@ -157,18 +157,18 @@ BROKEN = (
     ),
     Broken(
         "S004.3: a pause ends with its attempt",
-        'changes={"bound": state.bound.renewed()} if state.bound else {}',
-        'changes={"control": replace(state.control, paused=False, held=False)}',
+        "changes=Changes(bound=state.bound.renewed()) if state.bound else Changes()",
+        "changes=Changes(control=replace(state.control, paused=False, held=False))",
     ),
     Broken(
         "S004.3: a pause lets the first round pass",
-        "        if seen.control.stopped:\n            return Wait(",
-        "        if seen.control.stopped and state.begun:\n            return Wait(",
+        "    if seen.control.stopped:\n        why =",
+        "    if seen.control.stopped and state.begun:\n        why =",
     ),
     Broken(
         "S004.10 S004.14: no rows are read while changes are pending",
-        "chunks = NONE if size is None else",
-        "chunks = NONE if step.rows is None or (state.begun and seen.source.pending(state.reached)) else",
+        "chunks = NONE if held is not None else",
+        "chunks = NONE if held is not None or behind else",
     ),
     Broken(
         "S004.11: a round takes all changes",
@@ -182,8 +182,8 @@ BROKEN = (
     ),
     Broken(
         "S004.16: every barrier costs, with rows or without",
-        "due=_next_due(_due(state, lane, seen), seen,",
-        "due=100 + _next_due(_due(state, lane, seen), seen,",
+        "due=due_after(state, lane, seen, move),",
+        "due=100 + due_after(state, lane, seen, move),",
     ),
     Broken(
         "S004.35: the same rate again is a fresh one",
@@ -192,12 +192,12 @@ BROKEN = (
     ),
     Broken(
         "S004.36: ranges have half the rate",
-        "    taken = (move.rows, move.bytes)",
-        "    taken = (move.rows * (1 + (move.event is Event.CHUNKS)), move.bytes)",
+        "_sharing(state), (move.rows, move.bytes)",
+        "_sharing(state), (move.rows * (1 + (move.event.value == 'chunks')), move.bytes)",
     ),
     Broken(
         "S004.36: a topic has no rate",
-        "    taken = (move.rows, move.bytes)",
-        "    taken = (0 if move.event is Event.OFFSETS else move.rows, move.bytes)",
+        "_sharing(state), (move.rows, move.bytes)",
+        "_sharing(state), (0 if move.event.value == 'offsets' else move.rows, move.bytes)",
     ),
 )

@@ -226,8 +226,8 @@ MENDS = (
     ),
     Mend(
         "sealed while nobody has judged a partition",
-        "            if state.sealed and not any(map(unknown, state.positions)):",
-        "            if state.sealed:",
+        "            return _seal(state, seen) if state.sealable else Read(self.size)",
+        "            return _seal(state, seen) if state.sealed else Read(self.size)",
         tests=(
             "tests/core/strategies/test_source.py::"
             "test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named",

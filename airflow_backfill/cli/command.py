@@ -22,7 +22,7 @@ def ordered(target: str, command: Command) -> int:
         raise NotAllowedNow("the build is finished: there is nothing to cancel", phase=state.phase.value)
     if (finished or state.phase is Phase.CATCH_UP) and command.verb in (Verb.HOLD, Verb.RELEASE):
         raise NotAllowedNow(f"the build has passed its gate: too late to {command.verb.value}", phase=state.phase.value)
-    if command.verb is Verb.SKIP and not (state.plan.of_topic and state.phase is Phase.SNAPSHOT):
+    if command.verb is Verb.SKIP and not (state.plan.splits.landing and state.phase is Phase.SNAPSHOT):
         raise NotAllowedNow("there is nothing to skip: no history of a topic is being read", phase=state.phase.value)
     if state.phase is Phase.CANCELLED and command.verb is not Verb.CANCEL:
         raise NotAllowedNow("the build was cancelled; plan it again to go on", phase=state.phase.value)

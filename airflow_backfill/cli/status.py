@@ -8,12 +8,12 @@ from typing import Any
 
 from airflow_backfill.cli.speed import recent_speed, seconds_left
 from airflow_backfill.cli.waiting import waits_for
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.source.view import SourceView, check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import check_rules
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists
-from airflow_backfill.core.model.spec import KEYLESS, BackfillSpec
+from airflow_backfill.core.model.registry import lets_keys_be_missing
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.view import FEED, has_feed
 from airflow_backfill.core.values.commit import Commit, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -23,7 +24,7 @@ def admit_source(log: DeltaLog, spec: BackfillSpec) -> tuple[Commit, TableMetada
     newest = log.read(epoch)
     protocol, metadata = log.protocol_and_metadata()
     check_readable(protocol)
-    if spec.strategy not in KEYLESS and not has_feed(metadata):
+    if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
         raise FeedOff(
             f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES "
             f"({FEED} = true). It helps from the version of that commit on",

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.plan import MAX_BYTES, Plan
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal

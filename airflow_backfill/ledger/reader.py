@@ -7,7 +7,6 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.settle_plan import plan_in
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.model.plan import Plan
@@ -16,6 +15,7 @@ from airflow_backfill.core.source.view import SourceView, epoch_of, lost
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import highest_generation, load
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
@@ -154,7 +154,7 @@ class SourceWatcher:
             epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
-        at, interval = self._pace(self._log, head) if self._plan.of_topic else (0, None)
+        at, interval = self._pace(self._log, head) if self._plan.splits.landing else (0, None)
         # Asked last: a history that is put back while it is read shows here, or else in what is read by it.
         digest = self._log.digest(after)
         return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)

@@ -16,9 +16,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import ApplicationFailed, KafkaOption, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.hooks.kafka import inherited, kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.spark_ui import SparkUiLink

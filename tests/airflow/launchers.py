@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.operators.launch import Launch
 from tests.airflow.without_spark import main

@@ -17,18 +17,20 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal
 from airflow_backfill.core.attempts.settle_plan import settle
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
+from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import Work, report
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER, admit_source
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -142,7 +144,7 @@ class Shell:
             target_schema_json=metadata.schema_json,
             target_version=0,
             source=SourceFacts(metadata.table_id, newest.version, metadata.schema_json, metadata.partition_columns),
-            splits=SplitPlan(SplitPlan.cut([s.bytes for s in sizes], 64), 1, len(sizes), "digest"),
+            splits=FileSplits(FileSplits.cut([s.bytes for s in sizes], 64), 1, len(sizes), "digest"),
             lanes=lanes,
             settings={},
             made=(spec.target,),

@@ -12,9 +12,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import CancelGoal
 from airflow_backfill.core.errors import TargetBusy
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.spark.run.application import ended, parser
 from tests.ledger.json_target import JsonBuild
 

@@ -7,9 +7,10 @@ import pytest
 
 from airflow_backfill.cli.waiting import waits_for
 from airflow_backfill.core.errors import SourceUnavailable
-from airflow_backfill.core.model.position import AtFile, Consumed
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import lost
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Control, Verb, obey
 from airflow_backfill.core.values.phase import Phase

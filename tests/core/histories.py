@@ -20,8 +20,8 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.position import Consumed
 from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.effect import FileSize
 from airflow_backfill.core.state.replay import apply, from_last
 from airflow_backfill.core.state.state import Barrier, BuildState

@@ -13,7 +13,6 @@ from typing import Any
 
 from airflow_backfill.core.attempts import attempt as protocol
 from airflow_backfill.core.attempts import settle_plan as planning
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
     CatchUpGoal,
     ConsumeLogGoal,
@@ -24,16 +23,18 @@ from airflow_backfill.core.attempts.goals import (
 )
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
-from airflow_backfill.core.model.position import AtKey, Position
+from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.record import Certificate, Record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import FEED, SourceView, epoch_of, lost
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.ranges import AtKey, KeyRanges
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.round_size import RoundSize
@@ -206,10 +207,10 @@ class Model:
             settings={"spark.sql.session.timeZone": "UTC"},
         )
 
-    def _cut(self, sizes: Sequence[int], rows: int | None) -> SplitPlan | KeyRanges:
+    def _cut(self, sizes: Sequence[int], rows: int | None) -> FileSplits | KeyRanges:
         if self.borders is not None:
             return KeyRanges(tuple((border,) for border in self.borders), sum(sizes), rows)
-        return SplitPlan(SplitPlan.cut(sizes, self.splits), sum(sizes), rows, "d")
+        return FileSplits(FileSplits.cut(sizes, self.splits), sum(sizes), rows, "d")
 
     def plan(self, lanes: int = 1) -> Plan:
         plan: Plan = Running(self, planning.settle(self.draft(lanes), self.now)).finish()

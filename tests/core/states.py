@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_backfill.core.model.position import AtFile, Consumed, Position
 from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import Epoch, SourceView
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb

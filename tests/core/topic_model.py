@@ -8,9 +8,8 @@ from typing import Any
 
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
-from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.model.position import AtOffset
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.commit import FileTotals
 from airflow_backfill.core.values.epoch import EpochRange

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.model.plan import Plan
@@ -21,6 +20,7 @@ from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.ledger.admission import OWNER

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX, ControlFolder, location_beside
 from tests.core.model_target import Model

@@ -11,9 +11,9 @@ import pytest
 from airflow_backfill.core.attempts.goals import FinishGoal, UpstreamGoal, VerifyGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.ledger import enclosures
 from airflow_backfill.ledger.control_folder import SUFFIX

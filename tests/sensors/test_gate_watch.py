@@ -7,10 +7,11 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
 from airflow_backfill.core.gates.gate import Broken, MaxLag, Ready, Waiting
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader

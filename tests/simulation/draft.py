@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, opened
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, Splits
+from airflow_backfill.core.model.plan import Plan, SourceFacts, Splits
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.splits.partitions import Partitions
+from airflow_backfill.core.splits.ranges import KeyRanges
 from tests.simulation.landing import LandingSource
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 
@@ -25,7 +26,7 @@ def draft(world: World) -> Plan:
     source, borders = world.source, world.key_borders
     at = source.versions[source.head]
     sizes = [len(keys) for keys in at.files]
-    splits: Splits = SplitPlan(SplitPlan.cut(sizes, 4), sum(sizes), len(at.rows), "d")
+    splits: Splits = FileSplits(FileSplits.cut(sizes, 4), sum(sizes), len(at.rows), "d")
     if borders is not None:
         splits = KeyRanges(tuple((str(key),) for key in borders), sum(sizes), len(at.rows))
     if isinstance(source, LandingSource):

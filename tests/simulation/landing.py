@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.position import AtOffset
 from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
 from tests.core.kafka.topic import Partition

@@ -92,8 +92,8 @@ MUTANTS = (
     ),
     Mutant(
         "the log begins one epoch too early",
-        "        return self.plan.source.epoch if applied is None else applied",
-        "        return self.plan.source.epoch - 1 if applied is None else applied",
+        "        return splits.log_from(self.positions, epoch) if applied is None else applied",
+        "        return splits.log_from(self.positions, epoch) - 1 if applied is None else applied",
     ),
     Mutant(
         "catch-up does not stop at the hand-off epoch",
@@ -107,8 +107,8 @@ MUTANTS = (
     ),
     Mutant(
         "the number of parts follows the round size of the attempt",
-        "        return _part(state, first, begun.done, begun.of)",
-        "        return _part(state, first, begun.done, begun.of + 1)",
+        "        return _part(state, first, state.part.done, state.part.of)",
+        "        return _part(state, first, state.part.done, state.part.of + 1)",
     ),
     Mutant(
         "a file is skipped when a split is resumed",
@@ -168,8 +168,8 @@ MUTANTS = (
     ),
     Mutant(
         "a resumed build keeps its old hand-off",
-        'changes={"control": control, "bound": None, "handoff": None, "certificate": None}',
-        'changes={"control": control, "bound": None}',
+        "changes=Changes(control=control, bound=None, handoff=None, certificate=None)",
+        "changes=Changes(control=control, bound=None)",
         often={"cancel": 0.05},
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "the snapshot is sealed by the last lane, not by all",
         "    return len(stands) == 1 and None not in stands",
-        "    return complete(positions[-1]) is not None",
+        "    return positions[-1].complete is not None",
     ),
     Mutant(
         "another table in the source's place is read on",
@@ -316,8 +316,8 @@ MUTANTS = (
     ),
     Mutant(
         "sealed while the landing table is behind the history",
-        "        case AtOffset(epoch, Split(state=Finished())):",
-        "        case AtOffset(epoch, Split(cut=int()) | Split(state=Finished())):",
+        "        return self.epoch if isinstance(self.split.state, Finished) else None",
+        "        return self.epoch if self.split.cut is not None or isinstance(self.split.state, Finished) else None",
         topic=True,
     ),
     Mutant(

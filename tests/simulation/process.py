@@ -20,10 +20,11 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.model.plan import Plan, app_id
-from airflow_backfill.core.model.position import AtKey, Position
 from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.splits.partitions import held
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.strategies.topic_progress import held
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.interruption import Begun
 from tests.simulation.faults import CALM

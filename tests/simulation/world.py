@@ -7,13 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts import announcer
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates import gate
 from airflow_backfill.core.kafka.offsets import MAX, Offsets
 from airflow_backfill.core.model.plan import Plan, build_id
 from airflow_backfill.core.state.load import load
-from airflow_backfill.core.strategies import chain as announcer
+from airflow_backfill.core.strategies.chain import unannounced
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation import misfortune
 from tests.simulation.faults import (
@@ -397,7 +398,7 @@ class World:
 
     def _unannounced(self) -> bool:
         state = self._drive(load(self.build))
-        return announcer.unannounced(state, self.source.view(state.plan, state.reached))
+        return unannounced(state, self.source.view(state.plan, state.reached))
 
     def _gate_broken(self, error: BackfillError) -> None:
         if error.code == "CANCELLED":

@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
     CatchUpGoal,
     ConsumeLogGoal,
@@ -23,6 +22,7 @@ from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader, SourceWatcher

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from environment import quick
 

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
@@ -98,14 +99,14 @@ def test_a_build_of_a_topic_survives_kills_while_it_reads_and_while_it_follows(
     assert _beyond(killed, letters), "the kill came before there were dead letters of a round that was not committed"
     _nothing_read_again(events, killed, snapshot["read"]["done"])
     assert caught_up["handoff"] == verified["certificate"]["epoch"] == finished["epoch"] < followed["epoch"]
-    handed_over = workload.wanted({n: split.landed for n, split in state.topic.items()})
+    handed_over = workload.wanted({n: split.landed for n, split in splits_of(state.positions).items()})
     assert rows(target, ROW, finished["target_version"]) == handed_over.rows
     wanted = workload.wanted()
     assert rows(target, ROW) == wanted.rows
     assert rows(dead, PLACE) == wanted.dead
     assert set(wanted.dead.values()) == set(rows(target, PLACE).values()) == {1}
     beyond = [place for place in rows(workload.landing.table, PLACE).elements() if place[1] > _seam(state, place[0])]
-    taken = sum(split.written for split in state.topic.values()) + len(beyond)
+    taken = sum(split.written for split in splits_of(state.positions).values()) + len(beyond)
     assert taken == wanted.rows.total() + wanted.filtered + wanted.dead.total()
     _told_nothing(apps, tmp_path)
 
@@ -231,11 +232,11 @@ def _kafka(node: event_log.Node) -> bool:
 
 def _beyond(state: BuildState, letters: Any) -> list[Any]:
     """Dead letters of records that no committed round has read."""
-    return [place for place in letters if place[1] > state.topic[place[0]].scanned]
+    return [place for place in letters if place[1] > splits_of(state.positions)[place[0]].scanned]
 
 
 def _seam(state: BuildState, partition: int) -> int:
-    cut = state.topic[partition].cut
+    cut = splits_of(state.positions)[partition].cut
     assert cut is not None
     return cut
 

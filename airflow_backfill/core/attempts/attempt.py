@@ -1,4 +1,4 @@
-"""The protocol of an attempt: how a task's steps become barriers, exactly once, whatever else is running.
+"""The protocol of an attempt: how a goal's steps become barriers, exactly once, whatever else is running.
 
 The rules, each of which the simulation breaks on purpose to see that it is needed:
 
@@ -17,20 +17,19 @@ The rules, each of which the simulation breaks on purpose to see that it is need
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from airflow_backfill.core.attempts.goals import CancelGoal, Goal, ResumeGoal
+from airflow_backfill.core.attempts.throttle import POLL_MS, due_after, held
 from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
-from airflow_backfill.core.model.position import Position, complete, newest_epoch
 from airflow_backfill.core.model.record import Pending, Record
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import SourceView, check_ahead, check_source
+from airflow_backfill.core.splits.position import Position, newest_epoch
 from airflow_backfill.core.state.effect import (
     Asks,
     CommandsRead,
     CommitRecord,
-    NextChunk,
     Nothing,
     ReadCommands,
     ReadSourceLog,
@@ -40,10 +39,10 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.state.load import catch_up, load
 from airflow_backfill.core.state.replay import opened
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
-from airflow_backfill.core.strategies.arrangement import NONE, next_ranges, target_epoch
-from airflow_backfill.core.strategies.source import next_offsets
+from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait, or_else
+from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.target_table.rules import check_rules
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.control import Control, obey, resumed
 from airflow_backfill.core.values.pace import Pace
@@ -53,28 +52,18 @@ from airflow_backfill.core.values.totals import Totals
 
 CONTENTION_LIMIT = 12
 """How often in a row a barrier may fail to land."""
-BACK_OFF = 250
-"""Milliseconds before the first repetition of a round; doubled each time."""
-PATIENCE = 4
+BACK_OFF_MS = 250
+"""Before the first repetition of a round; doubled each time."""
+TROUBLES = 4
 """How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
-POLL = 5_000
-"""Milliseconds between looks at the commands while an attempt is paused."""
-HEARTBEAT = 60_000
-"""Milliseconds after which a waiting attempt renews its record."""
+HEARTBEAT_MS = 60_000
+"""After so long a waiting attempt renews its record."""
 
 Protocol = Asks[BuildState]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try at a task: its place among all attempts of the build, and a name that no other attempt has."""
-
-    generation: int
-    name: str
-
-
 def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
-    """Work on ``task`` until its goal is a committed fact; the state then. Raises a BackfillError otherwise."""
+    """Work on ``goal`` until it is a committed fact; the state then. Raises a BackfillError otherwise."""
     state = yield from load(build)
     misses, troubles, begins, pace = 0, 0, True, Pace()
     while misses < CONTENTION_LIMIT:
@@ -84,18 +73,18 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         seen = yield from _observe(state, goal, pace)
         pace = seen.pace
         if _owns(state, goal, me):
-            lane, step = goal.lane, _held_back(goal.step(state, seen), state, goal.lane, seen)
+            lane, step = goal.lane, goal.step(state, seen)
         else:
             state = opened(state) if state.closed else state
             lane, step = _entry(state, goal, me)
         try:
-            move = yield from _decided(state, lane, seen, step, begins=begins)
+            move = yield from decided(state, lane, seen, step, begins=begins)
         except SourceUnavailable as error:
             troubles += 1
-            if troubles > PATIENCE:
+            if troubles > TROUBLES:
                 raise
-            why = f"trouble {troubles} of {PATIENCE}: {error.message}"
-            move = Wait(seen.now + (BACK_OFF << 2 * troubles), why, say=True)
+            why = f"trouble {troubles} of {TROUBLES}: {error.message}"
+            move = Wait(seen.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
         except Interrupted as error:
             pace, move = pace.interrupted(), Wait(seen.now, error.message)
         move = _renewed(move, state, lane, seen) if isinstance(move, Wait) else move
@@ -111,13 +100,13 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         troubles = troubles if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
-            yield from SleepUntil(seen.now + (BACK_OFF << misses), "another commit came first")
+            yield from SleepUntil(seen.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
-    """Whether the newest barrier of the task's lane, in a layout that fits the task, is this attempt's."""
+    """Whether the newest barrier of the goal's lane, in a layout that fits the goal, is this attempt's."""
     if state.layout.lanes != goal.lanes:
         return False
     barrier = state.lanes[goal.lane]
@@ -135,11 +124,11 @@ def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
         raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {goal.lanes}", attempt=me.name)
     if decided is None and coming == goal.lanes:
         _check_not_fenced(state, goal.lane, me)
-        return goal.lane, Move(Event.CLAIM, changes={"bound": state.bound.renewed()} if state.bound else {})
+        return goal.lane, Move(Event.CLAIM, changes=Changes(bound=state.bound.renewed()) if state.bound else Changes())
     lane = next(n for n, b in enumerate(state.lanes) if b is None or not b.record.closed)
     _check_not_fenced(state, lane, me)
     by = me.generation if decided is None else decided.decided_by
-    return lane, Move(Event.CLOSE, changes={"next_lanes": coming if decided else goal.lanes, "decided_by": by})
+    return lane, Move(Event.CLOSE, changes=Changes(next_lanes=coming if decided else goal.lanes, decided_by=by))
 
 
 def _decider(state: BuildState, me: Attempt) -> int:
@@ -217,14 +206,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
     """The record of the lane's next barrier."""
     last = state.lanes[lane]
     positions = move.positions if move.positions is not None else state.positions
-    fields: dict[str, Any] = {
-        "control": seen.control,
-        "bound": state.bound,
-        "handoff": state.handoff,
-        "certificate": state.certificate,
-        "decided_by": _laid_by(state),
-        **move.changes,
-    }
+    changes = move.changes
     return Record(
         build=state.plan.build,
         plan=state.plan.fingerprint,
@@ -242,13 +224,19 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         base=state.base,
         totals=last.totals if last is not None else Totals(),
         work=move.does,
-        due=_next_due(_due(state, lane, seen), seen, _sharing(state), move),
+        due=due_after(state, lane, seen, move),
         epochs=move.epochs,
         pending=seen.pending,
         announced=state.announced.version if state.announced is not None else None,
         news=state.announced if state.announced is not None and state.announced.version >= 0 else None,
         others={n: b.tail for n, b in enumerate(state.lanes) if b is not None and n != lane},
-        **fields,
+        control=or_else(changes.control, seen.control),
+        bound=or_else(changes.bound, state.bound),
+        handoff=or_else(changes.handoff, state.handoff),
+        certificate=or_else(changes.certificate, state.certificate),
+        next_lanes=changes.next_lanes,
+        decided_by=or_else(changes.decided_by, _laid_by(state)),
+        waits=changes.waits,
     )
 
 
@@ -290,48 +278,25 @@ def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     return control
 
 
-def _decided(state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
+def decided(state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
     """What a step comes to, once everything is known that it needs."""
-    move: Move | Wait | None
+    holding, strategy = held(state, lane, seen), strategy_of(state.plan)
     match step:
-        case Advance():
-            move = yield from _ranges(state, seen, step)
-        case Poll():
-            move = yield from next_offsets(state, lane, seen, step, begins=begins)
+        case Read():
+            return (yield from strategy.read(state, lane, seen, step, holding, begins=begins))
+        case Follow():
+            move = yield from strategy.follow(state, lane, seen, step, holding, begins=begins)
+            if isinstance(move, Move) and move.does.log_epochs and step.bound is not None:
+                return replace(move, changes=Changes(bound=step.bound))
+            return move
         case Certify(epoch):
+            if seen.control.paused:
+                return Wait(seen.now + POLL_MS, "paused")
             no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
             certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)
-            return Move(Event.CERTIFY, changes={"certificate": certificate})
+            return Move(Event.CERTIFY, changes=Changes(certificate=certificate))
         case _:
             return step
-    return move or Wait(seen.now + POLL, "nothing has changed, and nothing is to be read")
-
-
-def _ranges(state: BuildState, seen: Observed, step: Advance) -> Asks[Move | None]:
-    """The next round of key ranges."""
-    epoch = target_epoch(state, seen.source, step.log)
-    chunks = (
-        NONE if step.rows is None else (yield from NextChunk(epoch, state.positions, step.rows.bytes, step.rows.rows))
-    )
-    return next_ranges(state, seen, epoch, chunks)
-
-
-def _held_back(step: Step, state: BuildState, lane: int, seen: Observed) -> Step:
-    """``step``, or what has to come first: a pause and the throttle hold back rows, never bookkeeping."""
-    due, pending = _due(state, lane, seen), bool(seen.source.pending(state.reached))
-    if isinstance(step, Advance) and state.begun and pending and (seen.control.stopped or seen.now < due):
-        # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
-        return replace(step, rows=None)
-    if isinstance(step, Poll) and step.records is not None and pending and seen.control.stopped and seen.now >= due:
-        return replace(step, records=None)
-    if isinstance(step, Certify) and seen.control.paused:
-        return Wait(seen.now + POLL, "paused")
-    if isinstance(step, (Advance, Poll)) or (isinstance(step, Move) and step.event in (Event.FILES, Event.EPOCHS)):
-        if seen.control.stopped:
-            return Wait(seen.now + POLL, "paused" if seen.control.paused else "the rate is 0")
-        if seen.now < due:
-            return Wait(min(due, seen.now + POLL), "throttled")
-    return step
 
 
 def _renewed(wait: Wait, state: BuildState, lane: int, seen: Observed) -> Move | Wait:
@@ -342,26 +307,6 @@ def _renewed(wait: Wait, state: BuildState, lane: int, seen: Observed) -> Move |
     if last is None or last.record.pending is None:
         return wait
     news = seen.control.number > last.record.control.number or (wait.say and last.record.waits is None)
-    if news or seen.now - last.record.pending.at >= HEARTBEAT:
-        return Move(Event.MARK, changes={"waits": wait.why[:300]})
+    if news or seen.now - last.record.pending.at >= HEARTBEAT_MS:
+        return Move(Event.MARK, changes=Changes(waits=wait.why[:300]))
     return wait
-
-
-def _due(state: BuildState, lane: int, seen: Observed) -> int:
-    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
-    force.
-    """
-    last = state.lanes[lane]
-    return last.record.due if last is not None and last.record.control.rates == seen.control.rates else 0
-
-
-def _sharing(state: BuildState) -> int:
-    """How many lanes have files left to read: they share the rate."""
-    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if complete(p) is None}) or 1
-
-
-def _next_due(due: int, seen: Observed, sharing: int, move: Move) -> int:
-    """The earliest start of the unit after this one; idle time earns no credit."""
-    taken = (move.rows, move.bytes)
-    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
-    return max(due, seen.now) + max(costs) if any(costs) else due

@@ -11,21 +11,16 @@ from typing import Protocol
 
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gates.gate import MaxLag, within
-from airflow_backfill.core.model.announcement import announceable
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.position import unknown
 from airflow_backfill.core.state.effect import RewriteKeys
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Advance, Certify, Done, Move, Observed, Poll, Step, Wait
-from airflow_backfill.core.strategies import log as log_round
-from airflow_backfill.core.strategies import snapshot as snapshot_round
-from airflow_backfill.core.strategies.topic_progress import history_done
+from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait
+from airflow_backfill.core.strategies.chain import announceable
 from airflow_backfill.core.values.bound import Bound, check_converging
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 
-POLL = 1_000
-"""Milliseconds between looks where there is nothing to do."""
+POLL_MS = 1_000
+"""Between looks where there is nothing to do."""
 
 THROTTLED = 12
 """How many rounds of a throttle count as one."""
@@ -126,13 +121,8 @@ class SnapshotGoal:
         return _past(state, Phase.SNAPSHOT) or state.read
 
     def step(self, state: BuildState, seen: Observed) -> Step:
-        size = seen.fit(self.size)
-        if state.plan.of_topic:
-            mine = [n for n in range(len(state.positions)) if state.owns(self.lane, n)]
-            return Done() if history_done(mine, {n: state.topic[n] for n in mine}) else Poll(size, size)
-        if isinstance(state.plan.splits, KeyRanges):
-            return Advance(self.size, size)
-        return snapshot_round.next_files(state, self.lane, seen.files, size) or Done()
+        mine = (position for n, position in enumerate(state.positions) if state.owns(self.lane, n))
+        return Done() if all(position.read for position in mine) else Read(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +149,7 @@ class ConsumeLogGoal(_SingleLane):
 
     def step(self, state: BuildState, seen: Observed) -> Step:
         if state.phase is Phase.SNAPSHOT:
-            if state.sealed and not any(map(unknown, state.positions)):
-                return _seal(state, seen)
-            return Poll(seen.fit(self.size), seen.fit(self.size))
+            return _seal(state, seen) if state.sealable else Read(self.size)
         if not within(self.max_lag, state, seen.source, seen.now):
             return _apply_log(state, seen, self.size, self.patience)
         return _next_epochs(state, seen, self.size) if _announcing(state, seen) else Done()
@@ -190,7 +178,7 @@ class CatchUpGoal(_SingleLane):
         if state.phase is Phase.CATCH_UP:
             return _next_epochs(state, seen, self.size)
         if within(self.max_lag, state, seen.source, seen.now):
-            return Move(Event.PIN, changes={"handoff": seen.source.head})
+            return Move(Event.PIN, changes=Changes(handoff=seen.source.head))
         return _apply_log(state, seen, self.size, self.patience)
 
 
@@ -265,12 +253,9 @@ class UpstreamGoal(_SingleLane):
     def step(self, state: BuildState, seen: Observed) -> Step:
         if self.upto is None and seen.now >= self.until:
             return Done()
-        if state.plan.of_topic and state.applied != self.upto and seen.source.pending(state.reached):
-            return Poll(seen.fit(self.size), upto=self.upto)
-        move = log_round.next_epochs(state, seen, self.size, upto=self.upto)
-        if move is not None:
-            return move
-        return Done() if self.upto is not None else Wait(seen.now + POLL, "no new epoch of the source")
+        if _pending(state, seen, self.upto):
+            return Follow(self.size, self.upto)
+        return Done() if self.upto is not None else Wait(seen.now + POLL_MS, "no new epoch of the source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +301,8 @@ class ResumeGoal(_Bookkeeping):
     def step(self, state: BuildState, seen: Observed) -> Step:
         control = replace(seen.control, cancelled=False, drop=False)
         if state.phase is not Phase.CANCELLED:
-            return Move(Event.MARK, changes={"control": control})
-        return Move(Event.RESUME, changes={"control": control, "bound": None, "handoff": None, "certificate": None})
+            return Move(Event.MARK, changes=Changes(control=control))
+        return Move(Event.RESUME, changes=Changes(control=control, bound=None, handoff=None, certificate=None))
 
 
 def _past(state: BuildState, phase: Phase) -> bool:
@@ -350,7 +335,7 @@ def _require_arrived(state: BuildState) -> None:
 
 
 def _seal(state: BuildState, seen: Observed) -> Step:
-    return Move(Event.SEAL, changes={"bound": Bound.initial(len(seen.source.pending(state.reached)))})
+    return Move(Event.SEAL, changes=Changes(bound=Bound.initial(len(seen.source.pending(state.reached)))))
 
 
 def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int) -> Step:
@@ -360,10 +345,7 @@ def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int
     # Rounds of a throttle last seconds: a busy minute says nothing yet.
     rounds = patience * THROTTLED if seen.control.limited else patience
     check_converging(state.bound, pending, rounds, rate_limited=seen.control.limited)
-    step = _next_epochs(state, seen, size)
-    if isinstance(step, Poll) or (isinstance(step, Move) and step.does.log_epochs):
-        return replace(step, changes={"bound": state.bound.measured(pending)})
-    return step
+    return _next_epochs(state, seen, size, bound=state.bound.measured(pending))
 
 
 def _announcing(state: BuildState, seen: Observed) -> bool:
@@ -382,19 +364,23 @@ def _announcing(state: BuildState, seen: Observed) -> bool:
     return not seen.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
 
 
-def _next_epochs(state: BuildState, seen: Observed, size: RoundSize) -> Step:
-    """The next round of the log, where there has to be one; in a chain, of what is announced."""
+def _next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
+    """The next round of the log, where there has to be one; while epochs are announced, of those that are."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
-    if state.plan.of_topic and seen.source.pending(state.reached):
-        return Poll(seen.fit(size), upto=state.handoff)
-    move = log_round.next_epochs(state, seen, size, upto=min(limits, default=None))
-    if move is None and state.rearranging:
-        return Wait(seen.now + POLL, "everything that is announced is applied")
-    if move is None:
-        raise SourceReplaced(
-            f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
-            head=seen.source.head,
-            applied=state.applied,
-            handoff=state.handoff,
-        )
-    return move
+    upto = min(limits, default=None)
+    if _pending(state, seen, upto):
+        return Follow(size, upto, bound)
+    if state.rearranging:
+        return Wait(seen.now + POLL_MS, "everything that is announced is applied")
+    raise SourceReplaced(
+        f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+        head=seen.source.head,
+        applied=state.applied,
+        handoff=state.handoff,
+    )
+
+
+def _pending(state: BuildState, seen: Observed, upto: int | None) -> bool:
+    """Whether an epoch of the log is still to be applied, up to ``upto`` if it is named."""
+    assert state.applied is not None
+    return bool(seen.source.pending(state.applied)) and (upto is None or upto > state.applied)

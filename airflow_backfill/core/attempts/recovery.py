@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
-from airflow_backfill.core.model.position import Consumed
 from airflow_backfill.core.model.record import Layout, Record, app_id
 from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.effect import (
     Asks,
     CommitRecord,
@@ -37,6 +36,7 @@ from airflow_backfill.core.state.effect import (
 )
 from airflow_backfill.core.state.load import Remains, load, remains
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Control, obey
 from airflow_backfill.core.values.phase import Event, Phase
 
@@ -82,7 +82,7 @@ def _check(plan: Plan, found: Transactions, epoch: int) -> Asks[SourceView]:
     """The source after ``epoch``; raises where no proof could ever hold."""
     if found.table_id != plan.target_id:
         raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
-    if plan.of_topic:
+    if not plan.splits.recoverable:
         raise NotAllowedNow(
             "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
             "the build again with on_existing='restart'"

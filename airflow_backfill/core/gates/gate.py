@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
-from airflow_backfill.core.model.position import InEpoch
 from airflow_backfill.core.source.view import Epoch, SourceView, check_ahead, check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, obey
@@ -75,7 +74,7 @@ Verdict = Waiting | Ready | Broken
 
 def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> bool:
     """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
-    if state.applied is None or isinstance(state.positions[0], InEpoch):
+    if state.applied is None or state.part is not None:
         return False
     return max_lag.holds(source.pending(state.applied), now)
 
@@ -104,9 +103,8 @@ def decide(
         return Broken(error)
     reasons = []
     behind = not within(conditions.max_lag, state, source, now)
-    begun = state.positions[0]
-    if isinstance(begun, InEpoch):
-        reasons.append(f"epoch {begun.epoch} is applied in part, {begun.done} of {begun.of}")
+    if (part := state.part) is not None:
+        reasons.append(f"epoch {part.epoch} is applied in part, {part.done} of {part.of}")
     if behind:
         reasons.append(f"{source.head - applied} epochs are pending after epoch {applied}")
     if control.held:

@@ -16,7 +16,6 @@ from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.epoch import EpochRange
@@ -127,18 +126,6 @@ class Announced:
         is_open = last.kind is not Kind.CAUGHT_UP
         source = None if last.digest is None else CommitId(last.seen, last.digest)
         return Announced(last.seen, version, last.seq, last.generation, last.attempt, is_open, source)
-
-
-def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
-    """The last epoch of the source that may be announced: none after the hand-off epoch, and none that stops the build
-    or comes after it.
-    """
-    last = lane.seen
-    for epoch in source.pending(lane.seen):
-        if epoch.stop is not None or (handoff is not None and epoch.number > handoff):
-            break
-        last = epoch.number
-    return last
 
 
 def app_id(build: str) -> str:

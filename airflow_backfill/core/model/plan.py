@@ -7,17 +7,16 @@ pinned epoch from here and never resolve "latest" again (seed 000).
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
-from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.model.key_ranges import KeyRanges
+from airflow_backfill.core.model.registry import Traits, registered
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.kinds import splits_from_json
+from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.values.document import encode, fingerprint
 
 FORMAT = 1
@@ -42,66 +41,6 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitPlan:
-    """The pinned snapshot's data files, sorted by path, cut into splits.
-
-    Split i is the files ``borders[i] <= n < borders[i + 1]``; a snapshot without files is one empty split.
-    ``digest`` is the fingerprint of paths and sizes: an attempt that lists the files again must get it again.
-    """
-
-    borders: tuple[int, ...]
-    bytes: int
-    rows: int | None
-    digest: str
-
-    @property
-    def files(self) -> int:
-        return self.borders[-1]
-
-    def __len__(self) -> int:
-        return len(self.borders) - 1
-
-    @property
-    def sound(self) -> bool:
-        """Whether the borders can be what ``cut`` makes."""
-        borders = self.borders
-        return (
-            isinstance(self.digest, str)
-            and all(type(border) is int and border >= 0 for border in borders)
-            and len(borders) >= 2
-            and borders[0] == 0
-            and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
-        )
-
-    def size(self, split: int) -> int:
-        """The number of files of a split."""
-        return self.borders[split + 1] - self.borders[split]
-
-    @staticmethod
-    def digest_of(files: Iterable[tuple[str, int]]) -> str:
-        """The fingerprint of files, given as path and size in the plan's order."""
-        digest = hashlib.sha256()
-        for path, size in files:
-            digest.update(f"{len(path.encode())}:{path}:{size};".encode())
-        return digest.hexdigest()[:32]
-
-    @staticmethod
-    def cut(sizes: Sequence[int], splits: int) -> tuple[int, ...]:
-        """Borders of at most ``splits`` runs of files, of about equal bytes; no run is empty unless all are."""
-        total, done, borders = sum(sizes), 0, [0]
-        for n, size in enumerate(sizes):
-            done += size
-            wanted = len(borders) * total / splits
-            if done >= wanted and n + 1 < len(sizes) and len(borders) < splits:
-                borders.append(n + 1)
-        borders.append(len(sizes))
-        return tuple(borders)
-
-
-Splits = SplitPlan | KeyRanges | Partitions
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     build: str
     spec: BackfillSpec
@@ -122,17 +61,16 @@ class Plan:
         """Whether the source may only add rows: without a feed nobody says which rows changed, without a key, whose;
         and a landing table holds what a topic holds.
         """
-        return self.of_topic or not self.source.feed or not self.spec.key
+        return self.splits.landing or not self.source.feed or not self.spec.key
 
     @property
     def only_appends(self) -> bool:
         """Whether every round of rows is an append. Of a topic's keyed records the last one of each key counts."""
-        return self.appends and not (self.of_topic and self.spec.key)
+        return self.appends and not (self.splits.landing and self.spec.key)
 
     @property
-    def of_topic(self) -> bool:
-        """Whether a topic's history is built, mostly with the table in which it lands as the source."""
-        return isinstance(self.splits, Partitions)
+    def strategy(self) -> Traits:
+        return registered(self.spec.strategy)
 
     def to_json(self) -> dict[str, Any]:
         digest = {} if self.source.digest is None else {"digest": self.source.digest}
@@ -155,7 +93,7 @@ class Plan:
                 **digest,
                 **columns,
             },
-            "splits": _splits_to_json(self.splits),
+            "splits": self.splits.to_json(),
             "lanes": self.lanes,
             "settings": dict(self.settings),
             "made": list(self.made),
@@ -187,7 +125,7 @@ class Plan:
                     source.get("digest"),
                     None if columns is None else tuple(columns),
                 ),
-                splits=_splits_from_json(value["splits"]),
+                splits=splits_from_json(value["splits"]),
                 lanes=value["lanes"],
                 settings=dict(value["settings"]),
                 made=tuple(value["made"]),
@@ -226,27 +164,6 @@ class Plan:
             raise RecordInvalid(f"a plan of {len(text):,} characters is too large: {MAX_BYTES:,} are allowed")
         Plan.from_json(json.loads(text))
         return text
-
-
-def _splits_to_json(splits: Splits) -> dict[str, Any]:
-    if isinstance(splits, Partitions):
-        return splits.to_json()
-    if isinstance(splits, KeyRanges):
-        return {"keys": [list(key) for key in splits.borders], "bytes": splits.bytes, "rows": splits.rows}
-    return {
-        "borders": list(splits.borders),
-        "bytes": splits.bytes,
-        "rows": splits.rows,
-        "digest": splits.digest,
-    }
-
-
-def _splits_from_json(value: Any) -> Splits:
-    if "partitions" in value:
-        return Partitions.from_json(value)
-    if "keys" in value:
-        return KeyRanges(tuple(tuple(key) for key in value["keys"]), value["bytes"], value["rows"])
-    return SplitPlan(tuple(value["borders"]), value["bytes"], value["rows"], value["digest"])
 
 
 def app_id(build: str) -> str:

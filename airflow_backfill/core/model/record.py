@@ -15,9 +15,8 @@ from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.announcement import Announced
-from airflow_backfill.core.model.position import Position
-from airflow_backfill.core.model.position import from_json as position_from_json
-from airflow_backfill.core.model.position import to_json as position_to_json
+from airflow_backfill.core.splits.kinds import position_from_json
+from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
@@ -336,7 +335,7 @@ def _positions_to_json(positions: tuple[Position, ...]) -> Any:
     """Equal neighbours are written once, with their number: a thousand finished splits take ten bytes."""
     runs: list[list[Any]] = []
     for position in positions:
-        shown = position_to_json(position)
+        shown = position.to_json()
         if runs and runs[-1][1] == shown:
             runs[-1][0] += 1
         else:

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.model.registry import AUTO, lets_keys_be_missing, names, registered
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.options import (
     NAME,
@@ -26,9 +27,6 @@ from airflow_backfill.core.values.options import (
     texts,
 )
 
-STRATEGIES = ("snapshot", "arrangement", "chain", "source", "auto")
-KEYLESS = ("chain", "source", "auto")
-"""The strategies for which a key may be missing."""
 NEW_COLUMNS = ("stop", "ignore")
 
 
@@ -68,7 +66,7 @@ class BackfillSpec:
             key=() if _keyless(options) else texts(options, "key"),
             select=texts(options, "select") if options.get("select") is not None else None,
             where=text(options, "where") if options.get("where") is not None else None,
-            strategy=choice(options, "strategy", STRATEGIES),
+            strategy=choice(options, "strategy", (*names(), AUTO)),
             new_columns=choice(options, "new_columns", NEW_COLUMNS),
             topic=TopicSpec.parse(options["topic"]) if options.get("topic") is not None else None,
         )
@@ -78,8 +76,9 @@ class BackfillSpec:
     def _check(self) -> None:
         if not NAME.match(self.name):
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
-        if (self.topic is not None) != (self.strategy == "source"):
-            raise invalid("topic", None, "belongs to strategy='source', which needs it")
+        wanting = [name for name in names() if registered(name).needs_topic]
+        if (self.topic is not None) != (self.strategy in wanting):
+            raise invalid("topic", None, f"belongs to strategy={' or '.join(map(repr, wanting))}, which needs it")
         if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
             raise invalid(
                 "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
@@ -131,4 +130,5 @@ def _topic_alone(options: Mapping[str, Any]) -> bool:
 
 def _keyless(options: Mapping[str, Any]) -> bool:
     """Whether no key is named where none is needed."""
-    return options.get("strategy") in KEYLESS and options.get("key") in (None, (), [])
+    strategy = options.get("strategy")
+    return isinstance(strategy, str) and lets_keys_be_missing(strategy) and options.get("key") in (None, (), [])

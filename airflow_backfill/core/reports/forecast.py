@@ -19,12 +19,6 @@ from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 
-WHY = {
-    "snapshot": "the source has a key and a change data feed, and keeps the pinned epoch's files",
-    "chain": "the log follows the snapshot in order; epochs are announced before their data is there",
-    "source": "the history comes from Kafka, up to a seam in each partition, and what is later from the landing table",
-    "arrangement": "the source has an ordered key and a change data feed, and need not keep any epoch's files",
-}
 RECENT = 24 * 3_600_000
 """Milliseconds of the source's past from which its change rate is taken."""
 COPY_BYTES = 16_000_000
@@ -82,7 +76,7 @@ def report(
     """Everything that a new plan says about itself, as plain JSON. For the other arguments see ``forecast``; what
     ``expiry`` says is of a topic's history, and of its landing table ``retention``.
     """
-    said, why = None, WHY[plan.spec.strategy]
+    said, why = None, plan.strategy.why
     if isinstance(advice, Advice):
         said = {"strategy": advice.strategy, "why": advice.why}
         why = advice.why if plan.spec.strategy == advice.strategy else why
@@ -94,7 +88,7 @@ def report(
         "why": why,
         "recommended": said,
         "snapshot_epoch": plan.source.epoch,
-        "parts": [work.parts, "partitions" if plan.of_topic else "files"],
+        "parts": [work.parts, plan.strategy.part_unit],
         "bytes": work.bytes,
         "rows": work.rows,
         "splits": len(plan.splits),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import to_json
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.values.phase import Phase
 
 ALARM = 0.25
@@ -21,6 +20,8 @@ ALARM = 0.25
 def summarize(state: BuildState) -> dict[str, Any]:
     """Plain JSON. Numbers are of committed work only."""
     plan, newest, totals = state.plan, state.newest, state.totals
+    strategy = strategy_of(plan)
+    partitions = strategy.partitions(state)
     return {
         "build": plan.build,
         "name": plan.spec.name,
@@ -33,7 +34,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "seen_epoch": state.seen,
         "handoff": state.handoff,
         "percent": _percent(state),
-        "read": _read(state),
+        "read": asdict(strategy.progress(state)),
         "lanes": state.layout.lanes,
         "rows": {
             "consuming_snapshot": totals.snapshot_rows,
@@ -46,7 +47,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "epochs": {"log": totals.log_epochs, "upstream": totals.upstream_epochs},
         "pending": _pending(state),
         "part": _part(state),
-        "partitions": [partition(split) for split in state.topic.values()] if plan.of_topic else None,
+        "partitions": None if partitions is None else [partition(split) for split in partitions.values()],
         "waits": newest.record.waits if newest is not None else None,
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
@@ -109,21 +110,6 @@ def _certificate(state: BuildState) -> dict[str, Any]:
     }
 
 
-def _read(state: BuildState) -> dict[str, Any]:
-    """How much of the snapshot is read, in the unit in which it is read."""
-    splits = state.plan.splits
-    if isinstance(splits, Partitions):
-        left = sum(split.left for split in state.topic.values())
-        done = sum(split.read for split in state.topic.values())
-        return {"unit": "records", "done": done, "of": done + left}
-    if isinstance(splits, KeyRanges):
-        done = sum(isinstance(position, (Consumed, InEpoch)) for position in state.positions)
-        return {"unit": "ranges", "done": done, "of": len(splits)}
-    each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
-    done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
-    return {"unit": "files", "done": done, "of": splits.files}
-
-
 def partition(split: Split) -> dict[str, Any]:
     """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
     is when the first of the records was written that were ``left`` as the last round began. Before the offset ``floor``
@@ -154,8 +140,8 @@ def _percent(state: BuildState) -> float:
     if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
         return 100.0
     if state.phase is Phase.SNAPSHOT:
-        read = _read(state)
-        return round(100 * read["done"] / read["of"], 1) if read["of"] else 0.0
+        read = strategy_of(state.plan).progress(state)
+        return round(100 * read.done / read.of, 1) if read.of else 0.0
     seen = state.newest.record.pending if state.newest is not None else None
     if state.bound is None or state.bound.start == 0 or seen is None:
         return 100.0
@@ -175,5 +161,5 @@ def _pending(state: BuildState) -> dict[str, int | None] | None:
 
 
 def _part(state: BuildState) -> dict[str, int] | None:
-    begun = state.positions[0]
-    return {"epoch": begun.epoch, "done": begun.done, "of": begun.of} if isinstance(begun, InEpoch) else None
+    part = state.part
+    return None if part is None else {"epoch": part.epoch, "done": part.done, "of": part.of}

@@ -159,7 +159,7 @@ def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
 def _ways_out(plan: Plan, epoch: int) -> str:
     """How to go on with a source whose history is another one."""
     restart = "plan the build again with on_existing='restart'"
-    if plan.of_topic or epoch < plan.source.epoch:
+    if not plan.splits.recoverable or epoch < plan.source.epoch:
         return restart
     return f"{restart}, or keep the target: 'recover --epoch {epoch}', then verify it, and 'repair' what differs"
 

@@ -15,11 +15,12 @@ from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
-from airflow_backfill.core.model.key_ranges import Key
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.position import AtOffset, Position
 from airflow_backfill.core.model.record import Certificate, Record
 from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.splits.partitions import AtOffset
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.epoch import EpochRange

@@ -9,24 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
-from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.model.announcement import Announced, Announcement
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.plan import Plan, SplitPlan
-from airflow_backfill.core.model.position import (
-    AtFile,
-    AtKey,
-    AtOffset,
-    Consumed,
-    InEpoch,
-    Position,
-    check_successor,
-    later,
-    rank,
-)
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Layout, Record
-from airflow_backfill.core.state.state import Barrier, BuildState, applied_by, initial, together
+from airflow_backfill.core.splits.position import Position, applied_by, check_successor, later, together
+from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.values import phase as phases
 from airflow_backfill.core.values.phase import Event, Phase
 
@@ -39,7 +26,9 @@ def from_last(
     if not found:
         raise RecordInvalid("no barrier to resume from")
     newest = max(found, key=lambda b: b.version)
-    state = BuildState(plan, newest.record.layout, barriers, newest, newest.record.base, proven, initial(plan))
+    state = BuildState(
+        plan, newest.record.layout, barriers, newest, newest.record.base, proven, plan.splits.first(plan.source.epoch)
+    )
     for barrier in found:
         _check_identity(state, barrier.record)
         if barrier.record.layout != state.layout:
@@ -105,14 +94,9 @@ def _shown(state: BuildState) -> BuildState:
     return replace(state, announced=None) if over else state
 
 
-def widened(state: BuildState, positions: tuple[Position, ...], count: int) -> tuple[Position, ...]:
-    """``positions`` of at least ``count`` splits: of a partition that appeared nothing is known to begin with."""
-    missing = range(len(positions), count)
-    return positions + tuple(AtOffset(state.plan.source.epoch, Split(partition)) for partition in missing)
-
-
 def _joined(state: BuildState, other: tuple[Position, ...]) -> tuple[Position, ...]:
-    one, other = widened(state, state.positions, len(other)), widened(state, other, len(state.positions))
+    widened, epoch = state.plan.splits.widened, state.plan.source.epoch
+    one, other = widened(state.positions, len(other), epoch), widened(other, len(state.positions), epoch)
     return tuple(later(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -123,7 +107,7 @@ def _check_identity(state: BuildState, record: Record) -> None:
             f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
         )
     planned, found = len(state.plan.splits), len(record.positions)
-    if found < planned or (found > planned and not state.plan.of_topic):
+    if found < planned or (found > planned and not state.plan.splits.grows):
         raise RecordInvalid(f"the record has {found} splits, the plan {planned}")
 
 
@@ -149,19 +133,16 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
 
 
 def _check_positions(state: BuildState, record: Record) -> None:
-    known = widened(state, state.positions, len(record.positions))
+    splits, epoch = state.plan.splits, state.plan.source.epoch
+    known = splits.widened(state.positions, len(record.positions), epoch)
     for split, (before, after) in enumerate(zip(known, record.positions, strict=False)):
-        if rank(after) < rank(before) and not state.owns(record.lane, split):
+        if after.rank < before.rank and not state.owns(record.lane, split):
             continue  # another lane's split, not yet seen by this writer
         check_successor(split, before, after)
-        moved = rank(after) > rank(before)
-        if moved and not _may_move(state, record, split):
+        if after.rank > before.rank and not _may_move(state, record, split):
             raise PositionRegressed(f"{record.event.value} cannot move split {split} from {before} to {after}")
-        splits = state.plan.splits
-        if moved and isinstance(after, AtFile) and isinstance(splits, SplitPlan) and after.files >= splits.size(split):
-            raise PositionRegressed(f"split {split} has no file {after.files}", split=split)
-        if isinstance(before, AtFile) and isinstance(after, Consumed) and after.epoch != state.plan.source.epoch:
-            raise PositionRegressed(f"split {split} was read at the wrong epoch {after.epoch}", split=split)
+        if (objection := splits.objection(split, before, after, epoch)) is not None:
+            raise PositionRegressed(objection, split=split)
 
 
 def _may_move(state: BuildState, record: Record, split: int) -> bool:
@@ -195,8 +176,7 @@ def _check_epochs(state: BuildState, record: Record) -> None:
     if applied is None or epochs is None or epochs.start != applied + 1:
         found = epochs.start if epochs is not None else None
         raise Discontinuous(f"epoch {found} was applied after {applied}", applied=applied, found=found)
-    reached = record.positions[0]
-    claimed = reached.epoch if isinstance(reached, (AtOffset, Consumed, InEpoch)) else None
+    claimed = record.positions[0].newest_epoch
     if state.announced is not None and state.rearranging and epochs.last > state.announced.seen:
         raise RecordInvalid(f"epoch {epochs.last} was applied, announced is {state.announced.seen}")
     if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
@@ -216,35 +196,4 @@ def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -
         raise RecordInvalid(
             f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
         )
-    match plan.splits:
-        case KeyRanges():
-            _check_ranges(positions, epoch)
-        case SplitPlan():
-            _check_files(positions, epoch, plan.splits)
-        case Partitions():
-            _check_partitions(positions, epoch)
-
-
-def _check_files(positions: tuple[Position, ...], epoch: int, splits: SplitPlan) -> None:
-    for split, position in enumerate(positions):
-        files = splits.size(split)
-        if position != Consumed(epoch) and not (isinstance(position, AtFile) and position.files < max(files, 1)):
-            raise RecordInvalid(
-                f"split {split} of {files} files cannot stand at {position} while epoch {epoch} is read", split=split
-            )
-
-
-def _check_ranges(positions: tuple[Position, ...], epoch: int) -> None:
-    """A round takes all ranges to one epoch, none of them before the planned one."""
-    epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
-    strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
-    if strange or len(epochs) != 1 or min(epochs) < epoch:
-        raise RecordInvalid(f"ranges stand at epochs {sorted(epochs)}, planned at {epoch}", epochs=sorted(epochs))
-
-
-def _check_partitions(positions: tuple[Position, ...], epoch: int) -> None:
-    """Each partition stands at an epoch of its own, none of them before the pinned one."""
-    for partition, position in enumerate(positions):
-        fits = isinstance(position, AtOffset) and position.split.partition == partition and position.epoch >= epoch
-        if not fits:
-            raise RecordInvalid(f"partition {partition} cannot stand at {position}", split=partition)
+    plan.splits.check_standing(positions, epoch)

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.kafka.partitions import Partitions
-from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.model.announcement import Announced
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.plan import Plan, SplitPlan
-from airflow_backfill.core.model.position import AtFile, AtKey, AtOffset, Consumed, InEpoch, Position, complete, unknown
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Certificate, Layout, Record, Tail
-from airflow_backfill.core.strategies.topic_progress import history_done
+from airflow_backfill.core.splits.position import InEpoch, Position, applied_by, together
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
@@ -116,8 +112,8 @@ class BuildState:
             newest=None,
             base=Totals(),
             proven=plan.target_version,
-            positions=initial(plan),
-            announced=Announced(plan.source.epoch) if plan.spec.strategy == "chain" else None,
+            positions=plan.splits.first(plan.source.epoch),
+            announced=Announced(plan.source.epoch) if plan.strategy.announces else None,
         )
 
     @property
@@ -134,11 +130,16 @@ class BuildState:
     @property
     def reached(self) -> int:
         """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
-        sealed = self.sealed and not (self.plan.of_topic and self.phase is Phase.SNAPSHOT)
-        if not isinstance(self.plan.splits, SplitPlan) and not sealed:
-            return min(p.epoch for p in self.positions if isinstance(p, (AtKey, AtOffset, Consumed)))
-        applied = applied_by(self.positions) if self.sealed else None
-        return self.plan.source.epoch if applied is None else applied
+        epoch, splits = self.plan.source.epoch, self.plan.splits
+        # A split that appears while the others are read stands where the plan does, and holds the log back.
+        stand = self.sealed and not (splits.grows and self.phase is Phase.SNAPSHOT)
+        applied = applied_by(self.positions) if stand else None
+        return splits.log_from(self.positions, epoch) if applied is None else applied
+
+    @property
+    def part(self) -> InEpoch | None:
+        """The epoch that is applied in part, if one is."""
+        return self.positions[0].part
 
     @property
     def rearranging(self) -> bool:
@@ -160,24 +161,19 @@ class BuildState:
         return together(self.positions)
 
     @property
-    def read(self) -> bool:
-        """Whether nothing has to be read any more but the source's log. A topic's history is read before the landing
-        table has reached its end; partitions that appeared later do not count, they may be read with the log.
-        """
-        if isinstance(self.plan.splits, Partitions):
-            planned = range(len(self.plan.splits))
-            return history_done(planned, {n: split for n, split in self.topic.items() if n in planned})
-        return self.sealed
+    def sealable(self) -> bool:
+        """Whether they are, and nobody has to be asked about a split that appeared."""
+        return self.sealed and not any(position.unknown for position in self.positions)
 
     @property
-    def topic(self) -> Mapping[int, Split]:
-        """The splits of a topic's partitions."""
-        return {p.split.partition: p.split for p in self.positions if isinstance(p, AtOffset)}
+    def read(self) -> bool:
+        """Whether nothing has to be read any more but the source's log."""
+        return self.plan.splits.read(self.positions)
 
     @property
     def begun(self) -> bool:
         """Whether anything of a split is in the target."""
-        return any(map(_begun, self.positions))
+        return any(position.begun for position in self.positions)
 
     @property
     def closed(self) -> bool:
@@ -244,35 +240,3 @@ def arrived(state: BuildState) -> bool:
         return state.announced is None
     end = state.announced.seen if state.handoff is None else min(state.announced.seen, state.handoff)
     return state.applied >= end
-
-
-def initial(plan: Plan) -> tuple[Position, ...]:
-    """Where splits stand of which nothing is read."""
-    if isinstance(plan.splits, Partitions):
-        return tuple(AtOffset(plan.source.epoch, split) for split in plan.splits.splits)
-    nothing = AtKey(plan.source.epoch, 0) if isinstance(plan.splits, KeyRanges) else AtFile(0)
-    return (nothing,) * len(plan.splits)
-
-
-def _begun(position: Position) -> bool:
-    match position:
-        case AtFile(done) | AtKey(_, done):
-            return done > 0
-        case AtOffset(_, split):
-            return split.read > 0
-        case _:
-            return True
-
-
-def applied_by(positions: tuple[Position, ...]) -> int | None:
-    """Where the target stands; an epoch applied in part is not yet claimed."""
-    first = positions[0]
-    return first.epoch - 1 if isinstance(first, InEpoch) else complete(first)
-
-
-def together(positions: tuple[Position, ...]) -> bool:
-    """Whether all splits are read and stand at one epoch, or in one part of it."""
-    if isinstance(positions[0], InEpoch):
-        return len(set(positions)) == 1
-    stands = {complete(position) for position in positions if not unknown(position)}
-    return len(stands) == 1 and None not in stands

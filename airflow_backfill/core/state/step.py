@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import TypeVar
 
-from airflow_backfill.core.model.position import Position
-from airflow_backfill.core.model.record import Pending
+from airflow_backfill.core.model.record import Certificate, Pending
 from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import FileSize, Nothing, Work
+from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.pace import Pace
@@ -36,6 +38,36 @@ class Observed:
         return self.pace.of(size).limited(self.control)
 
 
+class Keep(Enum):
+    """In place of a value: what the last record says."""
+
+    KEEP = "keep"
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Fields of the record that become something else with a barrier."""
+
+    bound: Bound | Keep | None = KEEP
+    handoff: int | Keep | None = KEEP
+    certificate: Certificate | Keep | None = KEEP
+    control: Control | Keep = KEEP
+    next_lanes: int | None = None
+    decided_by: int | Keep | None = KEEP
+    waits: str | None = None
+
+
+_Value = TypeVar("_Value")
+
+
+def or_else(change: _Value | Keep, kept: _Value) -> _Value:
+    """The value that a change says, or the one that is kept."""
+    return kept if isinstance(change, Keep) else change
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """Commit a barrier. What is not named stays as it is."""
@@ -50,8 +82,7 @@ class Move:
     bytes: int = 0
     """And in bytes."""
     epochs: EpochRange | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """Other fields of the record that change: bound, handoff, certificate."""
+    changes: Changes = field(default_factory=Changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +93,20 @@ class Certify:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
-    """Apply what changed behind the positions of the key ranges, as much as ``log`` takes, and read their next rows, as
-    many as ``rows`` takes; none while they are held back.
-    """
+class Read:
+    """Take the next round of the snapshot, as the build's strategy does."""
 
-    log: RoundSize
-    rows: RoundSize | None
+    size: RoundSize
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
-    """Apply what landed of a topic, as much as ``log`` takes and through epoch ``upto`` if one is named, and read the
-    lane's partitions, as much as ``records`` takes; nothing of Kafka if it is None.
-    """
+class Follow:
+    """Take the next round of the log, through epoch ``upto`` if one is named. Something is pending."""
 
-    log: RoundSize
-    records: RoundSize | None = None
+    size: RoundSize
     upto: int | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """As of a Move."""
+    bound: Bound | None = None
+    """What the bound becomes if the round ends at least one epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +120,17 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What people hold back now: a pause, a rate of 0, or a throttle whose time has not come."""
+
+    wait: Wait
+    throttled: bool
+    """Whether it is the throttle alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The task's goal is a committed fact."""
 
 
-Step = Move | Advance | Poll | Certify | Wait | Done
+Step = Move | Read | Follow | Certify | Wait | Done

@@ -9,17 +9,57 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_backfill.core.model.position import AtKey, Consumed, Position
 from airflow_backfill.core.source.view import SourceView, fitting
-from airflow_backfill.core.state.effect import Chunks, Nothing, ReadRanges
+from airflow_backfill.core.splits.position import Consumed, Position
+from airflow_backfill.core.splits.ranges import AtKey
+from airflow_backfill.core.state.effect import Asks, Chunks, NextChunk, Nothing, ReadRanges
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Move, Observed
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
+from airflow_backfill.core.strategies import log
+from airflow_backfill.core.strategies.strategy import Progress
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 NONE = Chunks({}, 0, 0, 0)
+POLL_MS = 5_000
+NOTHING = "nothing has changed, and nothing is to be read"
+
+
+class Arrangement:
+    """Ranges of the key, each at the newest version, and in each round the changes behind them (S004)."""
+
+    name = "arrangement"
+    why = "the source has an ordered key and a change data feed, and need not keep any epoch's files"
+    keyless = False
+    needs_topic = False
+    announces = False
+    part_unit = "files"
+
+    def read(
+        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
+        behind = state.begun and bool(seen.source.pending(state.reached))
+        if held is not None and not behind:
+            return held.wait
+        epoch, size = target_epoch(state, seen.source, step.size), seen.fit(step.size)
+        chunks = NONE if held is not None else (yield from NextChunk(epoch, state.positions, size.bytes, size.rows))
+        return next_ranges(state, seen, epoch, chunks) or Wait(seen.now + POLL_MS, NOTHING)
+
+    def follow(
+        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        yield from ()
+        return log.follow(state, seen, step, held)
+
+    def progress(self, state: BuildState) -> Progress:
+        done = sum(position.complete is not None or position.part is not None for position in state.positions)
+        return Progress("ranges", done, len(state.plan.splits))
+
+    def partitions(self, state: BuildState) -> None:
+        return None
 
 
 def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
@@ -60,9 +100,8 @@ def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -
 
 
 def _moved(position: Position, epoch: int, split: int, chunks: Chunks) -> Position:
-    if isinstance(position, Consumed):
+    if not isinstance(position, AtKey):
         return Consumed(epoch)
-    assert isinstance(position, AtKey)
     if split not in chunks.ends:
         return replace(position, epoch=epoch)
     end = chunks.ends[split]

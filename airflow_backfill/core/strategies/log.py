@@ -11,11 +11,11 @@ without feed or key, and one that is large in bytes, because each part of it rea
 from __future__ import annotations
 
 from airflow_backfill.core.errors import Discontinuous
-from airflow_backfill.core.model.position import Consumed, InEpoch, Position
 from airflow_backfill.core.source.view import Epoch, fitting
+from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Nothing, Work
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Move, Observed
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Wait
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import PART_SECONDS, RoundSize
@@ -40,9 +40,8 @@ def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int
         )
     if first.stop is not None:
         raise first.stop
-    begun = state.positions[0]
-    if isinstance(begun, InEpoch):
-        return _part(state, first, begun.done, begun.of)
+    if state.part is not None:
+        return _part(state, first, state.part.done, state.part.of)
     # Rows that are only added need no memory, however many, and without a key there are no buckets of it.
     rows = size.limited(seen.control, PART_SECONDS).rows
     parts = 1 if state.plan.appends else max(-(-first.rows // rows), -(-first.weight // size.bytes))
@@ -53,6 +52,13 @@ def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int
     work: Work = Nothing() if all(epoch.quiet for epoch in taken) else ApplyEpochs(epochs)
     read = sum(epoch.bytes for epoch in taken)
     return _move(state, epochs, work, Consumed(epochs.last), taken.rows, read)
+
+
+def follow(state: BuildState, seen: Observed, step: Follow, held: Held | None) -> Move | Wait:
+    """The next round of the log, or what holds it back."""
+    move = next_epochs(state, seen, step.size, upto=step.upto)
+    assert move is not None, "nothing is pending"
+    return move if held is None else held.wait
 
 
 def _part(state: BuildState, epoch: Epoch, done: int, of: int) -> Move:

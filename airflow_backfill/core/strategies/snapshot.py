@@ -9,20 +9,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_backfill.core.delta.changed_rows import ROW_BYTES
-from airflow_backfill.core.model.plan import SplitPlan
-from airflow_backfill.core.model.position import AtFile, Consumed, Position
-from airflow_backfill.core.state.effect import AppendFiles, FileSize, Nothing
+from airflow_backfill.core.splits.files import AtFile, FileSplits
+from airflow_backfill.core.splits.position import Consumed, Position
+from airflow_backfill.core.state.effect import AppendFiles, Asks, FileSize, Nothing
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Move
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
+from airflow_backfill.core.strategies import log
+from airflow_backfill.core.strategies.strategy import Progress
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 
+class Snapshot:
+    """Every file of one pinned version, once; then the log (S000, S003)."""
+
+    name = "snapshot"
+    why = "the source has a key and a change data feed, and keeps the pinned epoch's files"
+    keyless = False
+    needs_topic = False
+    announces = False
+    part_unit = "files"
+
+    def read(
+        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        yield from ()
+        move = next_files(state, lane, seen.files, seen.fit(step.size))
+        assert move is not None, "nothing is left to read"
+        return move if held is None else held.wait
+
+    def follow(
+        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        yield from ()
+        return log.follow(state, seen, step, held)
+
+    def progress(self, state: BuildState) -> Progress:
+        splits = state.plan.splits
+        assert isinstance(splits, FileSplits)
+        each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
+        done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
+        return Progress("files", done, splits.files)
+
+    def partitions(self, state: BuildState) -> None:
+        return None
+
+
 def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
     """The lane's next round, or None if all its splits are Consumed."""
     splits, epoch = state.plan.splits, state.plan.source.epoch
-    assert isinstance(splits, SplitPlan)
+    assert isinstance(splits, FileSplits)
     positions: list[Position] = list(state.positions)
     runs: list[tuple[int, int]] = []
     taken_bytes = taken_rows = 0

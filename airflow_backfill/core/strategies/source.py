@@ -8,17 +8,16 @@ have history to read share what the round may fetch. A partition that nobody kne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, reopened
-from airflow_backfill.core.kafka.partitions import RECORD_BYTES, Partitions
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
-from airflow_backfill.core.model.position import AtOffset, rank, unknown
 from airflow_backfill.core.source.view import Epoch, SourceView, fitting
+from airflow_backfill.core.splits.partitions import RECORD_BYTES, AtOffset, Partitions, splits_of
 from airflow_backfill.core.state.effect import (
     AskBroker,
     Asks,
@@ -34,9 +33,9 @@ from airflow_backfill.core.state.effect import (
     TakeOffsets,
     Topic,
 )
-from airflow_backfill.core.state.replay import widened
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Move, Observed, Poll, Wait
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
+from airflow_backfill.core.strategies.strategy import Progress
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -50,6 +49,57 @@ PROBE = 1_000
 """Offsets in which a record has to be for a partition to have grown."""
 TRIES = 3
 """How often in a round retention may be faster than what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Apply what landed of a topic, as much as ``log`` takes and through epoch ``upto`` if one is named, and read the
+    lane's partitions, as much as ``records`` takes; nothing of Kafka if it is None.
+    """
+
+    log: RoundSize
+    records: RoundSize | None = None
+    upto: int | None = None
+
+
+class Source:
+    """A topic's history, once, and then the table in which its records land (S001)."""
+
+    name = "source"
+    why = "the history comes from Kafka, up to a seam in each partition, and what is later from the landing table"
+    keyless = True
+    needs_topic = True
+    announces = False
+    part_unit = "partitions"
+
+    def read(
+        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        size, landed = seen.fit(step.size), bool(seen.source.pending(state.reached))
+        if held is not None and (held.throttled or not landed):
+            return held.wait
+        poll = Poll(size, size if held is None else None)
+        return (yield from next_offsets(state, lane, seen, poll, begins=begins)) or _nothing(seen)
+
+    def follow(
+        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        if held is not None:
+            return held.wait
+        poll = Poll(seen.fit(step.size), upto=step.upto)
+        return (yield from next_offsets(state, lane, seen, poll, begins=begins)) or _nothing(seen)
+
+    def progress(self, state: BuildState) -> Progress:
+        splits = splits_of(state.positions).values()
+        done = sum(split.read for split in splits)
+        return Progress("records", done, done + sum(split.left for split in splits))
+
+    def partitions(self, state: BuildState) -> Mapping[int, Split]:
+        return splits_of(state.positions)
+
+
+def _nothing(seen: Observed) -> Wait:
+    return Wait(seen.now + POLL, "nothing has changed, and nothing is to be read")
 
 
 def next_offsets(state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool) -> Asks[Move | Wait | None]:
@@ -76,7 +126,7 @@ class _Round:
         self.state, self.lane, self.seen, self.step = state, lane, seen, step
         self.history = state.phase is Phase.SNAPSHOT
         mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
-        self.known = {n: position for n, position in mine.items() if not unknown(position)}
+        self.known = {n: position for n, position in mine.items() if not position.unknown}
         # Of a partition that was only named, everything since the plan may have to be looked at.
         looked = mine if self.history else self.known
         self.reads = any(_reading(position.split) for position in looked.values())
@@ -259,11 +309,12 @@ class _Round:
         """The barrier, or None if no partition is any further."""
         before, stand = self.state.positions, self._stand
         # A partition of another lane is named, so that nobody takes what landed of it for nothing.
-        positions = list(widened(self.state, before, max(*self.splits, *self.sifted.batches, -1, -1) + 1))
+        count = max(*self.splits, *self.sifted.batches, -1, -1) + 1
+        positions = list(self.state.plan.splits.widened(before, count, self.state.plan.source.epoch))
         for n, split in self.splits.items():
             known = self.known.get(n)
             positions[n] = AtOffset(stand, split) if known is None else _further(known, max(stand, known.epoch), split)
-        if list(map(rank, positions)) == list(map(rank, before)):
+        if [position.rank for position in positions] == [position.rank for position in before]:
             return None
         if not self.history:
             _check_finished(self.splits)
@@ -278,7 +329,6 @@ class _Round:
             + sum(self.sifted.batches[n].count for n in self.landed),
             bytes=self.fetched.bytes + sum(epoch.bytes for epoch in self.taken if self.landed),
             epochs=self.epochs if self.taken else None,
-            changes=self.step.changes,
         )
 
 
@@ -287,7 +337,7 @@ def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
     no reason for a barrier.
     """
     as_before = replace(split, end=known.split.end)
-    return known if rank(AtOffset(epoch, as_before)) == rank(known) else AtOffset(epoch, split)
+    return known if AtOffset(epoch, as_before).rank == known.rank else AtOffset(epoch, split)
 
 
 def _readable(view: SourceView, since: int) -> int:
@@ -314,7 +364,7 @@ def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
     topic = yield from AskBroker(unread)
     planned = state.plan.splits
     assert isinstance(planned, Partitions)
-    gone = [n for n in state.topic if n not in topic.logs and not unknown(state.positions[n])]
+    gone = [n for n in splits_of(state.positions) if n not in topic.logs and not state.positions[n].unknown]
     if topic.id != planned.topic_id or gone:
         raise SourceReplaced(
             f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "

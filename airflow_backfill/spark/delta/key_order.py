@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from airflow_backfill.core.errors import KeyInvalid
-from airflow_backfill.core.model.key_ranges import Key
+from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.spark.transform.literal import ORDERED, literal, ordinal
 from airflow_backfill.spark.transform.transform import any_missing, quoted
 

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from airflow_backfill.core.model.key_ranges import Key
+from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.delta_internals import DeltaVersion
 

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import DuplicateKey
-from airflow_backfill.core.model.key_ranges import Key, KeyRanges
-from airflow_backfill.core.model.position import AtKey, Position
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
 from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.delta.range_files import RangeFiles

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import KafkaLost, VerificationFailed
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import Log
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
-from airflow_backfill.core.model.position import AtOffset, Position
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions
+from airflow_backfill.core.splits.position import Position
 from airflow_backfill.spark.kafka.dead_letters import good
 from airflow_backfill.spark.kafka.landed_offsets import LandedOffsets
 from airflow_backfill.spark.kafka.landing_table import RAW

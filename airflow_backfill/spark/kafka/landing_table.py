@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid, SourceReplaced
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
-from airflow_backfill.core.model.position import AtOffset
+from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.changes import EPOCH, read_changes

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, opened
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.effect import Topic
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_source

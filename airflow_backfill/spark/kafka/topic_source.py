@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DecoderInvalid
 from airflow_backfill.core.kafka.offsets import Offsets
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.spark.delta_internals import Draft
 from airflow_backfill.spark.kafka import dead_letters

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
     CatchUpGoal,
@@ -36,6 +36,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.arguments import Arguments
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
 from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_backfill.core.errors import BackfillError, HistoryLost, Interrupted, NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
-from airflow_backfill.core.model.key_ranges import KeyRanges
-from airflow_backfill.core.model.plan import Plan, SplitPlan, app_id
-from airflow_backfill.core.model.position import Position
+from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.splits.partitions import held
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.ranges import KeyRanges
 from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.strategies.topic_progress import held
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.interruption import Begun
 from airflow_backfill.ledger.control_folder import memory_beside
@@ -156,14 +157,14 @@ class Shell:
     def _prove(self, wanted: fx.VerifyTarget) -> Certificate:
         crash_point("before_verify")
         proof = self._proof(wanted.positions)
-        if self.plan.of_topic:
+        if self.plan.splits.landing:
             return TopicProof(proof, TopicRows(self._history, wanted.positions)).certificate(wanted, _now())
         return proof.certificate(wanted.epoch, wanted.target_version, _now())
 
     def _proof(self, positions: tuple[Position, ...]) -> Proof:
         """``positions`` say where a topic's seams are."""
         expected = None
-        if self.plan.of_topic:
+        if self.plan.splits.landing:
             expected = TopicRows(self._history, positions).whole
         return Proof(self.spark, self.plan, self._transform, self.reader.control, history=expected)
 
@@ -174,10 +175,10 @@ class Shell:
     @cached_property
     def _sizes(self) -> tuple[fx.FileSize, ...]:
         """The pinned files; HistoryLost unless they are the very ones that were planned."""
-        if not isinstance(self.plan.splits, SplitPlan):
+        if not isinstance(self.plan.splits, FileSplits):
             return ()
         files = self._snapshot.files
-        if SplitPlan.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
+        if FileSplits.digest_of((f.path, f.size) for f in files) != self.plan.splits.digest:
             raise HistoryLost(
                 f"version {self.plan.source.epoch} of the source no longer has the files that were planned: the "
                 "source was put back or rewritten; "

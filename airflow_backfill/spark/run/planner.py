@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql.types import StructType
 
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
 from airflow_backfill.core.errors import (
@@ -26,14 +26,18 @@ from airflow_backfill.core.errors import (
     TargetExists,
     UnsafeOption,
 )
-from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, Splits, build_id
+from airflow_backfill.core.model.plan import Plan, SourceFacts, build_id
+from airflow_backfill.core.model.registry import registered
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.reports.forecast import RECENT, WHY, Work, forecast, report
+from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
 from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
 from airflow_backfill.core.source.view import Epoch, has_feed, measured
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION, check_rules
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
@@ -112,7 +116,9 @@ class Planner:
         asked, topic = self._spec, self._spec.topic
         found = inspect_source(self._spark, asked) if topic is None else inspect_topic(self._spark, asked, topic)
         recent = self._recent(found.epoch)
-        advice = Advice("source", WHY["source"]) if topic is not None else recommend(self._sighted(found, recent))
+        advice = (
+            Advice("source", registered("source").why) if topic is not None else recommend(self._sighted(found, recent))
+        )
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
@@ -273,11 +279,11 @@ class Planner:
             return ranges, often, notes
         largest = max(files, key=lambda f: f.size, default=None)
         work = self._work(found)
-        splits = SplitPlan(
-            borders=SplitPlan.cut([f.size for f in files], max(SPLITS, self._lanes)),
+        splits = FileSplits(
+            borders=FileSplits.cut([f.size for f in files], max(SPLITS, self._lanes)),
             bytes=work.bytes,
             rows=work.rows,
-            digest=SplitPlan.digest_of((f.path, f.size) for f in files),
+            digest=FileSplits.digest_of((f.path, f.size) for f in files),
         )
         if largest is None or largest.size <= size:
             return splits, 1.0, []

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, SourceReplaced
-from airflow_backfill.core.kafka.partitions import Partitions
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader

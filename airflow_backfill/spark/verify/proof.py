@@ -22,8 +22,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
-from airflow_backfill.core.model.plan import Plan, SplitPlan
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
@@ -173,7 +174,7 @@ class Proof:
         """The digests of one side, part by part."""
         files = SnapshotFiles(self.spark, table, version)
         sizes = [file.size for file in files.files]
-        borders = SplitPlan.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
+        borders = FileSplits.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
         whole: dict[int, Digest] = {}
         for n, (start, stop) in enumerate(pairwise(borders)):
             content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]

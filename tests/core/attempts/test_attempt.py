@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import BACK_OFF, CONTENTION_LIMIT, Attempt
+from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
 from airflow_backfill.core.attempts.goals import (
     ConsumeLogGoal,
     FinishGoal,
@@ -27,7 +27,7 @@ from airflow_backfill.core.errors import (
     TargetDiverged,
     VerificationFailed,
 )
-from airflow_backfill.core.model.position import AtFile
+from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.state.effect import (
     CommitOutcome,
     CommitRecord,
@@ -38,6 +38,7 @@ from airflow_backfill.core.state.effect import (
     SleepUntil,
     VerifyTarget,
 )
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
@@ -191,7 +192,7 @@ def test_maintenance_that_keeps_winning_ends_with_a_name_after_growing_pauses() 
     with pytest.raises(TargetContended) as raised:
         attempt.finish()
     assert raised.value.retry
-    assert waits[0] >= BACK_OFF
+    assert waits[0] >= BACK_OFF_MS
     assert waits == sorted(set(waits))
     assert not model.rounds
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import HEARTBEAT, POLL
+from airflow_backfill.core.attempts.attempt import HEARTBEAT_MS
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
     CatchUpGoal,
@@ -17,6 +17,7 @@ from airflow_backfill.core.attempts.goals import (
     UpstreamGoal,
     VerifyGoal,
 )
+from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import (
     BackfillError,
     Cancelled,
@@ -89,15 +90,15 @@ def test_a_paused_attempt_looks_at_the_commands_every_few_seconds_and_renews_its
     model.order(Command(Verb.PAUSE))
     attempt, began = model.start(SNAPSHOT), model.now
     attempt.until(SleepUntil)
-    while model.now < began + 10 * HEARTBEAT:
+    while model.now < began + 10 * HEARTBEAT_MS:
         attempt.until(SleepUntil)
-        assert attempt.waits_at.until - model.now <= POLL  # type: ignore[union-attr]
+        assert attempt.waits_at.until - model.now <= POLL_MS  # type: ignore[union-attr]
         attempt.step()
-        if model.now == began + 3 * HEARTBEAT:
+        if model.now == began + 3 * HEARTBEAT_MS:
             model.write(times=4)
     seen = [record.pending for record in model.records() if record.pending is not None]
     assert [p.at for p in seen] == sorted(p.at for p in seen)
-    assert max(b.at - a.at for a, b in pairwise(seen)) <= HEARTBEAT + POLL
+    assert max(b.at - a.at for a, b in pairwise(seen)) <= HEARTBEAT_MS + POLL_MS
     assert (seen[0].epochs, seen[-1].epochs) == (0, 4)
 
 
@@ -395,7 +396,7 @@ def test_a_throttle_that_is_lifted_holds_nothing_back_any_more() -> None:
     began = model.now
     model.order(Command(Verb.THROTTLE, None))
     attempt.finish()
-    assert model.now - began <= POLL
+    assert model.now - began <= POLL_MS
     assert files_read(model) == Counter(range(40))
 
 
@@ -410,7 +411,7 @@ def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
         model.write()
     pending = [record.pending for record in model.records() if record.pending is not None]
     assert pending[-1].head >= V + 8
-    assert max(b.at - a.at for a, b in pairwise(pending)) <= HEARTBEAT + POLL
+    assert max(b.at - a.at for a, b in pairwise(pending)) <= HEARTBEAT_MS + POLL_MS
     number = model.order(Command(Verb.HOLD))
     attempt.until(CommitRecord)
     attempt.until(SleepUntil)
@@ -481,11 +482,11 @@ def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_
     attempt.until(SleepUntil)
     begun = model.now
     for _ in range(5):
-        assert attempt.until(SleepUntil).until - model.now <= POLL
+        assert attempt.until(SleepUntil).until - model.now <= POLL_MS
         attempt.step()
     model.order(Command(Verb.THROTTLE, byte_rate=10**9))
     attempt.finish()
-    assert model.now - begun <= 6 * POLL
+    assert model.now - begun <= 6 * POLL_MS
 
 
 # --- how long rounds take ---

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.attempts.attempt import POLL
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
     CatchUpGoal,
@@ -17,6 +16,7 @@ from airflow_backfill.core.attempts.goals import (
     UpstreamGoal,
     VerifyGoal,
 )
+from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import (
     BackfillError,
     FeedOff,
@@ -25,7 +25,7 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
 )
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.position import Consumed, InEpoch
+from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import ApplyEpochs, CommitRecord, Nothing, SleepUntil
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Verb
@@ -344,7 +344,7 @@ def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
             model.write()
         attempt.step()
     assert attempt.error is None
-    assert end <= model.now <= end + POLL
+    assert end <= model.now <= end + POLL_MS
     assert model.state().applied == V + 5
 
 

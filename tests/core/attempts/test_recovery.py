@@ -28,8 +28,8 @@ from airflow_backfill.core.errors import (
     VerificationFailed,
 )
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.position import Consumed
 from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Control, Verb

@@ -10,7 +10,7 @@ from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, Up
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import MaxLag, Waiting
-from airflow_backfill.core.model.position import InEpoch
+from airflow_backfill.core.splits.position import InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.gate import Broken, Conditions, MaxLag, Ready, Verdict, Waiting, decide, within
-from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import lost
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Control, Verb
 from airflow_backfill.core.values.phase import Phase

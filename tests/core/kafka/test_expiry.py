@@ -10,12 +10,12 @@ import pytest
 from airflow_backfill.core.errors import InvalidSpec, KafkaLost
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, Log, asked, expired, opened, reopened
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.scan import after_read, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetention
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.splits.partitions import Partitions
 
 SKIPS = Expiry(skips=True)
 READ = Split(2, Backfilling(9), 99, read=10, written=10, scanned=9, end=100)

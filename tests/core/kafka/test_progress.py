@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from airflow_backfill.core.kafka.progress import handed_over, history_done
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State
-from airflow_backfill.core.strategies.topic_progress import handed_over, history_done
 
 
 def splits(*states: State) -> dict[int, Split]:

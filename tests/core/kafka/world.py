@@ -15,10 +15,10 @@ from itertools import pairwise
 from airflow_backfill.core.errors import KafkaLost, LandingAhead
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, appeared, asked, expired, opened, reopened
+from airflow_backfill.core.kafka.progress import handed_over, history_done
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, rank
-from airflow_backfill.core.strategies.topic_progress import handed_over, history_done
 from airflow_backfill.core.values.epoch import EpochRange
 from tests.core.kafka.topic import Landing, Partition
 from tests.core.kafka.truth import Lane, Truth, Violation

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.model.plan import Plan, SourceFacts, SplitPlan, app_id, build_id
+from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.files import FileSplits
 from tests.core.documents import damaged, same
 from tests.core.model_target import SCHEMA
 
@@ -30,7 +31,7 @@ PLAN = Plan(
     target_schema_json=SCHEMA,
     target_version=3,
     source=SourceFacts("s1", 7, SCHEMA, ("part",), columns=("id", "name")),
-    splits=SplitPlan((0, 2, 5), 5_000, 90, "d1"),
+    splits=FileSplits((0, 2, 5), 5_000, 90, "d1"),
     lanes=2,
     settings={"spark.sql.session.timeZone": "UTC"},
     made=("s3://marts/orders",),
@@ -50,8 +51,8 @@ def plans(draw: st.DrawFn) -> Plan:
         target_schema_json=draw(TEXTS),
         target_version=draw(COUNTS),
         source=SourceFacts(draw(TEXTS), draw(COUNTS), draw(TEXTS), tuple(draw(st.lists(TEXTS, max_size=3)))),
-        splits=SplitPlan(
-            SplitPlan.cut(sizes, draw(st.integers(1, 20))), sum(sizes), draw(st.none() | COUNTS), draw(TEXTS)
+        splits=FileSplits(
+            FileSplits.cut(sizes, draw(st.integers(1, 20))), sum(sizes), draw(st.none() | COUNTS), draw(TEXTS)
         ),
         lanes=draw(st.integers(1, 9)),
         settings=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
@@ -126,7 +127,7 @@ def test_borders_that_are_no_splits_are_refused(borders: list[object]) -> None:
 
 
 def test_an_empty_snapshot_is_one_empty_split() -> None:
-    splits = SplitPlan(SplitPlan.cut([], 8), 0, 0, "d")
+    splits = FileSplits(FileSplits.cut([], 8), 0, 0, "d")
     assert (len(splits), splits.files, splits.size(0)) == (1, 0, 0)
     plan = replace(PLAN, splits=splits)
     assert Plan.from_json(plan.to_json()) == plan
@@ -134,7 +135,7 @@ def test_an_empty_snapshot_is_one_empty_split() -> None:
 
 @given(SIZES, st.integers(1, 80))
 def test_a_cut_covers_all_files_in_order_without_an_empty_run(sizes: list[int], splits: int) -> None:
-    borders = SplitPlan.cut(sizes, splits)
+    borders = FileSplits.cut(sizes, splits)
     assert borders[0] == 0
     assert borders[-1] == len(sizes)
     assert 1 <= len(borders) - 1 <= splits
@@ -145,20 +146,20 @@ def test_a_cut_covers_all_files_in_order_without_an_empty_run(sizes: list[int], 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60), st.integers(1, 80))
 def test_a_cut_is_even_as_far_as_whole_files_can_be(sizes: list[int], splits: int) -> None:
     """No run holds more than its share and the largest file; every share is there if there are files enough."""
-    borders = SplitPlan.cut(sizes, splits)
+    borders = FileSplits.cut(sizes, splits)
     runs = [sum(sizes[a:b]) for a, b in pairwise(borders)]
     assert max(runs) <= sum(sizes) / splits + max(sizes)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 50), st.integers(1, 20))
 def test_equal_files_are_dealt_out_evenly(size: int, per_split: int, splits: int) -> None:
-    borders = SplitPlan.cut([size] * (per_split * splits), splits)
+    borders = FileSplits.cut([size] * (per_split * splits), splits)
     assert [b - a for a, b in pairwise(borders)] == [per_split] * splits
 
 
 @given(st.integers(1, 40))
 def test_files_without_a_size_are_cut_as_well(files: int) -> None:
-    borders = SplitPlan.cut([0] * files, 4)
+    borders = FileSplits.cut([0] * files, 4)
     assert borders[-1] == files
     assert all(a < b for a, b in pairwise(borders))
 
@@ -166,8 +167,8 @@ def test_files_without_a_size_are_cut_as_well(files: int) -> None:
 def test_a_digest_tells_any_two_lists_of_files_apart() -> None:
     lists = [[], [("a", 1)], [("a", 11)], [("a1", 1)], [("a", 1), ("b", 2)], [("b", 2), ("a", 1)], [("a:1;1:b", 2)]]
     lists += [[("ä", 1)], [("a", 1), ("a", 1)]]
-    assert len({SplitPlan.digest_of(files) for files in lists}) == len(lists)
-    assert SplitPlan.digest_of(iter([("a", 1)])) == SplitPlan.digest_of([("a", 1)])
+    assert len({FileSplits.digest_of(files) for files in lists}) == len(lists)
+    assert FileSplits.digest_of(iter([("a", 1)])) == FileSplits.digest_of([("a", 1)])
 
 
 def test_the_build_id_is_the_same_for_every_run_that_meets_the_same_target_and_name() -> None:

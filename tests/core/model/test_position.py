@@ -8,18 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
-from airflow_backfill.core.model.position import (
-    AtFile,
-    AtKey,
-    Consumed,
-    InEpoch,
-    Position,
-    check_successor,
-    from_json,
-    later,
-    rank,
-    to_json,
-)
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.kinds import position_from_json
+from airflow_backfill.core.splits.position import Consumed, InEpoch, Position, check_successor, later
+from airflow_backfill.core.splits.ranges import AtKey
 
 PARTS = tuple((done, of) for of in (2, 3, 4) for done in range(1, of))
 SMALL: tuple[Position, ...] = (
@@ -69,7 +61,7 @@ def test_the_legal_successors_are_exactly_these(before: Position) -> None:
         else:
             with pytest.raises(PositionRegressed, match="split 3") as raised:
                 check_successor(3, before, after)
-            assert raised.value.data == {"split": 3, "before": to_json(before), "after": to_json(after)}
+            assert raised.value.data == {"split": 3, "before": before.to_json(), "after": after.to_json()}
 
 
 def test_progress_never_comes_back() -> None:
@@ -79,7 +71,7 @@ def test_progress_never_comes_back() -> None:
         if middle in reachable[start] and may_follow(middle, end):
             reachable[start].add(end)
     for start, ends in reachable.items():
-        assert all(rank(end) >= rank(start) for end in ends)
+        assert all(end.rank >= start.rank for end in ends)
 
 
 def test_a_split_cannot_leave_the_snapshot_half_read() -> None:
@@ -96,12 +88,12 @@ def test_standing_still_is_no_step(position: Position) -> None:
 
 @given(POSITIONS, POSITIONS)
 def test_the_later_position_is_the_same_whoever_asks(one: Position, other: Position) -> None:
-    assert rank(later(one, other)) == rank(later(other, one)) == max(rank(one), rank(other))
+    assert later(one, other).rank == later(other, one).rank == max(one.rank, other.rank)
 
 
 @given(POSITIONS)
 def test_a_position_survives_its_json(position: Position) -> None:
-    read = from_json(json.loads(json.dumps(to_json(position))))
+    read = position_from_json(json.loads(json.dumps(position.to_json())))
     assert read == position
     assert type(read) is type(position)
 
@@ -114,4 +106,4 @@ def test_a_position_survives_its_json(position: Position) -> None:
 )  # fmt: skip
 def test_what_is_no_position_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a position"):
-        from_json(value)
+        position_from_json(value)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.model.position import AtFile, Consumed
 from airflow_backfill.core.model.record import (
     MAX_BYTES,
     Certificate,
@@ -20,6 +19,8 @@ from airflow_backfill.core.model.record import (
     barrier_record,
     decode,
 )
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command, Control, Verb, obey

@@ -12,9 +12,10 @@ from airflow_backfill.core.attempts.goals import (
     UpstreamGoal,
     VerifyGoal,
 )
-from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb

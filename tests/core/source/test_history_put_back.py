@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.core.strategies.test_chain import beside, chain, claimed, turns
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
     CatchUpGoal,
@@ -24,16 +24,16 @@ from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.gates import gate
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.position import Consumed, InEpoch
 from airflow_backfill.core.model.record import decode
+from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
-from tests.core.strategies.test_chain import beside, chain, claimed, turns
 
 V = 7
 CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)

@@ -12,7 +12,8 @@ from airflow_backfill.core.attempts.goals import (
     SnapshotGoal,
 )
 from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch, Position, rank
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.replay import apply, from_last
 from airflow_backfill.core.state.state import Barrier
 from airflow_backfill.core.values.commit import Commit
@@ -41,7 +42,7 @@ def test_no_reachable_state_claims_an_epoch_before_every_split_is_there(seed: in
 @given(SEEDS)
 def test_progress_and_counters_only_grow(seed: int) -> None:
     for last, now in pairwise(states(random_build(seed))):
-        assert all(rank(b) >= rank(a) for a, b in zip(last.positions, now.positions, strict=True))
+        assert all(b.rank >= a.rank for a, b in zip(last.positions, now.positions, strict=True))
         assert last.reached <= now.reached
         gained = (getattr(now.totals, f) - getattr(last.totals, f) for f in Totals.__slots__)
         assert all(n >= 0 for n in gained)

@@ -9,8 +9,9 @@ from airflow_backfill.core.attempts.goals import (
     SnapshotGoal,
 )
 from airflow_backfill.core.errors import BackfillError, Discontinuous, NotAllowedNow, PositionRegressed, RecordInvalid
-from airflow_backfill.core.model.position import AtFile, Consumed, InEpoch, Position
 from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.state.replay import apply, from_last, opened
 from airflow_backfill.core.state.state import Barrier, BuildState

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.model.plan import SplitPlan
-from airflow_backfill.core.model.position import AtFile, Consumed
 from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.splits.files import AtFile, FileSplits
+from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Nothing
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Move
@@ -157,7 +157,7 @@ def test_finding_the_next_round_does_not_take_longer_with_more_splits() -> None:
     """A round looks at its own files, not at all: ten thousand splits make no more of them."""
     files = [FileSize(1, 1)] * 10_000
     state = replace(planned([FileSize(1, 1)]), positions=(AtFile(0),) * 10_000)
-    splits = SplitPlan(tuple(range(10_001)), 10_000, 10_000, "d")
+    splits = FileSplits(tuple(range(10_001)), 10_000, 10_000, "d")
     state = replace(state, plan=replace(state.plan, splits=splits))
 
     class Counted(list[FileSize]):

@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
-from airflow_backfill.core.kafka.partitions import Partitions
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.model.plan import Plan, SourceFacts
-from airflow_backfill.core.model.position import AtOffset, later, rank, unknown
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import Epoch, SourceView
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
+from airflow_backfill.core.splits.position import later
 from airflow_backfill.core.state.effect import (
     AskBroker,
     Decoded,
@@ -40,10 +39,10 @@ from airflow_backfill.core.state.effect import (
     Topic,
     Transactions,
 )
-from airflow_backfill.core.state.replay import widened
 from airflow_backfill.core.state.state import Barrier, BuildState
-from airflow_backfill.core.state.step import Move, Observed, Poll, Wait
-from airflow_backfill.core.strategies.source import LATE, next_offsets
+from airflow_backfill.core.state.step import Move, Observed, Read, Wait
+from airflow_backfill.core.strategies.source import LATE, Poll, next_offsets
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -227,11 +226,11 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
 def test_what_only_the_broker_has_said_is_no_progress() -> None:
     """Another lane may write the position of before once more, which then must not be a step back."""
     state = BuildState.planned(plan())
-    ahead = AtOffset(E0 + 3, state.topic[0])
+    ahead = AtOffset(E0 + 3, splits_of(state.positions)[0])
     state = replace(state, positions=(ahead, *state.positions[1:]))
     move, asked = turn(state, seen(0, 0, 0), topic=GROWN, step=Poll(EVERYTHING))
     assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], AskBroker)
-    assert move.positions[0] == ahead and rank(move.positions[1]) > rank(state.positions[1])
+    assert move.positions[0] == ahead and move.positions[1].rank > state.positions[1].rank
     grown = replace(ahead, split=replace(ahead.split, end=GROWN.logs[0].end))
     assert later(ahead, grown) == later(grown, ahead) == grown
 
@@ -264,7 +263,7 @@ def test_a_partition_of_another_lane_is_named() -> None:
     state = BuildState.planned(plan(lanes=2))
     move, _ = turn(state, seen(1), sifted=Landed({3: Batch(0, 4, 5)}), lane=0, topic=Topic("id", LOGS))
     assert isinstance(move, Move) and move.positions is not None
-    assert len(move.positions) == 4 and unknown(move.positions[3])
+    assert len(move.positions) == 4 and move.positions[3].unknown
 
 
 def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
@@ -362,9 +361,9 @@ def sealed(state: BuildState) -> BuildState:
 def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named() -> None:
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
     state, task = further(BuildState.planned(plan()), **finished), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
-    named = replace(state, positions=widened(state, state.positions, len(state.positions) + 1))
+    named = replace(state, positions=state.plan.splits.widened(state.positions, len(state.positions) + 1, E0))
     assert isinstance(task.step(state, seen()), Move)
-    assert isinstance(task.step(named, seen()), Poll)
+    assert isinstance(task.step(named, seen()), Read)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import PartitionIncomplete
 from airflow_backfill.core.kafka.state import Finished
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
@@ -37,7 +38,7 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
     build.size = RoundSize(rows=25)
     state = build.plan()
-    assert [split.target for split in state.topic.values()] == [39, 39, 39]
+    assert [split.target for split in splits_of(state.positions).values()] == [39, 39, 39]
     build.run(FirstRounds(0, 1, build.size, build, 2))
     for partition in range(3):
         topic.send(numbered(5, partition, first=40))
@@ -66,7 +67,7 @@ def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, t
     state = build.hand_off()
     assert build.content() == everything(topic)
     assert state.certificate is not None and state.certificate.rows == 20
-    assert [split.read for split in state.topic.values()] == [10, 10]
+    assert [split.read for split in splits_of(state.positions).values()] == [10, 10]
 
 
 def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
     for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
         state = phase()
     assert build.content() == everything(topic)
-    assert [split.state for split in state.topic.values()] == [Finished(), Finished()]
+    assert [split.state for split in splits_of(state.positions).values()] == [Finished(), Finished()]
     topic.send(numbered(2, 0, first=5))
     ingested()
     build.upstream()
@@ -152,7 +153,7 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
     for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
         state = phase()
     assert build.content() == everything(topic)
-    assert state.topic[0].read == len(everything(topic)) < topic.bounds()[1]
+    assert splits_of(state.positions)[0].read == len(everything(topic)) < topic.bounds()[1]
 
 
 def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: P
     for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
         state = phase()
     assert build.content() == everything(topic)
-    assert {n: split.read for n, split in state.topic.items()} == {0: 4, 1: 0, 2: 3}
+    assert {n: split.read for n, split in splits_of(state.positions).items()} == {0: 4, 1: 0, 2: 3}
 
 
 def test_partitions_that_appear_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_backfill.cli.command import ordered
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -32,7 +32,9 @@ from airflow_backfill.core.errors import (
     Undecodable,
 )
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.kafka import decoders
@@ -250,7 +252,7 @@ def test_what_only_the_landing_table_still_has_is_history_too(
         state = phase()
     assert build.content() == sorted([*expected, *((0, n, f"v{n}") for n in range(30, 34))])
     assert state.certificate is not None and (state.certificate.gone, state.certificate.lost) == (0, 0)
-    assert state.topic[0].floor == 25 and state.topic[1].floor == 0
+    assert splits_of(state.positions)[0].floor == 25 and splits_of(state.positions)[1].floor == 0
 
 
 def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_counted(
@@ -282,7 +284,7 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
     for phase in (build.consume_log, build.catch_up, build.verify):
         state = phase()
     assert build.content() == [found for found in expected if found[1] not in (20, 21, 22)]
-    assert state.topic[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
+    assert splits_of(state.positions)[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
 
 
 def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
@@ -425,7 +427,7 @@ def test_a_compaction_while_a_round_is_written_makes_no_count_negative(
     monkeypatch.setattr(TopicRecords, "check_there", compacting)
     state = build.snapshot()
     assert (compacted, state.totals.unwanted_rows) == ([True], 0)
-    assert len(build.content()) == state.topic[0].read < 12
+    assert len(build.content()) == splits_of(state.positions)[0].read < 12
 
 
 def _die_before_the_commit(shell: Shell, task: SnapshotGoal, me: Attempt) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import DuplicateKey, HistoryLost, InvalidSpec, KeyInvalid, KeyNull
-from airflow_backfill.core.model.position import AtKey
+from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Event, Phase

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.goals import CancelGoal, RepairGoal, SnapshotGoal
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
-from airflow_backfill.core.model.position import InEpoch
 from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.splits.position import InEpoch
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize

@@ -11,13 +11,14 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.attempt import Attempt, Protocol, run
+from airflow_backfill.core.attempts import announcer
+from airflow_backfill.core.attempts.attempt import Protocol, run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.strategies import chain as announcer
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import drive

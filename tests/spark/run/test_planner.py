@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.attempt import Attempt, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, SnapshotGoal
 from airflow_backfill.core.errors import BackfillError, RecordInvalid
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize

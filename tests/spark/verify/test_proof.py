@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import Attempt
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
 from airflow_backfill.spark.run.planner import OnExisting, Planner

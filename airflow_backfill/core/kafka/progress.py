@@ -6,11 +6,10 @@ partitions that there are, never of the splits that exist (seed 001).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import CatchingUp, Finished
-from airflow_backfill.core.model.position import AtOffset, Position
 
 
 def history_done(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
@@ -21,11 +20,6 @@ def history_done(partitions: Collection[int], splits: Mapping[int, Split]) -> bo
 def handed_over(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
     """Whether every partition of the plan and every later one comes from the landing table alone."""
     return _all_in((Finished,), partitions, splits)
-
-
-def held(positions: Iterable[Position]) -> dict[int, int]:
-    """By partition: the greatest offset that a target at these positions holds, -1 for none."""
-    return {p.split.partition: p.split.held for p in positions if isinstance(p, AtOffset)}
 
 
 def _all_in(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_backfill.core.attempts.attempt import Attempt
+from airflow_backfill.core.attempts.announcer import EVERY, announce
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
     CatchUpGoal,
@@ -22,7 +22,8 @@ from airflow_backfill.core.gates.gate import MaxLag
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.strategies.chain import EVERY, announce, unannounced
+from airflow_backfill.core.strategies.chain import unannounced
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase

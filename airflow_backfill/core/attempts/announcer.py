@@ -1,0 +1,102 @@
+"""Announces the source's epochs beside the work on their data, until the data has caught up (seed 002).
+
+It runs in a lane of its own, beside the attempt whose generation it has, once that one owns its lane. Each turn looks
+at the source, announces what is new, and compares what is applied with what is announced only when there is nothing
+new; both are committed facts. Once the hand-off epoch is pinned nothing later is announced, so the data is certain to
+catch up.
+"""
+
+from __future__ import annotations
+
+from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
+from airflow_backfill.core.errors import Fenced, TargetContended
+from airflow_backfill.core.model.announcement import Announced, Announcement, Kind
+from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.state.effect import (
+    Asks,
+    CommitRecord,
+    Nothing,
+    ReadCommands,
+    ReadSourceLog,
+    SleepUntil,
+)
+from airflow_backfill.core.state.load import catch_up, load
+from airflow_backfill.core.state.state import BuildState, arrived
+from airflow_backfill.core.strategies.chain import announceable
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import obey
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.phase import Phase
+
+EVERY = 2_000
+"""Milliseconds between looks at the source: what an epoch waits at most before it is announced, but for the commit."""
+
+
+def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
+    """Announce until the build has caught up; the state then. Raises a BackfillError otherwise."""
+    state = yield from load(build)
+    misses = 0
+    while misses < CONTENTION_LIMIT:
+        looked = yield from ReadCommands(files=False)
+        lane = state.announced
+        if lane is None or not lane.open:
+            return state
+        source = yield from ReadSourceLog(lane.seen)
+        check_source(state.plan, source, lane.seen, state.stands)
+        cancelled = state.phase is Phase.CANCELLED or obey(state.control, looked.commands).cancelled
+        news = None if cancelled else _next(state, lane, source, me)
+        if news is None:
+            yield from SleepUntil(looked.now + EVERY, "nothing new to announce")
+            state = yield from catch_up(state)
+            continue
+        written = yield from CommitRecord(news, Nothing())
+        state = yield from catch_up(state)
+        landed = _landed(state.announced, news)
+        if not landed and written.error is not None:
+            raise written.error
+        misses = 0 if landed else misses + 1
+        wait = EVERY if news.kind is Kind.EPOCHS and landed else BACK_OFF_MS << misses if misses else 0
+        if wait:
+            yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
+            state = yield from catch_up(state)
+    raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
+
+
+def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:
+    """What to write next; None if there is nothing to say, or nobody of this generation works on the data yet."""
+    owner = state.lanes[0]
+    works = owner.record.generation if owner is not None and not owner.record.closed else 0
+    if lane.attempt != me.name:
+        if max(lane.generation, works) > me.generation:
+            raise Fenced("a newer attempt has taken over", attempt=me.name)
+        if works < me.generation:
+            return None
+        return _announcement(state, lane, source, me, Kind.CLAIM, lane.seen)
+    last = announceable(lane, source, state.handoff)
+    if last > lane.seen:
+        return _announcement(state, lane, source, me, Kind.EPOCHS, last)
+    return _announcement(state, lane, source, me, Kind.CAUGHT_UP, last) if arrived(state) else None
+
+
+def _announcement(
+    state: BuildState, lane: Announced, source: SourceView, me: Attempt, kind: Kind, seen: int
+) -> Announcement:
+    commit = source.commit(seen) or lane.source
+    return Announcement(
+        build=state.plan.build,
+        plan=state.plan.fingerprint,
+        seq=lane.seq + 1,
+        generation=me.generation,
+        attempt=me.name,
+        prev=state.proven,
+        newest=state.newest.version if state.newest is not None else -1,
+        kind=kind,
+        seen=seen,
+        epochs=EpochRange(lane.seen + 1, seen + 1) if kind is Kind.EPOCHS else None,
+        digest=commit.digest if commit is not None and commit.version == seen else None,
+    )
+
+
+def _landed(lane: Announced | None, news: Announcement) -> bool:
+    """Whether the lane, as it was read back, holds what was written; one that is over needs nothing more."""
+    return lane is None or (lane.attempt, lane.seq) == (news.attempt, news.seq)

@@ -1,0 +1,44 @@
+"""The throttle: what people hold back, and when the next unit of work may start.
+
+A rate holds in windows of seconds, in every phase, on what is read. Where several lanes read, they share it. What
+cannot be made smaller passes whole, and is waited for afterwards; idle time earns no credit.
+"""
+
+from __future__ import annotations
+
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Held, Move, Observed, Wait
+
+POLL_MS = 5_000
+"""Between looks at the commands while an attempt is held."""
+
+
+def held(state: BuildState, lane: int, seen: Observed) -> Held | None:
+    """What holds rows back now; None if nothing does. Bookkeeping is never held back."""
+    due = due_at(state, lane, seen)
+    if seen.control.stopped:
+        why = "paused" if seen.control.paused else "the rate is 0"
+        return Held(Wait(seen.now + POLL_MS, why), throttled=seen.now < due)
+    if seen.now < due:
+        return Held(Wait(min(due, seen.now + POLL_MS), "throttled"), throttled=True)
+    return None
+
+
+def due_at(state: BuildState, lane: int, seen: Observed) -> int:
+    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
+    force.
+    """
+    last = state.lanes[lane]
+    return last.record.due if last is not None and last.record.control.rates == seen.control.rates else 0
+
+
+def due_after(state: BuildState, lane: int, seen: Observed, move: Move) -> int:
+    """The earliest start of the unit after this one; idle time earns no credit."""
+    due, sharing, taken = due_at(state, lane, seen), _sharing(state), (move.rows, move.bytes)
+    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
+    return max(due, seen.now) + max(costs) if any(costs) else due
+
+
+def _sharing(state: BuildState) -> int:
+    """How many lanes have files left to read: they share the rate."""
+    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if p.complete is None}) or 1

@@ -1,0 +1,151 @@
+"""Splits as partitions of a topic, for a build of its history and of what lands later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.kafka.progress import history_done
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling, Finished
+from airflow_backfill.core.kafka.state import rank as rank_of_state
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.splits.splits import Splits
+
+RECORD_BYTES = 1_000
+"""What a record is taken to have before any was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset(Position):
+    """The landing table is applied through ``epoch``, and the partition's history as far as ``split`` says."""
+
+    epoch: int
+    split: Split
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return (self.epoch, -1, self.split.scanned, rank_of_state(self.split.state), self.split.end)
+
+    @property
+    def complete(self) -> int | None:
+        return self.epoch if isinstance(self.split.state, Finished) else None
+
+    @property
+    def newest_epoch(self) -> int:
+        return self.epoch
+
+    @property
+    def begun(self) -> bool:
+        return self.split.read > 0
+
+    @property
+    def read(self) -> bool:
+        return not isinstance(self.split.state, Backfilling)
+
+    @property
+    def unknown(self) -> bool:
+        return self.split == Split(self.split.partition)
+
+    def may_become(self, after: Position) -> bool:
+        if not isinstance(after, AtOffset):
+            return False
+        self.split.check_successor(after.split)
+        return True
+
+    def to_json(self) -> Any:
+        return [self.epoch, self.split.to_json()]
+
+    @staticmethod
+    def from_json(value: Any) -> AtOffset | None:
+        match value:
+            case [int(epoch), dict(split)] if epoch >= 0:
+                return AtOffset(epoch, Split.from_json(split))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions(Splits):
+    """The topic as it was planned. Split i of the build is partition i; partitions that appear later are in no plan."""
+
+    landing: ClassVar[bool] = True
+    recoverable: ClassVar[bool] = False
+    grows: ClassVar[bool] = True
+
+    topic_id: str
+    """Kafka's own: a topic that is created again under the same name has another one."""
+    splits: tuple[Split, ...]
+    rules: str
+    """By which rules records become rows: a build keeps to them."""
+    compacted: bool = False
+    """Whether Kafka removes older records of a key, so that an offset without a record proves nothing."""
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    @property
+    def rows(self) -> int:
+        """Records to read, at most: some offsets may hold none."""
+        return sum(split.left for split in self.splits)
+
+    @property
+    def bytes(self) -> int:
+        """A guess: nobody knows how many the records between two offsets have before they are read."""
+        return self.rows * RECORD_BYTES
+
+    @property
+    def sound(self) -> bool:
+        """Whether every partition is there, in order, and nothing of it was read yet."""
+        places = all(split.partition == place and split.read == 0 for place, split in enumerate(self.splits))
+        return bool(self.topic_id) and bool(self.splits) and bool(self.rules) and places
+
+    def first(self, epoch: int) -> tuple[Position, ...]:
+        return tuple(AtOffset(epoch, split) for split in self.splits)
+
+    def log_from(self, positions: tuple[Position, ...], epoch: int) -> int:
+        return min(p.newest_epoch for p in positions if p.newest_epoch is not None)
+
+    def read(self, positions: tuple[Position, ...]) -> bool:
+        """A topic's history is read before the landing table has reached its end; partitions that appeared later do
+        not count, they may be read with the log.
+        """
+        return history_done(range(len(self)), splits_of(positions[: len(self)]))
+
+    def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
+        """Of a partition that appeared nothing is known to begin with."""
+        missing = range(len(positions), count)
+        return positions + tuple(AtOffset(epoch, Split(partition)) for partition in missing)
+
+    def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
+        """Each partition stands at an epoch of its own, none of them before the pinned one."""
+        for partition, position in enumerate(positions):
+            fits = isinstance(position, AtOffset) and position.split.partition == partition and position.epoch >= epoch
+            if not fits:
+                raise RecordInvalid(f"partition {partition} cannot stand at {position}", split=partition)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic_id,
+            "partitions": [split.to_json() for split in self.splits],
+            "rules": self.rules,
+            **({"compacted": True} if self.compacted else {}),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Partitions | None:
+        if "partitions" not in value:
+            return None
+        splits = tuple(Split.from_json(split) for split in value["partitions"])
+        return Partitions(value["topic"], splits, value["rules"], value.get("compacted", False))
+
+
+def splits_of(positions: Iterable[Position]) -> Mapping[int, Split]:
+    """The splits of a topic's partitions, by partition."""
+    return {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
+
+
+def held(positions: Iterable[Position]) -> dict[int, int]:
+    """By partition: the greatest offset that a target at these positions holds, -1 for none."""
+    return {n: split.held for n, split in splits_of(positions).items()}

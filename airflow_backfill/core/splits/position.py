@@ -1,0 +1,168 @@
+"""Positions: how far a split is.
+
+A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow.
+``Consumed(e)`` means that the split stands at epoch e, with everything up to it in the target; ``InEpoch(e, n, m)``
+that the first n of m key buckets of epoch e are in the target, too, which does not yet claim e. While a split is still
+read, a position of its own kind says how far: it stands in the module of that kind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.errors import PositionRegressed
+
+
+class Position(ABC):
+    """How far a split is: immutable, and equal to another one of the same kind with the same values."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def rank(self) -> tuple[int, ...]:
+        """The place in the order of the split. Two positions with one rank are the same progress."""
+
+    @property
+    def complete(self) -> int | None:
+        """The epoch at which a split stands of which nothing is left to read; None for one that is still read, or that
+        stands between epochs.
+        """
+        return None
+
+    @property
+    @abstractmethod
+    def newest_epoch(self) -> int | None:
+        """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the split is in the target."""
+        return True
+
+    @property
+    def read(self) -> bool:
+        """Whether nothing is left to read of the split but the source's log."""
+        return True
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of the split but that there are later ones."""
+        return False
+
+    @property
+    def part(self) -> InEpoch | None:
+        """The position itself where an epoch is applied in part, else None."""
+        return None
+
+    @abstractmethod
+    def may_become(self, after: Position) -> bool:
+        """Whether ``after``, of the same or a later rank, may follow."""
+
+    @abstractmethod
+    def to_json(self) -> Any: ...
+
+    @staticmethod
+    @abstractmethod
+    def from_json(value: Any) -> Position | None:
+        """The position that ``value`` says, or None if it is none of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class InEpoch(Position):
+    epoch: int
+    done: int
+    of: int
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return (self.epoch, 0, self.done)
+
+    @property
+    def newest_epoch(self) -> int:
+        return self.epoch
+
+    @property
+    def part(self) -> InEpoch:
+        return self
+
+    def may_become(self, after: Position) -> bool:
+        return after.newest_epoch == self.epoch and (after.part is None or after.part.of == self.of)
+
+    def to_json(self) -> Any:
+        return [self.epoch, self.done, self.of]
+
+    @staticmethod
+    def from_json(value: Any) -> InEpoch | None:
+        match value:
+            case [int(epoch), int(done), int(of)] if epoch >= 0 and 0 < done < of:
+                return InEpoch(epoch, done, of)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed(Position):
+    epoch: int
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return (self.epoch, 1, 0)
+
+    @property
+    def complete(self) -> int:
+        return self.epoch
+
+    @property
+    def newest_epoch(self) -> int:
+        return self.epoch
+
+    def may_become(self, after: Position) -> bool:
+        return after.part is not None or isinstance(after, Consumed)
+
+    def to_json(self) -> Any:
+        return [self.epoch]
+
+    @staticmethod
+    def from_json(value: Any) -> Consumed | None:
+        match value:
+            case [int(epoch)] if epoch >= 0:
+                return Consumed(epoch)
+        return None
+
+
+def newest_epoch(positions: Iterable[Position]) -> int | None:
+    """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+    return max((p.newest_epoch for p in positions if p.newest_epoch is not None), default=None)
+
+
+def later(one: Position, other: Position) -> Position:
+    """The further of two positions of one split."""
+    return one if one.rank >= other.rank else other
+
+
+def applied_by(positions: tuple[Position, ...]) -> int | None:
+    """Where the target stands; an epoch applied in part is not yet claimed."""
+    first = positions[0]
+    return first.complete if first.part is None else first.part.epoch - 1
+
+
+def together(positions: tuple[Position, ...]) -> bool:
+    """Whether all splits are read and stand at one epoch, or in one part of it."""
+    if positions[0].part is not None:
+        return len(set(positions)) == 1
+    stands = {position.complete for position in positions if not position.unknown}
+    return len(stands) == 1 and None not in stands
+
+
+def check_successor(split: int, before: Position, after: Position) -> None:
+    """Raise PositionRegressed unless ``after`` may follow ``before`` (standing still is allowed)."""
+    if after.rank < before.rank or not before.may_become(after):
+        raise PositionRegressed(
+            f"split {split} cannot go from {before} to {after}",
+            split=split,
+            before=before.to_json(),
+            after=after.to_json(),
+        )

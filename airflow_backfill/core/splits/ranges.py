@@ -1,0 +1,106 @@
+"""Splits as ranges of the key, for a build that pins nothing (S004).
+
+A border is a prefix of a key: the values of its first columns as SQL literals, written by Spark, in whose order they
+stand. Here they are never compared. Split i holds the keys after ``borders[i - 1]`` up to ``borders[i]``, a key that
+begins with the border included; the first and the last split are open to their sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.splits.position import Consumed, Position
+from airflow_backfill.core.splits.splits import Splits
+
+Key = tuple[str, ...]
+"""A prefix of a key as SQL literals; the empty one is before every key."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtKey(Position):
+    """The rows of the range up to ``key``, inclusive, stand at ``epoch``; they were read in so many ``chunks``."""
+
+    epoch: int
+    chunks: int
+    key: Key = ()
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return (self.epoch, -1, self.chunks)
+
+    @property
+    def newest_epoch(self) -> int:
+        return self.epoch
+
+    @property
+    def begun(self) -> bool:
+        return self.chunks > 0
+
+    @property
+    def read(self) -> bool:
+        return False
+
+    def may_become(self, after: Position) -> bool:
+        if not isinstance(after, AtKey):
+            return isinstance(after, Consumed)
+        # Which of two keys is the further one only Spark knows; that it moved with its chunk is seen here.
+        if after.chunks == self.chunks:
+            return after.key == self.key
+        return after.chunks == self.chunks + 1 and after.key not in (self.key, ())
+
+    def to_json(self) -> Any:
+        return [self.epoch, self.chunks, list(self.key)]
+
+    @staticmethod
+    def from_json(value: Any) -> AtKey | None:
+        match value:
+            case [int(epoch), int(chunks), list(key)] if epoch >= 0 and chunks >= 0 and bool(key) == (chunks > 0):
+                if all(isinstance(part, str) and part for part in key):
+                    return AtKey(epoch, chunks, tuple(key))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges(Splits):
+    borders: tuple[Key, ...]
+    bytes: int
+    """Size of the source's data files when it was planned."""
+    rows: int | None
+
+    def __len__(self) -> int:
+        return len(self.borders) + 1
+
+    @property
+    def sound(self) -> bool:
+        """Whether every border is a key, and no two neighbours are the same one."""
+        texts = all(key and all(isinstance(part, str) and part for part in key) for key in self.borders)
+        return texts and all(a != b for a, b in pairwise(self.borders))
+
+    def low(self, split: int) -> Key:
+        """The border before a split."""
+        return self.borders[split - 1] if split else ()
+
+    def first(self, epoch: int) -> tuple[Position, ...]:
+        return (AtKey(epoch, 0),) * len(self)
+
+    def log_from(self, positions: tuple[Position, ...], epoch: int) -> int:
+        return min(p.newest_epoch for p in positions if p.newest_epoch is not None)
+
+    def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
+        """A round takes all ranges to one epoch, none of them before the planned one."""
+        epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
+        strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
+        if strange or len(epochs) != 1 or min(epochs) < epoch:
+            raise RecordInvalid(f"ranges stand at epochs {sorted(epochs)}, planned at {epoch}", epochs=sorted(epochs))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"keys": [list(key) for key in self.borders], "bytes": self.bytes, "rows": self.rows}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> KeyRanges | None:
+        if "keys" not in value:
+            return None
+        return KeyRanges(tuple(tuple(key) for key in value["keys"]), value["bytes"], value["rows"])

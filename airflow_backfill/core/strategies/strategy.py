@@ -1,0 +1,57 @@
+"""A strategy: in which order the source's rows reach the target, and every question that depends on it.
+
+The protocol of an attempt, the goals, the gate and the reports ask these questions, and no other code may ask which
+strategy a build has. What a strategy cuts the source into, and how far each split is, is a kind of ``core.splits``;
+what it makes Spark do, ``spark.strategies``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.registry import Traits
+from airflow_backfill.core.state.effect import Asks
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of the snapshot is read, in the unit in which it is read."""
+
+    unit: str
+    done: int
+    of: int
+
+
+class Strategy(Traits, Protocol):
+    """One way to build a table. Objects of it hold nothing: all that they know is in their arguments."""
+
+    def read(
+        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        """The lane's next round of the snapshot, of which something is left for this lane.
+
+        Of what ``held`` says the strategy lets pass only what would be lost by waiting: changes behind its positions.
+        ``begins``: no round of the attempt has landed yet.
+        """
+
+    def follow(
+        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        """The next round of the log, of which something is pending."""
+
+    def progress(self, state: BuildState) -> Progress:
+        """Of the snapshot."""
+
+    def partitions(self, state: BuildState) -> Mapping[int, Split] | None:
+        """The partitions of the topic that is built, by number; None where there is none."""
+
+
+def strategy_of(plan: Plan) -> Strategy:
+    """The strategy of a build."""
+    return cast(Strategy, plan.strategy)
