@@ -70,6 +70,11 @@ class Split:
                 return max(-1 if offset is None else offset for offset in (self.cut, self.landed))
 
     @property
+    def next_to_land(self) -> int:
+        """The offset after the greatest one that has landed."""
+        return 0 if self.landed is None else self.landed + 1
+
+    @property
     def left(self) -> int:
         """Offsets that are still to be read from Kafka, at most."""
         if not isinstance(self.state, Backfilling):

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.kafka.state import Backfilling, Finished
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
@@ -53,7 +54,8 @@ def test_paused_before_the_first_round_it_is_planned_and_nothing_is_read() -> No
     model.order(Command(Verb.PAUSE))
     running = model.start(READ)
     waits(running)
-    full, empty = model.state().topic[0], model.state().topic[1]
+    splits = splits_of(model.state().positions)
+    full, empty = splits[0], splits[1]
     assert (full.state, full.target, empty.state) == (Backfilling(None), 24, Finished())
     assert model.fetches() == []
     model.order(Command(Verb.RESUME))
@@ -76,7 +78,7 @@ def test_what_stops_the_reading_stops_nothing_else_and_is_in_force_after_a_retry
     running = model.start(READ) if retried else running
     waits(running)
     assert model.fetches() == read
-    assert model.state().topic[0].landed == 14
+    assert splits_of(model.state().positions)[0].landed == 14
     model.order(Command(Verb.RESUME) if stop.verb is Verb.PAUSE else Command(Verb.THROTTLE))
     running.finish()
     handed_over(model)

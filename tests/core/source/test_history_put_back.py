@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.core.strategies.test_chain import beside, chain, claimed, turns
 
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
@@ -32,6 +31,7 @@ from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.attempts.test_announcer import beside, chain, claimed, turns
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
 

@@ -41,7 +41,7 @@ from airflow_backfill.core.state.effect import (
 )
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.state.step import Move, Observed, Read, Wait
-from airflow_backfill.core.strategies.source import LATE, Poll, next_offsets
+from airflow_backfill.core.strategies.offsets_round import LATE, Poll, next_offsets
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.phase import Event, Phase

@@ -239,7 +239,7 @@ def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
         while True:
             effect = attempt.send(answer)
             if isinstance(effect, fx.SleepUntil):
-                assert sum(split.read for split in build.reader.state().topic.values()) == 0
+                assert sum(split.read for split in splits_of(build.reader.state().positions).values()) == 0
                 control.order(plan.build, Command(Verb.RESUME))
                 answer, paused = None, paused + 1
             else:

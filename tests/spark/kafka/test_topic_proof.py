@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import KafkaLost, VerificationFailed
 from airflow_backfill.core.kafka.state import Backfilling
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.round_size import RoundSize
@@ -184,7 +185,9 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     build.size = RoundSize(rows=3)
     build.plan()
     build.run(FirstRounds(0, 1, build.size, build, 1))
-    assert isinstance(build.reader.state().topic[0].state, Backfilling), "the rest of the history is read later"
+    assert isinstance(splits_of(build.reader.state().positions)[0].state, Backfilling), (
+        "the rest of the history is read later"
+    )
     topic.send([paid(2, None), paid(3, b"4")])
     landing.land_all()
     while any(message.value() is None for message in topic.records()):

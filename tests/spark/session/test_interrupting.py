@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event
+from airflow_backfill.spark.session import interrupting
 from airflow_backfill.spark.session.interrupting import interruptible
-from airflow_backfill.spark.session.settings import interrupting
 from tests.spark.build import Build
 from tests.spark.history import Source
 

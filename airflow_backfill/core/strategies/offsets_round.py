@@ -1,0 +1,398 @@
+"""The next round of a topic's partitions: what landed of them, and the next records of Kafka, in one commit (seed 001).
+
+The landing table comes first: its epochs are chosen before the broker is asked, so that every offset in them is below
+the ends that it names. Each partition of the lane is taken from its own epoch to the round's; then those that still
+have history to read share what the round may fetch. A partition that nobody knew is judged by the lane that owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, reopened
+from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.source.view import Epoch, SourceView, fitting
+from airflow_backfill.core.splits.partitions import RECORD_BYTES, AtOffset, Partitions, splits_of
+from airflow_backfill.core.state.effect import (
+    AskBroker,
+    Asks,
+    DecodeRecords,
+    Fetched,
+    FetchRecords,
+    Kept,
+    Landed,
+    Nothing,
+    ReadIngested,
+    ReadLanded,
+    ReadSourceLog,
+    TakeOffsets,
+    Topic,
+)
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Move, Observed, Wait
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.totals import Totals
+
+LATE = 5
+"""Of its usual intervals: for so long nothing may land while there is something to land (seed 001)."""
+POLL_MS = 5_000
+"""Milliseconds between looks at a landing table that is late."""
+PROBE = 1_000
+"""Offsets in which a record has to be for a partition to have grown."""
+TRIES = 3
+"""How often in a round retention may be faster than what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Apply what landed of a topic, as much as ``log`` takes and through epoch ``upto`` if one is named, and read the
+    lane's partitions, as much as ``records`` takes; nothing of Kafka if it is None.
+    """
+
+    log: RoundSize
+    records: RoundSize | None = None
+    upto: int | None = None
+
+
+def next_offsets(state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool) -> Asks[Move | Wait | None]:
+    """The lane's next round, or None if there is nothing to it. ``begins``: it is the first of its attempt."""
+    turn = _Round(state, lane, seen, step)
+    yield from turn.look()
+    yield from turn.judge(begins=begins)
+    turn.take()
+    late = yield from turn.late()
+    if late is None:
+        yield from turn.fetch()
+    move = turn.move()
+    if move is not None and isinstance(move.work, TakeOffsets):
+        decoded = yield from DecodeRecords(move.work)
+        no_rows = Totals(undecodable_rows=decoded.undecodable, unwanted_rows=decoded.unwanted)
+        return replace(move, does=move.does + no_rows)
+    return move or late or turn.waiting()
+
+
+class _Round:
+    """A round of a lane while it is decided: what is seen, what becomes of each partition, and what is written."""
+
+    def __init__(self, state: BuildState, lane: int, seen: Observed, step: Poll) -> None:
+        self.state, self.lane, self.seen, self.step = state, lane, seen, step
+        self.history = state.phase is Phase.SNAPSHOT
+        mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
+        self.known = {n: position for n, position in mine.items() if not position.unknown}
+        # Of a partition that was only named, everything since the plan may have to be looked at.
+        looked = mine if self.history else self.known
+        self.reads = any(_reading(position.split) for position in looked.values())
+        self.since = min((position.epoch for position in looked.values()), default=seen.source.head)
+        self.taken = _epochs(self.since, seen, step)
+        self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
+        self.topic: Topic | None = None
+        self.sifted = Landed({})
+        self.ingested: Mapping[int, int] = {}
+        self.splits: dict[int, Split] = {}
+        self.landed: dict[int, Offsets] = {}
+        self.read: dict[int, Offsets] = {}
+        self.fetched = Fetched({}, 0)
+        self.compacted: Kept | None = None
+        self.expiry: dict[int, Expiry] = {}
+        self.newest = _readable(seen.source, self.since)
+        """The epoch of the landing table at which it is read in place of Kafka, whether the round takes it or not."""
+        self._mine = mine
+        self._alone = state.plan.spec.source is None
+        self._asked = asked_alone if self._alone else asked
+
+    def look(self) -> Asks[None]:
+        """At the brokers, if there is history to read, and at what landed."""
+        unread = {n: position.split.scanned + 1 for n, position in self.known.items() if position.split.left}
+        if self.reads:
+            self.topic = yield from _ask(self.state, unread)
+        if any(epoch.rows for epoch in self.taken):
+            self.sifted = yield from ReadLanded(self.epochs, self.known)
+        yield from self._look_for_expired({n: position.split for n, position in self.known.items()})
+        if self._asks_ingested:
+            self.ingested = yield from ReadIngested(self._stand)
+        if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
+            self.topic = yield from _ask(self.state, {})
+
+    def _look_for_expired(self, splits: Mapping[int, Split]) -> Asks[None]:
+        """At what the landing table has of what Kafka has lost."""
+        planned, topic = self._planned, self.state.plan.spec.topic
+        assert topic is not None
+        skips = topic.skips or self.seen.control.skips
+        gaps = {} if self.topic is None else {n: expired(split, self.topic.logs[n]) for n, split in splits.items()}
+        found = {n: gap for n, gap in gaps.items() if gap is not None}
+        if planned.compacted and self.topic is not None:
+            found = {n: Offsets(0, self.topic.logs[n].end) for n in found}
+        kept = Fetched({}, 0)
+        if found and not self._alone:
+            # What has landed until the broker answered.
+            self.newest = _readable((yield from ReadSourceLog(self.since)), self.since)
+            kept = yield from FetchRecords({}, hold=False, kept=Kept(found, self.newest))
+        for n in found:
+            batch, landed = self.sifted.batches.get(n), splits[n].landed
+            landed = landed if batch is None else batch.greatest
+            self.expiry[n] = Expiry(kept.batches.get(n), landed, planned.compacted, skips)
+
+    @property
+    def _planned(self) -> Partitions:
+        planned = self.state.plan.splits
+        assert isinstance(planned, Partitions)
+        return planned
+
+    @property
+    def _stand(self) -> int:
+        """The epoch of the landing table at which the round looks at it."""
+        return self.since + len(self.taken)
+
+    def _expiry(self, n: int) -> Expiry:
+        return self.expiry.get(n, Expiry())
+
+    @property
+    def _asks_ingested(self) -> bool:
+        """Whether a partition waits for what may never land, and somebody knows."""
+        topic = self.state.plan.spec.topic
+        waits = any(isinstance(position.split.state, CatchingUp) for position in self.known.values())
+        return waits and topic is not None and topic.checkpoint is not None
+
+    @property
+    def _new(self) -> set[int]:
+        """The lane's partitions that nobody has judged."""
+        # Without a landing table what appears belongs to the stream that follows.
+        logs: Iterable[int] = self.topic.logs if self.topic is not None and not self._alone else ()
+        named = {n for n in {*self._mine, *self.sifted.batches, *logs} if self.state.owns(self.lane, n)}
+        return named - self.known.keys()
+
+    def judge(self, *, begins: bool) -> Asks[None]:
+        """What each partition is before the round."""
+        for n, position in self.known.items():
+            split, topic = position.split, self.topic
+            again = begins and topic is not None and _reading(split) and not self._alone
+            self.splits[n] = reopened(split, topic.logs[n], self._expiry(n)) if again and topic is not None else split
+        for n in sorted(self._new):
+            _check_ordered(self.state, n)
+            batch = self.sifted.batches.get(n)
+            if batch is not None or (self.history and self.topic is not None and n in self.topic.logs):
+                self.splits[n] = yield from _appeared(n, self.topic, batch, history=self.history)
+
+    def take(self) -> None:
+        """What landed, before anything is fetched."""
+        for n, batch in self.sifted.batches.items():
+            if n in self.splits:
+                self.splits[n], visible = after_upstream(self.splits[n], batch, self.epochs)
+                self.landed |= {n: visible} if visible is not None else {}
+        for n, split in self.splits.items():
+            if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
+                self.splits[n] = landed_through(split, split.state.offset)
+            if self.topic is not None and _reading(split):
+                split = self._asked(split, self.topic.logs[n], self._expiry(n))
+                self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
+
+    def late(self) -> Asks[Wait | None]:
+        """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
+
+        What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
+        nothing ever lands, and whoever waited for it would wait for ever.
+        """
+        source, now = self.seen.source, self.seen.now
+        if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
+            return None
+        before = {n: position.split for n, position in self.known.items()}
+        logs = self.topic.logs
+        ends = {n: (max(split.end, split.next_to_land, logs[n].start), logs[n].end) for n, split in before.items()}
+        grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
+        found = (yield from FetchRecords(grown, hold=False)) if grown else Fetched({}, 0)
+        if not found.batches:
+            return None
+        why = (
+            f"the landing table is late: nothing has landed for {(now - source.at) // 1000} s, and partition "
+            f"{min(found.batches)} of the topic has grown; see that the ingestion runs"
+        )
+        return Wait(now + POLL_MS, why, say=True)
+
+    def fetch(self) -> Asks[None]:
+        ranges: dict[int, Offsets] = {}
+        for tries in range(TRIES):
+            ranges = _ranges(self.splits, self.step.records, self.state.totals)
+            kept = {n: some for n, some in ranges.items() if some.start < self.splits[n].floor}
+            there = {n: some for n, some in ranges.items() if n not in kept}
+            try:
+                if ranges:
+                    self.fetched = yield from FetchRecords(there, kept=Kept(kept, self.newest) if kept else None)
+                break
+            except KafkaLost:
+                if tries + 1 == TRIES:
+                    raise
+            yield from self._ask_again()
+        self.compacted = self._compacted(there)
+        for n, covered in ranges.items():
+            self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
+            self.read |= {n: visible} if visible is not None else {}
+            self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
+
+    def _compacted(self, there: Mapping[int, Offsets]) -> Kept | None:
+        """Where a tombstone may be missing in what Kafka returned: a row that it deletes is in the target already."""
+        plan, holes = self.state.plan, {}
+        if self._alone or not plan.spec.key or not self._planned.compacted:
+            return None
+        for n, covered in there.items():
+            batch, landed = self.fetched.batches.get(n), self.splits[n].landed
+            whole = batch is not None and batch.count == len(covered)
+            if not whole and landed is not None and landed >= covered.start:
+                holes[n] = Offsets(covered.start, min(covered.stop, landed + 1))
+        return Kept(holes, self.newest) if holes else None
+
+    def _ask_again(self) -> Asks[None]:
+        """Retention was faster: what it took is in the landing table, or is lost."""
+        self.topic = yield from _ask(self.state, {})
+        yield from self._look_for_expired(self.splits)
+        for n, split in self.splits.items():
+            if _reading(split):
+                self.splits[n] = self._asked(split, self.topic.logs[n], self._expiry(n))
+
+    def waiting(self) -> Wait | None:
+        """For what has to land, if a partition has nothing else to wait for."""
+        behind = {n: split.state.offset for n, split in self.splits.items() if isinstance(split.state, CatchingUp)}
+        if not behind:
+            return None
+        first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
+        why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
+        return Wait(self.seen.now + POLL_MS, why, say=True)
+
+    def move(self) -> Move | None:
+        """The barrier, or None if no partition is any further."""
+        before, stand = self.state.positions, self._stand
+        # A partition of another lane is named, so that nobody takes what landed of it for nothing.
+        count = max(*self.splits, *self.sifted.batches, -1, -1) + 1
+        positions = list(self.state.plan.splits.widened(before, count, self.state.plan.source.epoch))
+        for n, split in self.splits.items():
+            known = self.known.get(n)
+            positions[n] = AtOffset(stand, split) if known is None else _further(known, max(stand, known.epoch), split)
+        if [position.rank for position in positions] == [position.rank for position in before]:
+            return None
+        if not self.history:
+            _check_finished(self.splits)
+        epochs = self.epochs if self.landed else None
+        work = TakeOffsets(self.read, epochs, self.landed, self.sifted.repeated > 0, self.compacted)
+        return Move(
+            Event.OFFSETS if self.history else Event.EPOCHS,
+            work=work if self.read or self.landed or self.compacted else Nothing(),
+            positions=tuple(positions),
+            does=_totals(self.state, self.epochs, self.sifted, self.fetched),
+            rows=sum(batch.count for batch in self.fetched.batches.values())
+            + sum(self.sifted.batches[n].count for n in self.landed),
+            bytes=self.fetched.bytes + sum(epoch.bytes for epoch in self.taken if self.landed),
+            epochs=self.epochs if self.taken else None,
+        )
+
+
+def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
+    """Where a partition stands, which is where it stood if all that is new is what the broker has said: that alone is
+    no reason for a barrier.
+    """
+    as_before = replace(split, end=known.split.end)
+    return known if AtOffset(epoch, as_before).rank == known.rank else AtOffset(epoch, split)
+
+
+def _readable(view: SourceView, since: int) -> int:
+    """The newest epoch before whatever stops the build."""
+    stopping = view.pending(since).stopping
+    return view.head if stopping is None else stopping.number - 1
+
+
+def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
+    """What of the landing table the round takes; raises what stops the build at the first of it."""
+    pending = seen.source.pending(since)
+    pending = pending if step.upto is None else pending[: max(step.upto - since, 0)]
+    if pending and pending[0].stop is not None:
+        raise pending[0].stop
+    return fitting(pending, step.log)
+
+
+def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
+    """What the broker says of the topic. SourceReplaced if it is not the one that was planned."""
+    topic = yield from AskBroker(unread)
+    planned = state.plan.splits
+    assert isinstance(planned, Partitions)
+    gone = [n for n in splits_of(state.positions) if n not in topic.logs and not state.positions[n].unknown]
+    if topic.id != planned.topic_id or gone:
+        raise SourceReplaced(
+            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "
+            f"{len(state.positions)}: it was created again; plan again with on_existing='restart'",
+            planned=planned.topic_id,
+            found=topic.id,
+        )
+    return topic
+
+
+def _reading(split: Split) -> bool:
+    return isinstance(split.state, Backfilling)
+
+
+def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, history: bool) -> Asks[Split]:
+    """A partition's first split. One that has landed from its very first offset on needs no broker to say so. Where no
+    history is read any more, Kafka may still show that it holds nothing before the first offset that landed.
+    """
+    if topic is None:
+        assert batch is not None
+        return appeared(partition, Log(0, batch.greatest + 1), None, batch.least)
+    log = topic.logs[partition]
+    if batch is not None and batch.least > log.start and not history:
+        before = Offsets(log.start, batch.least)
+        fetched = yield from FetchRecords({partition: before}, hold=False)
+        log = log if fetched.batches else Log(batch.least, log.end)
+    return appeared(partition, log, None, batch.least if batch is not None else None)
+
+
+def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals) -> dict[int, Offsets]:
+    """What to fetch: the round's records are shared out evenly, and what one partition leaves goes to the others."""
+    if size is None:
+        return {}
+    each = totals.snapshot_bytes // totals.snapshot_rows if totals.snapshot_rows else RECORD_BYTES
+    budget = min(size.rows, size.bytes // max(each, 1))
+    reading = sorted((split for split in splits.values() if split.left), key=lambda split: split.left)
+    ranges = {}
+    for place, split in enumerate(reading):
+        found = next_range(split, max(budget // (len(reading) - place), 1))
+        if found is not None:
+            ranges[split.partition] = found
+            budget -= len(found)
+    return ranges
+
+
+def _check_ordered(state: BuildState, partition: int) -> None:
+    """PartitionsGrew if a key may be in a partition of before and in this one, and nothing says what its last value
+    is.
+    """
+    spec = state.plan.spec
+    if spec.key and spec.topic is not None and spec.topic.order is None:
+        raise PartitionsGrew(
+            f"partition {partition} has appeared, and keys go to other partitions from now on: name a column that "
+            "orders the records of a key (topic.order), and plan the build again with on_existing='restart'",
+            partition=partition,
+        )
+
+
+def _check_finished(splits: Mapping[int, Split]) -> None:
+    """PartitionIncomplete if a partition has appeared whose history would have to be read now."""
+    for split in splits.values():
+        if not isinstance(split.state, Finished):
+            raise PartitionIncomplete(
+                f"partition {split.partition} has appeared, and not all of it has landed: let the ingestion land it "
+                "from its first offset and clear the task, or plan again with on_existing='restart'",
+                partition=split.partition,
+            )
+
+
+def _totals(state: BuildState, epochs: EpochRange, sifted: Landed, fetched: Fetched) -> Totals:
+    if state.phase is Phase.SNAPSHOT:
+        records = sum(batch.count for batch in fetched.batches.values())
+        return Totals(snapshot_bytes=fetched.bytes, snapshot_rows=records, repeated_rows=sifted.repeated)
+    if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
+        return Totals(upstream_epochs=len(epochs), repeated_rows=sifted.repeated)
+    return Totals(log_epochs=len(epochs), repeated_rows=sifted.repeated)
