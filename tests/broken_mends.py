@@ -220,8 +220,8 @@ MENDS = (
     ),
     Mend(
         "a repair deletes what nobody can compare",
-        "            expected = TopicRows(self._history, positions).whole",
-        "            expected = TopicRows(self._history, positions).target",
+        "        expected = TopicRows(self._history, positions).whole",
+        "        expected = TopicRows(self._history, positions).target",
         (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
     ),
     Mend(

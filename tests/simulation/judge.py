@@ -157,7 +157,8 @@ class Judge:
             self.ranges = [(self.pinned, 0, None)] * (len(document["splits"]["keys"]) + 1)
             self.progress = {split: (-1, 0) for split in range(len(self.ranges))}
             return
-        borders = document["splits"]["borders"]
+        # Whatever files are cut into, and however it is read: borders are borders.
+        borders = document["splits"].get("borders") or document["splits"]["blocks"]
         self.progress = {split: (-1, 0) for split in range(len(borders) - 1)}
         self.world.borders = borders
 
@@ -374,7 +375,7 @@ class Judge:
 
     def _rank(self, split: int, position: tuple[int, ...], consumed: bool) -> tuple[int, int]:
         if not consumed:
-            return (-1, position[0])
+            return (-1, position[0] if isinstance(position[0], int) else 0)
         return (position[0], WHOLE) if len(position) == 1 else (position[0], position[1])
 
     def _count_files(self, split: int, before: tuple[int, int], after: tuple[int, int]) -> None:

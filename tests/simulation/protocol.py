@@ -15,7 +15,6 @@ from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.simulation.draft import draft
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,5 +48,5 @@ def _plan(world: World) -> Asks[Any]:
     try:
         state = yield from load(world.build)
     except NotPlanned:
-        return (yield from planning.settle(draft(world), world.now))
+        return (yield from planning.settle(world.draft(world), world.now))
     return state.plan

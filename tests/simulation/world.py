@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation import misfortune
+from tests.simulation.draft import draft
 from tests.simulation.faults import (
     AFTERWARDS,
     BENIGN,
@@ -58,6 +60,8 @@ class World:
     """Whether a column says which record of a key is the last."""
     trouble: str | None = None
     """What befalls it; None: as the seed says."""
+    draft: Callable[[Any], Plan] = draft
+    """What its planner makes of the source."""
     forgets: str = ""
     """The task after which a build's memory of what it deleted is dropped, which is a bug."""
     rng: random.Random = field(init=False)

@@ -43,6 +43,10 @@ class Traits(Protocol):
     def part_unit(self) -> str:
         """What a source consists of, in the plan's report: files, partitions."""
 
+    @property
+    def on_spark(self) -> str:
+        """The module with what it does on Spark: its ``Preparation`` and its ``Rounds`` (``spark.strategies``)."""
+
 
 _KNOWN: dict[str, Traits] = {}
 _found = False

@@ -36,6 +36,7 @@ class Arrangement:
     needs_topic = False
     announces = False
     part_unit = "files"
+    on_spark = "airflow_backfill.spark.strategies.arrangement"
 
     def read(
         self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool

@@ -18,6 +18,7 @@ class Chain(Snapshot):
     why = "the log follows the snapshot in order; epochs are announced before their data is there"
     keyless = True
     announces = True
+    on_spark = "airflow_backfill.spark.strategies.chain"
 
 
 def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:

@@ -30,6 +30,7 @@ class Snapshot:
     needs_topic = False
     announces = False
     part_unit = "files"
+    on_spark = "airflow_backfill.spark.strategies.snapshot"
 
     def read(
         self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool

@@ -24,6 +24,7 @@ class Source:
     needs_topic = True
     announces = False
     part_unit = "partitions"
+    on_spark = "airflow_backfill.spark.strategies.source"
 
     def read(
         self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool

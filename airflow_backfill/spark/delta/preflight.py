@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_source, admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -38,14 +37,39 @@ class Preflight:
     metadata: TableMetadata
     transform: Transform
     target_key: tuple[str, ...]
-    files: Sequence[DataFile] = ()
-    """What will be pinned of a table."""
-    partitions: Partitions | None = None
-    """What will be pinned of a topic, where it is the source's history."""
     digest: str | None = None
     """Of the epoch's commit."""
+    files: Sequence[DataFile] = ()
+    """What a version of the table consists of; none of a topic."""
     expiry: TopicExpiry | None = None
-    """For how long Kafka keeps that."""
+    """For how long the history of a topic is kept."""
+
+    @property
+    def parts(self) -> int:
+        """What will be read: files."""
+        return len(self.files)
+
+    @property
+    def units(self) -> int:
+        """What a round cannot divide: files."""
+        return len(self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def rows(self) -> int | None:
+        """None if a file does not say how many it has."""
+        rows = [file.rows for file in self.files]
+        return None if any(n is None for n in rows) else sum(n or 0 for n in rows)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The source's columns that the build reads; None if it needs all of them."""
+        if self.spec.select is None:
+            return None
+        return tuple(name for name in self.transform.source_schema.fieldNames() if name in self.transform.uses)
 
 
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
@@ -60,7 +84,7 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     check_canonical(transform.schema)
     key = transform.target_key(spec.key)
     files = SnapshotFiles(spark, spec.table, epoch).files
-    found = Preflight(spec, epoch, metadata, transform, key, files, digest=newest.digest)
+    found = Preflight(spec, epoch, metadata, transform, key, newest.digest, files)
     rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.table)
     with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.

@@ -7,6 +7,7 @@ would be neither history nor later (seed 001).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import SourceReplaced
@@ -43,7 +44,37 @@ NO_TABLE = '{"type":"struct","fields":[]}'
 """The schema of a landing table that there is not."""
 
 
-def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> Preflight:
+@dataclass(frozen=True)
+class TopicPreflight(Preflight):
+    """A topic that passed, with its landing table, if there is one."""
+
+    partitions: Partitions = field(kw_only=True)
+    """What will be pinned."""
+
+    @property
+    def parts(self) -> int:
+        """What will be read: partitions."""
+        return len(self.partitions)
+
+    @property
+    def units(self) -> int:
+        """What a round cannot divide: records."""
+        return self.partitions.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.partitions.bytes
+
+    @property
+    def rows(self) -> int:
+        return self.partitions.rows
+
+    @property
+    def columns(self) -> None:
+        return None
+
+
+def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> TopicPreflight:
     """Check everything about topic, landing table and expressions, and pin both. Nothing is written.
 
     LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
@@ -80,7 +111,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         LandedOffsets(records_of, retention.compacted).check(ranges, lambda some: landing.places(some, epoch))
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
     expiry = TopicExpiry(retention, min(oldest.values(), default=None))
-    return Preflight(spec, epoch, metadata, transform, key, partitions=partitions, digest=digest, expiry=expiry)
+    return TopicPreflight(spec, epoch, metadata, transform, key, digest, partitions=partitions, expiry=expiry)
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:

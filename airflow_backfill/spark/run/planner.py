@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
 from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
 from airflow_backfill.core.source.view import Epoch, has_feed, measured
-from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
@@ -44,38 +43,26 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER
-from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside, memory_beside
+from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta.preflight import Preflight, inspect_source, inspect_target
-from airflow_backfill.spark.delta.ranges import CLUSTERED, Ranges
-from airflow_backfill.spark.kafka.key_partitions import KeyPartitions
-from airflow_backfill.spark.kafka.last_values import place_columns
+from airflow_backfill.spark.delta.ranges import Ranges
 from airflow_backfill.spark.kafka.preflight import inspect_topic
-from airflow_backfill.spark.kafka.tombstones import Tombstones
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.failure import classify
 from airflow_backfill.spark.session.lock import commit_guarantee
 from airflow_backfill.spark.session.removal import remove
 from airflow_backfill.spark.session.settings import SessionSettings
+from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-SPLITS = 64
 CREATE_TRIES = 8
-CHAIN_CHECKPOINTS = 100
-"""Commits from one of Delta's checkpoints to the next where a commit may come every two seconds: ten, as Delta has it,
-would be a job over all files of the target every twenty seconds, and announcing waits for it.
-"""
-ONE_LANE = {
-    "arrangement": "a round of an arrangement takes all ranges along",
-    "ordered": "what is deleted in one lane is not known in another, so an ordered topic is read",
-    "chain": "a chain's epochs are announced by the application that reads its snapshot",
-}
 RECENT_EPOCHS = 200
 """How many commits of the source are looked at for its change rate, and for whether it only adds rows."""
 HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
@@ -124,19 +111,21 @@ class Planner:
                 raise advice
             self._spec = replace(asked, strategy=advice.strategy)
             self._check_lanes()
-        splits, often, notes = self._splits(found)
-        self._make_target(found)
-        draft = self._draft(found, splits)
+        preparation = self._preparation()
+        cut = preparation.cut(found)
+        self._make_target(found, preparation.properties())
+        draft = self._draft(found, cut.splits)
         check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
-        if topic is not None and found.target_key:
-            draft = self._remembering(draft, found, topic.order)
+        draft = preparation.with_memory(draft, found)
         plan = self._shell.run(settle(draft, _now(), asked))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee, often, notes, recent, advice)
+        return state, self._report(plan, found, guarantee, cut, recent, advice)
+
+    def _preparation(self) -> Preparation:
+        return preparation(self._spark, self._spec, self._lanes, self._size)
 
     def _check_lanes(self) -> None:
-        ordered = self._spec.key and self._spec.topic is not None and self._spec.topic.order is not None
-        why = ONE_LANE.get("ordered" if ordered else self._spec.strategy)
+        why = self._preparation().one_lane() if self._spec.strategy != AUTO else None
         if why is not None and self._lanes != 1:
             raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
 
@@ -176,20 +165,19 @@ class Planner:
             return self._shell.run(run(ResumeGoal(number), self._me))
         return state
 
-    def _make_target(self, found: Preflight) -> None:
+    def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
         """Create the target, unless it is there. Of several planners at once, the first one's table stays."""
         self._check_defaults()
         schema = nullable(found.transform.schema)
         properties = {
             OWNER: self._spec.name,
             "delta.enableDeletionVectors": "true",
+            **more,
         }
         if found.target_key:
             # Without statistics on the key no MERGE could skip a file of the target.
             columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
             properties["delta.dataSkippingStatsColumns"] = columns
-        if self._spec.strategy == "chain":
-            properties["delta.checkpointInterval"] = str(CHAIN_CHECKPOINTS)
         if any(set(field.name) & _ODD for field in schema.fields):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
@@ -221,17 +209,6 @@ class Planner:
                     option=setting,
                 )
 
-    def _remembering(self, draft: Plan, found: Preflight, order: str | None) -> Plan:
-        """The draft with the memory that its build needs, which is made. Of a single partition nothing is needed."""
-        memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
-        if order is not None:
-            Tombstones(self._spark, memory, key, place_columns(found.transform, order)).make(found.transform.schema)
-        elif len(draft.splits) > 1:
-            KeyPartitions(self._spark, memory, key).make(found.transform.schema)
-        else:
-            return draft
-        return replace(draft, made=(*draft.made, memory))
-
     def _draft(self, found: Preflight, splits: Splits) -> Plan:
         head = self._shell.reader.log.head()
         _, metadata = self._shell.reader.log.protocol_and_metadata()
@@ -248,46 +225,13 @@ class Planner:
                 found.metadata.partition_columns,
                 has_feed(found.metadata),
                 found.digest,
-                self._columns(found),
+                found.columns,
             ),
             splits=splits,
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
             made=(self._spec.target,),
         )
-
-    def _columns(self, found: Preflight) -> tuple[str, ...] | None:
-        """The source's columns that the build reads; None if it needs all of them."""
-        if found.partitions is not None or self._spec.select is None:
-            return None
-        return tuple(name for name in found.transform.source_schema.fieldNames() if name in found.transform.uses)
-
-    def _splits(self, found: Preflight) -> tuple[Splits, float, list[str]]:
-        """How the source is cut, how often its bytes are read, and what there is to say about it."""
-        if found.partitions is not None:
-            return found.partitions, 1.0, []
-        files, size = found.files, self._size.bytes
-        if self._spec.strategy == "arrangement":
-            ranges, often = self._ranges(found).plan(found.epoch, SPLITS, size)
-            notes = [f"every byte of the source is read about {often:.1f} times"]
-            if often > CLUSTERED:
-                notes.append(
-                    "the source's files hold no ranges of the key, so that each round opens most of them; cheaper: "
-                    f"OPTIMIZE … ZORDER BY ({self._spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
-                    "each file once"
-                )
-            return ranges, often, notes
-        largest = max(files, key=lambda f: f.size, default=None)
-        work = self._work(found)
-        splits = FileSplits(
-            borders=FileSplits.cut([f.size for f in files], max(SPLITS, self._lanes)),
-            bytes=work.bytes,
-            rows=work.rows,
-            digest=FileSplits.digest_of((f.path, f.size) for f in files),
-        )
-        if largest is None or largest.size <= size:
-            return splits, 1.0, []
-        return splits, 1.0, [f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"]
 
     def _sighted(self, found: Preflight, recent: Sequence[Commit]) -> Sighted:
         """What there is to see of the source for whoever chooses a strategy."""
@@ -308,14 +252,9 @@ class Planner:
         )
 
     def _work(self, found: Preflight) -> Work:
-        """What reading every file once comes to."""
+        """What reading the source once comes to."""
         cores = self._spark.sparkContext.defaultParallelism
-        if (topic := found.partitions) is not None:
-            return Work(len(topic), topic.rows, topic.bytes, topic.rows, self._size, cores)
-        files = found.files
-        rows = [file.rows for file in files]
-        counted = None if any(n is None for n in rows) else sum(n or 0 for n in rows)
-        return Work(len(files), len(files), sum(file.size for file in files), counted, self._size, cores)
+        return Work(found.parts, found.units, found.bytes, found.rows, self._size, cores)
 
     def _ranges(self, found: Preflight) -> Ranges:
         return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
@@ -335,16 +274,16 @@ class Planner:
         plan: Plan,
         found: Preflight,
         guarantee: str,
-        often: float,
-        notes: list[str],
+        cut: Cut,
         recent: Sequence[Commit],
         advice: Advice | BackfillError,
     ) -> dict[str, Any]:
+        notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
         retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
         # Of ranges the rows were counted, whatever the files say of themselves.
-        work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=often)
+        work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=cut.often)
         return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
 
     def _recent(self, epoch: int) -> list[Commit]:

@@ -14,6 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.spark.delta_internals import commit_nothing
 from airflow_backfill.spark.kafka.tombstones import place_of
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KEPT = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+NARROW_BYTES = 1 << 30
+"""The size of a snapshot from which on a MERGE is told the range of the changed keys."""
 _SOURCE = "spark.databricks.delta.merge.materializeSource"
 
 
@@ -52,6 +55,23 @@ def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
 def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> None:
     """Commit nothing but the transaction and the metadata."""
     commit_nothing(spark, target, txn.app_id, txn.version, user_metadata)
+
+
+def changes(
+    net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str, *, narrowed: bool = True
+) -> None:
+    """Bring these changes to the target in the cheapest way, in one commit. For ``narrowed`` see ``merge``."""
+    if net.empty:
+        empty(net.frame.sparkSession, target, txn, user_metadata)
+    elif net.only_inserts:
+        append(net.rows(), target, txn, user_metadata)
+    else:
+        merge(net, target, key, txn, user_metadata, narrowed=narrowed)
+
+
+def narrowed(plan: Plan) -> bool:
+    """Whether the target is large enough for a MERGE to be told the range of the changed keys."""
+    return plan.splits.bytes >= NARROW_BYTES
 
 
 def merge(

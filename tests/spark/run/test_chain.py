@@ -22,9 +22,9 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import drive
-from airflow_backfill.spark.run import planner
 from airflow_backfill.spark.run.announcing import announcing
 from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.strategies import chain
 from tests.spark.build import Build
 from tests.spark.history import ROWS, Source, create
 
@@ -125,7 +125,7 @@ def test_announcing_needs_a_core_and_not_all_of_them(
     events: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Delta's checkpoints are jobs: each gets a core before a round that has tasks left, which ends later."""
-    monkeypatch.setattr(planner, "CHAIN_CHECKPOINTS", 1)
+    monkeypatch.setattr(chain, "CHECKPOINTS", 1)
     build = chained(events, tmp_path)
     build.plan()
     over, seen = tmp_path / "over", list[int]()

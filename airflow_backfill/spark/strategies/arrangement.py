@@ -1,0 +1,70 @@
+"""The arrangement on Spark: ranges of the key are read at the newest version, and the changes behind them applied."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.splits.ranges import KeyRanges
+from airflow_backfill.core.state.effect import Effect, NextChunk, ReadRanges, Work
+from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.delta.ranges import CLUSTERED, Behind, Ranges, stands
+from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
+from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
+from airflow_backfill.spark.target_table import apply
+
+
+class Preparation(TablePreparation):
+    """Splits are ranges of the key, in one lane."""
+
+    def one_lane(self) -> str | None:
+        return "a round of an arrangement takes all ranges along"
+
+    def cut(self, found: Preflight) -> Cut:
+        ranges = Ranges.of(self.spark, self.spec, found.transform.source_schema, found.metadata.partition_columns)
+        splits, often = ranges.plan(found.epoch, SPLITS, self.size.bytes)
+        notes = [f"every byte of the source is read about {often:.1f} times"]
+        if often > CLUSTERED:
+            notes.append(
+                "the source's files hold no ranges of the key, so that each round opens most of them; cheaper: "
+                f"OPTIMIZE … ZORDER BY ({self.spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
+                "each file once"
+            )
+        return Cut(splits, often, notes)
+
+
+class Rounds(TableRounds):
+    """Reads chunks of the ranges, and applies the changes behind them in the same commit."""
+
+    def answer(self, effect: Effect[Any]) -> Any:
+        if isinstance(effect, NextChunk):
+            return self._ranges.cut(self._planned, effect)
+        return super().answer(effect)
+
+    def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
+        """The changes behind the old positions and the rows up to the new ones: their keys are disjoint."""
+        if not isinstance(work, ReadRanges):
+            super().write(work, record, txn, text)
+            return
+        first, low = stands(self._planned, work.before)
+        reached, high = stands(self._planned, work.after)
+        more = (first, low) != (reached, high)
+        read = self._ranges.rows(work.epoch, low, high if reached < len(self._planned) else None)
+        rows = self.transform.apply(read) if more else None
+        if work.changes is None:
+            assert rows is not None
+            apply.append(rows, self.target, txn, text)
+            return
+        behind = Behind(self._ranges.order, low if first < len(self._planned) else None)
+        self.apply_changes(work.changes, behind, rows, txn, text)
+
+    @property
+    def _planned(self) -> KeyRanges:
+        assert isinstance(self.plan.splits, KeyRanges)
+        return self.plan.splits
+
+    @cached_property
+    def _ranges(self) -> Ranges:
+        source = self.plan.source
+        return Ranges.of(self.spark, self.plan.spec, self.transform.source_schema, source.partition_columns)

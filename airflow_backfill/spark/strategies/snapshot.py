@@ -1,0 +1,65 @@
+"""The snapshot on Spark: the files of one pinned version are cut by size, and appended some at a time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
+from airflow_backfill.spark.delta.even_tasks import even_tasks
+from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
+from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
+from airflow_backfill.spark.target_table import apply
+
+
+class Preparation(TablePreparation):
+    """Splits are runs of files."""
+
+    def cut(self, found: Preflight) -> Cut:
+        files = found.files
+        splits = FileSplits(
+            borders=FileSplits.cut([f.size for f in files], max(SPLITS, self.lanes)),
+            bytes=found.bytes,
+            rows=found.rows,
+            digest=FileSplits.digest_of((f.path, f.size) for f in files),
+        )
+        largest = max(files, key=lambda f: f.size, default=None)
+        if largest is None or largest.size <= self.size.bytes:
+            return Cut(splits)
+        return Cut(splits, notes=[f"the largest file has {largest.size:,} bytes, more than a round: {largest.path}"])
+
+
+class Rounds(TableRounds):
+    """Appends files of the pinned version."""
+
+    @cached_property
+    def files(self) -> tuple[FileSize, ...]:
+        """The pinned files; HistoryLost unless they are the very ones that were planned."""
+        planned = self.plan.splits
+        assert isinstance(planned, FileSplits)
+        files = self._snapshot.files
+        if FileSplits.digest_of((f.path, f.size) for f in files) != planned.digest:
+            raise HistoryLost(
+                f"version {self.plan.source.epoch} of the source no longer has the files that were planned: the "
+                "source was put back or rewritten; "
+                "plan again with on_existing='restart'",
+                epoch=self.plan.source.epoch,
+            )
+        return tuple(FileSize(f.size, f.rows) for f in files)
+
+    def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
+        if not isinstance(work, AppendFiles):
+            super().write(work, record, txn, text)
+            return
+        chosen = [range(start, stop) for start, stop in work.runs]
+        rows = self.transform.apply(self._snapshot.read(*chosen))
+        with even_tasks(self.spark, [self.files[n].bytes for some in chosen for n in some]):
+            apply.append(rows, self.target, txn, text)
+
+    @cached_property
+    def _snapshot(self) -> SnapshotFiles:
+        return SnapshotFiles(self.spark, self.plan.spec.table, self.plan.source.epoch)

@@ -1,0 +1,185 @@
+"""The source strategy on Spark: a topic's partitions, read from Kafka and then from the table in which they land."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import KafkaLost, SourceReplaced
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.partitions import Partitions, held
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.state.effect import (
+    AskBroker,
+    DecodeRecords,
+    Effect,
+    FetchRecords,
+    FileSize,
+    ReadIngested,
+    ReadLanded,
+    TakeOffsets,
+    VerifyTarget,
+    Work,
+)
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.control_folder import memory_beside
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.kafka.broker import Broker
+from airflow_backfill.spark.kafka.expected_rows import TopicRows
+from airflow_backfill.spark.kafka.key_partitions import KeyPartitions
+from airflow_backfill.spark.kafka.last_values import last_per_key, place_columns
+from airflow_backfill.spark.kafka.preflight import TopicPreflight
+from airflow_backfill.spark.kafka.proof import TopicProof
+from airflow_backfill.spark.kafka.reader_options import connection, kafka_options
+from airflow_backfill.spark.kafka.tombstones import Tombstones
+from airflow_backfill.spark.kafka.topic_source import History
+from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.strategies.strategy import Cut
+from airflow_backfill.spark.target_table import apply
+from airflow_backfill.spark.transform.transform import Transform
+from airflow_backfill.spark.verify.proof import Proof
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Preparation:
+    """Splits are the topic's partitions. A keyed build remembers keys beside its target."""
+
+    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
+        self.spark, self.spec = spark, spec
+
+    def one_lane(self) -> str | None:
+        if self.spec.key and self._order is not None:
+            return "what is deleted in one lane is not known in another, so an ordered topic is read"
+        return None
+
+    def cut(self, found: Preflight) -> Cut:
+        assert isinstance(found, TopicPreflight)
+        return Cut(found.partitions)
+
+    def properties(self) -> Mapping[str, str]:
+        return {}
+
+    def with_memory(self, draft: Plan, found: Preflight) -> Plan:
+        """Of a single partition without an order nothing has to be remembered."""
+        memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
+        if not key:
+            return draft
+        if self._order is not None:
+            place = place_columns(found.transform, self._order)
+            Tombstones(self.spark, memory, key, place).make(found.transform.schema)
+        elif len(draft.splits) > 1:
+            KeyPartitions(self.spark, memory, key).make(found.transform.schema)
+        else:
+            return draft
+        return replace(draft, made=(*draft.made, memory))
+
+    @property
+    def _order(self) -> str | None:
+        assert self.spec.topic is not None
+        return self.spec.topic.order
+
+
+class Rounds:
+    """Takes offsets of the topic and of its landing table, and proves the target to hold their records."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
+        self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
+
+    @property
+    def transform(self) -> Transform:
+        return self._history.transform
+
+    @property
+    def files(self) -> tuple[FileSize, ...]:
+        return ()
+
+    def answer(self, effect: Effect[Any]) -> Any:
+        assert isinstance(effect, AskBroker | ReadLanded | ReadIngested | FetchRecords | DecodeRecords), effect
+        return self._history.answer(effect)
+
+    def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
+        assert isinstance(work, TakeOffsets), work
+        crash_point("before_apply")
+        history = self._history
+        if history.draft is not None:
+            history.draft.commit(txn.app_id, txn.version, text)
+        elif self.plan.spec.key:
+            self._take_last_values(record, txn, text)
+        else:
+            apply.append(self.transform.apply(history.taken), self.target, txn, text)
+
+    def proof(self, positions: tuple[Position, ...]) -> Proof:
+        """The positions say where the seams are."""
+        expected = TopicRows(self._history, positions).whole
+        return Proof(self.spark, self.plan, self.transform, self.reader.control, history=expected)
+
+    def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
+        proof = self.proof(wanted.positions)
+        return TopicProof(proof, TopicRows(self._history, wanted.positions)).certificate(wanted, now)
+
+    def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
+        """The landing table's rows; without one the topic's records from the pinned ends on, and of partitions that
+        have appeared since, from their first one on.
+        """
+        spec = self.plan.spec.topic
+        assert spec is not None and state.applied is not None
+        if self.plan.spec.source is None:
+            return self._records(session, spec.name)
+        reader = session.readStream.format("delta").option("startingVersion", state.applied + 1)
+        return reader.load(self.plan.spec.table).where(F.col("topic") == spec.name)
+
+    def _records(self, session: SparkSession, name: str) -> DataFrame:
+        planned, options = self.plan.splits, connection()
+        assert isinstance(planned, Partitions)
+        topic = Broker(session, options, name).ask()
+        if topic.id != planned.topic_id:
+            raise SourceReplaced(f"topic {name} has id {topic.id}: it was created again", found=topic.id)
+        ends = {split.partition: split.end for split in planned.splits}
+        starts = {partition: log.start for partition, log in topic.logs.items()} | ends
+        for partition, start in starts.items():
+            if partition not in topic.logs or topic.logs[partition].start > start:
+                raise KafkaLost(
+                    f"partition {partition}: the stream would begin at {start}, which is gone", wanted=start
+                )
+        first = json.dumps({name: {str(partition): start for partition, start in starts.items()}})
+        reader = session.readStream.format("kafka").options(**kafka_options(options))
+        rows = reader.option("subscribe", name).option("startingOffsets", first).load()
+        pinned = F.create_map(*(F.lit(number) for pair in starts.items() for number in pair))[F.col("partition")]
+        early = F.raise_error(F.concat(F.lit("a record of before the hand-off: offset "), F.col("offset")))
+        offset = F.when(F.col("offset") < pinned, early.cast("bigint")).otherwise(F.col("offset"))
+        return rows.withColumn("offset", offset)
+
+    @cached_property
+    def _history(self) -> History:
+        return History(self.spark, self.plan)
+
+    @property
+    def _key(self) -> Sequence[str]:
+        return self.transform.target_key(self.plan.spec.key)
+
+    def _take_last_values(self, record: Record, txn: apply.Txn, text: str) -> None:
+        order, key, narrowed = self._history.order, self._key, apply.narrowed(self.plan)
+        with last_per_key(self._history.taken, self.transform, key, order) as net:
+            memory = memory_beside(self.target, self.plan.build)
+            if order is None:
+                if memory in self.plan.made:
+                    KeyPartitions(self.spark, memory, key).check(net)
+                apply.changes(net, self.target, key, txn, text, narrowed=narrowed)
+                return
+            place = place_columns(self.transform, order)
+            tombstones = Tombstones(self.spark, memory, key, place)
+            tombstones.tidy(lambda: held(self.reader.state(self.plan.build).positions))
+            sifted = tombstones.sifted(net, held(record.positions))
+            apply.merge(sifted, self.target, key, txn, text, narrowed=narrowed, place=place)

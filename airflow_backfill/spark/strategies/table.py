@@ -1,0 +1,134 @@
+"""What the strategies of a table have in common: the log that follows the snapshot, and the proof."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from airflow_backfill.core.errors import NotAppendOnly
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.splits.position import Position
+from airflow_backfill.core.state.effect import ApplyEpochs, Effect, FileSize, VerifyTarget, Work
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.delta.changes import read_changes
+from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.delta_internals import rebuilding
+from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.target_table import apply
+from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, Part, net_changes
+from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
+from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns
+from airflow_backfill.spark.verify.proof import Proof
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class TablePreparation:
+    """Several lanes, nothing in the target that other builds have not, and no memory."""
+
+    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
+        self.spark, self.spec, self.lanes, self.size = spark, spec, lanes, size
+
+    def one_lane(self) -> str | None:
+        return None
+
+    def properties(self) -> Mapping[str, str]:
+        return {}
+
+    def with_memory(self, draft: Plan, found: Preflight) -> Plan:
+        return draft
+
+
+class TableRounds:
+    """Applies the log of a table, and proves the target equal to a version of it."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
+        self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
+
+    @cached_property
+    def transform(self) -> Transform:
+        spec = self.plan.spec
+        schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
+        return parse(self.spark, schema, spec.select, spec.where)
+
+    @property
+    def files(self) -> tuple[FileSize, ...]:
+        return ()
+
+    def answer(self, effect: Effect[Any]) -> Any:
+        raise TypeError(f"no strategy of a table asks for {effect}")
+
+    def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
+        if not isinstance(work, ApplyEpochs):
+            raise TypeError(f"no strategy of a table does {work}")
+        if self.plan.appends:
+            apply.append(self._added(work.epochs), self.target, txn, text)
+            return
+        buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
+        self.apply_changes(work.epochs, buckets, None, txn, text)
+
+    def apply_changes(
+        self, epochs: EpochRange, part: Part | None, more: DataFrame | None, txn: apply.Txn, text: str
+    ) -> None:
+        """Apply what these epochs changed, or a part of it, unless a key has several rows then; and add ``more``."""
+        spec, transform = self.plan.spec, self.transform
+        with rebuilding(self.spark, self.target):
+            changes = read_changes(self.spark, spec.table, epochs, transform.source_schema.fieldNames(), spec.key)
+            for leg in changes.legs:
+                log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
+            changed = net_changes(changes, transform, self.key, part)
+        with changed as net:
+            crash_point("before_apply")
+            with self._repeated_keys.settled(net, epochs.last) as settled:
+                whole: NetChanges = settled if more is None else settled.with_new(more)
+                apply.changes(whole, self.target, self.key, txn, text, narrowed=apply.narrowed(self.plan))
+
+    def proof(self, positions: tuple[Position, ...]) -> Proof:
+        return Proof(self.spark, self.plan, self.transform, self.reader.control)
+
+    def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
+        return self.proof(wanted.positions).certificate(wanted.epoch, wanted.target_version, now)
+
+    def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
+        assert state.applied is not None
+        reader = session.readStream.format("delta").option("startingVersion", state.applied + 1)
+        if not self.plan.appends:
+            reader = reader.option("readChangeFeed", "true")
+        return reader.load(self.plan.spec.table)
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The target's columns that hold the key."""
+        return self.transform.target_key(self.plan.spec.key)
+
+    @cached_property
+    def _repeated_keys(self) -> RepeatedKeys:
+        spec = self.plan.spec
+        return RepeatedKeys(self.spark, spec.table, self.target, self.transform, spec.key)
+
+    def _added(self, epochs: EpochRange) -> DataFrame:
+        """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
+        spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
+        changes = read_changes(self.spark, spec.table, epochs, columns, spec.key, feed=False)
+        if not changes.only_adds:
+            raise NotAppendOnly(
+                f"epochs {epochs.start} to {epochs.last} do more than add rows; give the source a change data "
+                "feed and the build a key, then plan "
+                "again with on_existing='restart'",
+                epoch=epochs.start,
+            )
+        changes.prove(changes.counted())
+        crash_point("before_apply")
+        return self.transform.apply(changes.frame)
