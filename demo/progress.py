@@ -10,7 +10,8 @@ from typing import Any
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.reports.summary import summarize
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.round_size import RoundSize

@@ -10,13 +10,15 @@ from airflow_backfill.cli.speed import recent_speed, seconds_left
 from airflow_backfill.cli.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
-from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 ATTEMPTS = 5
 """How many of the last attempts are shown."""

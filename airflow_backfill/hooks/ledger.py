@@ -10,7 +10,8 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 
 class LedgerHook(BaseHook):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from airflow_backfill.core.delta.epochs import FEED, has_feed
 from airflow_backfill.core.errors import FeedOff, SourceNotDelta, TargetExists
 from airflow_backfill.core.model.registry import lets_keys_be_missing
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.source.view import FEED, has_feed
 from airflow_backfill.core.values.commit import Commit, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from statistics import median
 from typing import Any, TypeVar
 
 from airflow_backfill.core.attempts.settle_plan import plan_in
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import SourceView, epoch_of, lost
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.load import highest_generation, load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
@@ -20,15 +17,11 @@ from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.enclosures import TargetLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
 
 _Result = TypeVar("_Result")
-
-PACE = 10
-"""Commits of a landing table from which its pace is taken."""
 
 
 class BuildReader:
@@ -128,64 +121,3 @@ class BuildReader:
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
         return self.control.commands(build)
-
-
-class SourceWatcher:
-    """Watches a source's log: each commit is read once, and nothing of its data."""
-
-    def __init__(self, plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
-        self._plan = plan
-        alone = plan.spec.source is None
-        self._log = None if alone else DeltaLog(open_store(plan.spec.table, spark=spark, options=options))
-        self._epochs = Backlog()
-        self._times: dict[int, int] = {}
-
-    def view(self, after: int) -> SourceView:
-        """The source now, with every commit later than ``after``; a topic alone has none."""
-        if self._log is None:
-            return SourceView(self._plan.source.table_id, after, after, Backlog())
-        _, metadata = self._log.protocol_and_metadata()
-        head = self._log.head()
-        epochs = self._remembered(self._log, after)
-        seen = epochs[-1].number if epochs else after
-        if metadata.table_id == self._plan.source.table_id:
-            there = set(self._log.versions(seen))
-            new = range(seen + 1, head + 1)
-            epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
-        self._epochs = epochs
-        kept = Retention.of(metadata.configuration).shorter
-        at, interval = self._pace(self._log, head) if self._plan.splits.landing else (0, None)
-        # Asked last: a history that is put back while it is read shows here, or else in what is read by it.
-        digest = self._log.digest(after)
-        return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
-
-    def _remembered(self, log: DeltaLog, after: int) -> Backlog:
-        """What is known of the epochs after this one; nothing if that begins later, or is not what the log has now."""
-        known = self._epochs
-        if not known or known[0].number > after + 1 or log.digest(known[-1].number) != known[-1].digest:
-            return Backlog()
-        return known[after + 1 - known[0].number :]
-
-    def _pace(self, log: DeltaLog, head: int) -> tuple[int, int | None]:
-        """When the head was committed, and what usually passes between two commits, if there were some."""
-        recent = [version for version in log.versions(max(head - PACE, -1)) if version <= head]
-        self._times = {v: self._times.get(v) or log.read(v).timestamp for v in recent}
-        times = sorted(self._times.values())
-        gaps = [later - earlier for earlier, later in pairwise(times)]
-        return times[-1], round(median(gaps)) if len(gaps) >= PACE // 2 else None
-
-
-def drive(generator: fx.Asks[_Result], answer: Any) -> _Result:
-    """Run a generator of effects to its end; errors of an answer are raised inside it."""
-    try:
-        effect = next(generator)
-        while True:
-            try:
-                reply = answer(effect)
-            except Exception as error:
-                effect = generator.throw(error)
-            else:
-                effect = generator.send(reply)
-    except StopIteration as stop:
-        result: _Result = stop.value
-        return result

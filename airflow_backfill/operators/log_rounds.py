@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.operators.rounds import RoundsOperator
 from airflow_backfill.sensors.conditions import max_lag_of
 from airflow_backfill.spark.run.application import PATIENCE

@@ -13,7 +13,7 @@ from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.ledger.reader import SourceWatcher
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.core.attempts.goals import UpstreamGoal
-from airflow_backfill.core.source.view import check_source
+from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.operators.rounds import RoundsOperator

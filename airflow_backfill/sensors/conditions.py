@@ -10,7 +10,7 @@ import pendulum
 from pendulum.tz.exceptions import InvalidTimezone
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 
 
 @dataclass(frozen=True, slots=True)

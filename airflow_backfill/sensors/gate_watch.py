@@ -15,7 +15,8 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.gates.gate import Broken, Conditions, MaxLag, Verdict, Waiting, decide
+from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, decide
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.reports.summary import lag, running_out
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState

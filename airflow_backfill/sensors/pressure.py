@@ -7,7 +7,8 @@ import time
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates.admission import admit
-from airflow_backfill.core.gates.gate import MaxLag, Waiting
+from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.hooks.ledger import LedgerHook
 
 log = logging.getLogger(__name__)

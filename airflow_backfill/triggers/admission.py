@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.pressure import pressure
 from airflow_backfill.triggers.build import BuildTrigger

@@ -21,14 +21,15 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal
 from airflow_backfill.core.attempts.settle_plan import settle
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
-from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import Work, report
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.retention import Retention
@@ -36,7 +37,8 @@ from airflow_backfill.ledger.admission import OWNER, admit_source
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.run.application import _size, attempted, parser, work_through
 
 FILES = 4

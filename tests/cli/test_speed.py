@@ -6,7 +6,7 @@ import pytest
 
 from airflow_backfill.cli.speed import Speed, recent_speed, seconds_left
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Verb

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.waiting import waits_for
+from airflow_backfill.core.delta.epochs import lost
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import lost
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.state import BuildState

@@ -19,7 +19,7 @@ from airflow_backfill.core.attempts.goals import (
     UpstreamGoal,
     VerifyGoal,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.effect import FileSize

@@ -21,13 +21,15 @@ from airflow_backfill.core.attempts.goals import (
     SnapshotGoal,
     VerifyGoal,
 )
+from airflow_backfill.core.delta.epochs import FEED, epoch_of, lost
 from airflow_backfill.core.errors import BackfillError, HistoryLost
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import FEED, SourceView, epoch_of, lost
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey, KeyRanges

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import Epoch, SourceView
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.state.state import BuildState

@@ -27,7 +27,8 @@ from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.log_listing import LOG, commit_name
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from tests.core.model_target import FILES, Model
 
 

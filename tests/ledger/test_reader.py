@@ -29,7 +29,8 @@ from airflow_backfill.core.errors import (
     TargetDiverged,
     UnsupportedTable,
 )
-from airflow_backfill.core.source.view import check_source
+from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.effect import CommitRecord, ReadHead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import CommitId, FileTotals, Protocol, TableMetadata
@@ -37,7 +38,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 from tests.ledger.json_target import JsonBuild
 from tests.ledger.process_cost import bytes_read

@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
-from airflow_backfill.core.gates.gate import Broken, MaxLag, Ready, Waiting
+from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize

@@ -19,8 +19,9 @@ from airflow_backfill.core.errors import (
     SourceUnavailable,
 )
 from airflow_backfill.core.kafka.offsets import Batch
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, app_id
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.partitions import held
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey

@@ -10,7 +10,7 @@ from airflow_backfill.core.attempts import recovery
 from airflow_backfill.core.attempts import settle_plan as planning
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.errors import NotPlanned
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.attempt import Attempt

@@ -6,10 +6,12 @@ import json
 import random
 from dataclasses import dataclass, field
 
+from airflow_backfill.core.delta.epochs import FEED, epoch_of, lost
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import FEED, Epoch, SourceView, epoch_of, lost
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})

@@ -18,14 +18,15 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.run.application import reach
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.sensors.gate_watch import GateWatch

@@ -11,7 +11,8 @@ from __future__ import annotations
 from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
 from airflow_backfill.core.errors import Fenced, TargetContended
 from airflow_backfill.core.model.announcement import Announced, Announcement, Kind
-from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.effect import (
     Asks,
     CommitRecord,

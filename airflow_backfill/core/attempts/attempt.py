@@ -24,7 +24,8 @@ from airflow_backfill.core.attempts.throttle import POLL_MS, due_after, held
 from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
 from airflow_backfill.core.model.record import Pending, Record
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import SourceView, check_ahead, check_source
+from airflow_backfill.core.source.identity import check_ahead, check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Position, newest_epoch
 from airflow_backfill.core.state.effect import (
     Asks,

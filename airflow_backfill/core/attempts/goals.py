@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
-from airflow_backfill.core.gates.gate import MaxLag, within
+from airflow_backfill.core.gates.max_lag import MaxLag, within
 from airflow_backfill.core.state.effect import RewriteKeys
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait

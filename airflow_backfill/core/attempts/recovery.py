@@ -19,7 +19,8 @@ from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, Reco
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
-from airflow_backfill.core.source.view import SourceView, check_source
+from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.effect import (
     Asks,

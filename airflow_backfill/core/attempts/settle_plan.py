@@ -21,7 +21,7 @@ from airflow_backfill.core.state.effect import (
     ReadHead,
     SleepUntil,
 )
-from airflow_backfill.core.state.load import check_commit
+from airflow_backfill.core.target_table.foreign_commits import check_commit
 from airflow_backfill.core.values.commit import Commit
 
 TRIES = 5

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_backfill.core.gates.gate import MaxLag, Waiting
+from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, obey

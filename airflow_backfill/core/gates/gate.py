@@ -8,34 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_backfill.core.errors import BackfillError, Cancelled, InvalidSpec
-from airflow_backfill.core.source.view import Epoch, SourceView, check_ahead, check_source
+from airflow_backfill.core.errors import BackfillError, Cancelled
+from airflow_backfill.core.gates.max_lag import MaxLag, within
+from airflow_backfill.core.source.identity import check_ahead, check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, obey
 from airflow_backfill.core.values.phase import Phase
-
-
-@dataclass(frozen=True, slots=True)
-class MaxLag:
-    """How much may be pending: a number of epochs, or an age of the oldest pending epoch in milliseconds."""
-
-    epochs: int | None = None
-    age: int | None = None
-
-    def __post_init__(self) -> None:
-        named = [v for v in (self.epochs, self.age) if v is not None]
-        if len(named) != 1 or type(named[0]) is not int or named[0] < 0:
-            raise InvalidSpec(
-                f"max_lag: either a number of epochs or a duration, at least 0 (got {self.epochs!r}, {self.age!r})",
-                field="max_lag",
-            )
-
-    def holds(self, pending: Sequence[Epoch], now: int) -> bool:
-        """Whether no more than that is pending."""
-        if self.epochs is not None:
-            return len(pending) <= self.epochs
-        assert self.age is not None
-        return not pending or now - pending[0].at <= self.age
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +49,6 @@ class Broken:
 
 
 Verdict = Waiting | Ready | Broken
-
-
-def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> bool:
-    """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
-    if state.applied is None or state.part is not None:
-        return False
-    return max_lag.holds(source.pending(state.applied), now)
 
 
 def decide(

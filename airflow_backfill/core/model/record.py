@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.announcement import Announced
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.splits.kinds import position_from_json
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.values.bound import Bound
@@ -48,24 +49,6 @@ class Pending:
     rows: int | None
     at: int
     """When it was seen, milliseconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """The proof that target and transformed source are equal at an epoch."""
-
-    epoch: int
-    target_version: int
-    rows: int
-    digest: str
-    buckets: int
-    at: int
-    gone: int = 0
-    """Records of a topic that were read, and that Kafka does not have any more, or might have lost before they were
-    compared: they were counted.
-    """
-    lost: int = 0
-    """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.reports.recommend import Advice
-from airflow_backfill.core.source.view import Epoch
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize

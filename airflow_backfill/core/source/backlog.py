@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import eq
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
-if TYPE_CHECKING:
-    from airflow_backfill.core.source.view import Epoch
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.values.round_size import RoundSize
 
 
-class Backlog(Sequence["Epoch"]):
+class Backlog(Sequence[Epoch]):
     """Consecutive epochs, in order. A part of one is another one, which shares the epochs and copies none; so is one
     with more at its end.
     """
@@ -77,3 +77,14 @@ class Backlog(Sequence["Epoch"]):
 
     def __hash__(self) -> int:
         return hash((len(self), self.rows))
+
+
+def fitting(epochs: Backlog, size: RoundSize) -> Backlog:
+    """The first of these epochs that fit a round together: one always does, none from one that stops the build on."""
+    count, taken = 0, (0, 0, 0, 0)
+    for epoch in epochs[: size.epochs]:
+        taken = (taken[0] + epoch.bytes, taken[1] + epoch.rows, taken[2] + epoch.files, taken[3] + epoch.cuts)
+        if epoch.stop is not None or (count and not size.holds(*taken)):
+            break
+        count += 1
+    return epochs[:count]

@@ -14,9 +14,10 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.model.announcement import Announcement
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.splits.position import Position

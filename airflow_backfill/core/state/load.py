@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
 from airflow_backfill.core.model.announcement import Announced, Announcement, announcement
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.plan import app_id as plan_app_id
 from airflow_backfill.core.model.record import Record, barrier_record, generation_in
-from airflow_backfill.core.source.view import schema_change
 from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead, ReadPlan
 from airflow_backfill.core.state.replay import announce, apply, from_last
 from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.target_table.foreign_commits import check_commit
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.totals import Totals
-
-_REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
 
 def load(build: str | None = None) -> Asks[BuildState]:
@@ -125,35 +123,6 @@ def remains() -> Asks[Remains]:
                 lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
             return Remains(highest, tuple(barrier for barrier in lanes if barrier is not None))
     return Remains(highest)
-
-
-def check_commit(plan: Plan, commit: Commit) -> None:
-    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
-    if commit.operation.upper().startswith(_REPLACING):
-        raise _diverged(commit, f"a {commit.operation} by somebody else")
-    if commit.metadata is not None:
-        if commit.metadata.table_id != plan.target_id:
-            raise _diverged(commit, "another table took the target's place")
-        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False)
-        if changed is not None:
-            raise _diverged(commit, changed.message)
-    record = barrier_record(commit)
-    ours = record is not None and record.build == plan.build
-    if commit.data_change and not ours:
-        raise _diverged(commit, f"a {commit.operation or 'commit'} by somebody else changed rows")
-    if commit.belied:
-        what = f"a {commit.operation or 'commit'} says that it changes no rows (dataChange=false), and added or removed"
-        raise _diverged(commit, f"{what} some: {commit.added.live} were added, {commit.removed.live} removed")
-
-
-def _diverged(commit: Commit, what: str) -> TargetDiverged:
-    return TargetDiverged(
-        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more. "
-        "Put them right and say at which epoch they stand (table-backfill recover), or plan the build again with "
-        "on_existing='restart'",
-        version=commit.version,
-        operation=commit.operation,
-    )
 
 
 def _planned_build(commit: Commit) -> str | None:

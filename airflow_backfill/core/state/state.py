@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.model.announcement import Announced
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate, Layout, Record, Tail
+from airflow_backfill.core.model.record import Layout, Record, Tail
 from airflow_backfill.core.splits.position import InEpoch, Position, applied_by, together
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId

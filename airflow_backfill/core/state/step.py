@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
-from airflow_backfill.core.model.record import Certificate, Pending
+from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import FileSize, Nothing, Work

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_backfill.core.source.view import SourceView, fitting
+from airflow_backfill.core.source.backlog import fitting
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state.effect import Asks, Chunks, NextChunk, Nothing, ReadRanges

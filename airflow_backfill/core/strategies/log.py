@@ -11,7 +11,8 @@ without feed or key, and one that is large in bytes, because each part of it rea
 from __future__ import annotations
 
 from airflow_backfill.core.errors import Discontinuous
-from airflow_backfill.core.source.view import Epoch, fitting
+from airflow_backfill.core.source.backlog import fitting
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Nothing, Work
 from airflow_backfill.core.state.state import BuildState

@@ -16,7 +16,9 @@ from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, as
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
-from airflow_backfill.core.source.view import Epoch, SourceView, fitting
+from airflow_backfill.core.source.backlog import fitting
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import RECORD_BYTES, AtOffset, Partitions, splits_of
 from airflow_backfill.core.state.effect import (
     AskBroker,

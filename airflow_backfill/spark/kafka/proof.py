@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import VerificationFailed
-from airflow_backfill.core.model.record import Certificate
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state.effect import VerifyTarget
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.last_values import last_per_key

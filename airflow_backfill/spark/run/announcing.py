@@ -17,8 +17,8 @@ from pyspark import InheritableThread
 
 from airflow_backfill.core.attempts.announcer import announce
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.ledger.reader import drive
 from airflow_backfill.spark.run.interpreter import Shell
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from airflow_backfill.core.attempts.goals import (
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
@@ -231,7 +231,7 @@ def reach(task: Goal, shell: Any, me: Attempt, build: str | None) -> BuildState:
     if not (task.announces and shell.reader.state(build).rearranging):
         state: BuildState = shell.run(work)
         return state
-    from airflow_backfill.ledger.reader import drive
+    from airflow_backfill.core.state.drive import drive
     from airflow_backfill.spark.run.announcing import announcing
 
     with announcing(shell, me, build) as answer:
@@ -263,7 +263,7 @@ def _upstream(options: argparse.Namespace, shell: Any) -> Goal:
     if options.max_runtime is not None:
         return UpstreamGoal(_size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
     state: BuildState = shell.reader.state(options.build)
-    from airflow_backfill.ledger.reader import SourceWatcher
+    from airflow_backfill.ledger.source_watcher import SourceWatcher
 
     return UpstreamGoal(_size(options), upto=SourceWatcher(state.plan, shell.spark).view(state.reached).head)
 

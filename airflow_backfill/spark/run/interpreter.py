@@ -16,8 +16,10 @@ from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.interruption import Begun
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher, drive
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.delta_internals import transactions
 from airflow_backfill.spark.session.failure import classify, coded
 from airflow_backfill.spark.session.faults import crash_point

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
+from airflow_backfill.core.delta.epochs import has_feed, measured
 from airflow_backfill.core.errors import (
     BackfillError,
     Fenced,
@@ -31,7 +32,7 @@ from airflow_backfill.core.model.registry import registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
 from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
-from airflow_backfill.core.source.view import Epoch, has_feed, measured
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import KafkaLost, SourceReplaced
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.partitions import Partitions, held
 from airflow_backfill.core.splits.position import Position

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyspark.sql import DataFrame
 
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.model.registry import registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.position import Position

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from airflow_backfill.core.errors import NotAppendOnly
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate, Record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Effect, FileSize, VerifyTarget, Work

@@ -22,8 +22,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.control_folder import ControlFolder

@@ -18,7 +18,7 @@ from airflow_backfill.core.attempts.goals import (
 )
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, SchemaChanged, SourceReplaced
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state import effect as fx

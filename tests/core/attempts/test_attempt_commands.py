@@ -24,7 +24,7 @@ from airflow_backfill.core.errors import (
     Interrupted,
     NotConverging,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import (
     AppendFiles,
     ApplyEpochs,

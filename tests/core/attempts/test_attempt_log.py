@@ -24,7 +24,7 @@ from airflow_backfill.core.errors import (
     NotConverging,
     SourceReplaced,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import ApplyEpochs, CommitRecord, Nothing, SleepUntil
 from airflow_backfill.core.values.bound import Bound

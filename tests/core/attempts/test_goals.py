@@ -26,7 +26,7 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
     VerificationFailed,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import FileSize

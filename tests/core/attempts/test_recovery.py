@@ -27,7 +27,7 @@ from airflow_backfill.core.errors import (
     TargetDiverged,
     VerificationFailed,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import Layout
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state import effect as fx

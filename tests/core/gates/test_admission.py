@@ -9,7 +9,8 @@ import pytest
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, UpstreamGoal
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.gates.admission import admit
-from airflow_backfill.core.gates.gate import MaxLag, Waiting
+from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.position import InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb

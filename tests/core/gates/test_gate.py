@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.delta.epochs import lost
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.gates.gate import Broken, Conditions, MaxLag, Ready, Verdict, Waiting, decide, within
+from airflow_backfill.core.gates.gate import Broken, Conditions, Ready, Verdict, Waiting, decide
+from airflow_backfill.core.gates.max_lag import MaxLag, within
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import lost
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.state import BuildState

@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import RecordInvalid
-from airflow_backfill.core.model.record import (
-    MAX_BYTES,
-    Certificate,
-    Layout,
-    Pending,
-    Record,
-    app_id,
-    barrier_record,
-    decode,
-)
+from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.model.record import MAX_BYTES, Layout, Pending, Record, app_id, barrier_record, decode
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.values.bound import Bound

@@ -10,7 +10,7 @@ from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetent
 from airflow_backfill.core.reports import forecast as forecasts
 from airflow_backfill.core.reports.forecast import APPLY_ROWS, RECENT, Work, described, forecast
 from airflow_backfill.core.reports.recommend import Advice
-from airflow_backfill.core.source.view import Epoch
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.retention import FILES, Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model.test_plan import PLAN

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import Epoch
+from airflow_backfill.core.source.epoch import Epoch
 
 
 def some(first: int, count: int) -> list[Epoch]:

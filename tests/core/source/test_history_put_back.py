@@ -22,7 +22,7 @@ from airflow_backfill.core.attempts.goals import (
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.gates import gate
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import decode
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state import effect as fx

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.delta.epochs import FEED, epoch_of, lost
+from airflow_backfill.core.delta.schema import schema_change
 from airflow_backfill.core.errors import (
     BackfillError,
     FeedOff,
@@ -17,7 +19,9 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
 )
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import FEED, Epoch, SourceView, check_source, epoch_of, lost, schema_change
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, CommitId, FileTotals, TableMetadata
 from tests.core.model_target import SCHEMA, SOURCE_ID, Model
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
+from airflow_backfill.core.delta.epochs import epoch_of
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
-from airflow_backfill.core.gates.gate import MaxLag
-from airflow_backfill.core.source.view import epoch_of
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import CommitRecord, FileSize, ReadCommit
 from airflow_backfill.core.state.load import catch_up, load
 from airflow_backfill.core.state.state import BuildState

@@ -11,7 +11,7 @@ from airflow_backfill.core.attempts.goals import (
     ConsumeLogGoal,
     SnapshotGoal,
 )
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.replay import apply, from_last

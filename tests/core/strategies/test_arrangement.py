@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
+from airflow_backfill.core.delta.epochs import FEED
 from airflow_backfill.core.errors import HistoryLost, PositionRegressed, RecordInvalid, SchemaChanged
 from airflow_backfill.core.reports.summary import summarize
-from airflow_backfill.core.source.view import FEED
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_backfill.core.delta.epochs import lost
 from airflow_backfill.core.errors import BackfillError, Discontinuous, FeedOff, HistoryLost, SchemaChanged
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import Epoch, SourceView, lost
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Nothing
 from airflow_backfill.core.state.state import BuildState

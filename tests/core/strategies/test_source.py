@@ -12,7 +12,7 @@ import pytest
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
-from airflow_backfill.core.gates.gate import MaxLag
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.split import Split
@@ -20,7 +20,8 @@ from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.model.plan import Plan, SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.view import Epoch, SourceView
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
 from airflow_backfill.core.splits.position import later
 from airflow_backfill.core.state.effect import (

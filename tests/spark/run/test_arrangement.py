@@ -14,10 +14,10 @@ from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import DuplicateKey, HistoryLost, InvalidSpec, KeyInvalid, KeyNull
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.reader import drive
 from airflow_backfill.spark.run import planner
 from airflow_backfill.spark.run.interpreter import Shell
 from tests.spark.build import Build, no_rows

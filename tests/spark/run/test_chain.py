@@ -17,11 +17,11 @@ from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.reader import drive
 from airflow_backfill.spark.run.announcing import announcing
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.strategies import chain

@@ -10,7 +10,7 @@ from airflow_backfill.cli.main import main
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.gates.gate import Conditions, Ready, Verdict, Waiting, decide
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.ledger.reader import SourceWatcher
+from airflow_backfill.ledger.source_watcher import SourceWatcher
 from tests import fifth_strategy
 from tests.fifth_strategy import NAME
 from tests.spark.build import NONE, Build

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Certificate
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder

@@ -1,0 +1,109 @@
+"""Commits of a Delta table as epochs of a source: what they cost, and which of them stop a build.
+
+A commit that changes the table in a way the plan does not allow carries its error along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_backfill.core.delta.changed_rows import changed_rows
+from airflow_backfill.core.delta.schema import schema_change
+from airflow_backfill.core.errors import (
+    BackfillError,
+    ChangesIncomplete,
+    FeedOff,
+    HistoryLost,
+    NotAppendOnly,
+    SchemaChanged,
+    SourceReplaced,
+)
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.values.commit import Commit, TableMetadata
+
+FEED = "delta.enableChangeDataFeed"
+
+
+def has_feed(metadata: TableMetadata) -> bool:
+    """Whether a table writes its changes down as long as this metadata holds."""
+    return metadata.configuration.get(FEED, "false").lower() == "true"
+
+
+def lost(version: int) -> Epoch:
+    """An epoch whose commit is not in the source's log any more."""
+    error = HistoryLost(f"epoch {version} is needed, and its commit is gone from the source's log", epoch=version)
+    return Epoch(number=version, at=0, rows=0, bytes=0, stop=error)
+
+
+def epoch_of(plan: Plan, commit: Commit) -> Epoch:
+    """``commit`` of the source as an epoch, with the error that stops a build there, if one does."""
+    return replace(measured(commit), stop=_stop(plan, commit), digest=commit.digest)
+
+
+def measured(commit: Commit) -> Epoch:
+    """``commit`` as an epoch, for what it costs."""
+    rows = changed_rows(commit)
+    size = commit.changed.bytes if commit.changed.files else commit.added.bytes + commit.removed.bytes
+    return Epoch(
+        number=commit.version,
+        at=commit.timestamp,
+        rows=rows,
+        bytes=size if commit.data_change else 0,
+        weight=_weight(commit, rows, size) if commit.data_change else 0,
+        files=commit.added.files + commit.removed.files + commit.changed.files,
+        cuts=commit.rewrites or commit.metadata is not None,
+    )
+
+
+def _weight(commit: Commit, rows: int, size: int) -> int:
+    """The part of the files' bytes that is the changed rows'."""
+    there = commit.added.rows, commit.removed.rows
+    if commit.changed.files or None in there:
+        return size
+    of = sum(count or 0 for count in there)
+    return min(size, -(-size * rows // of)) if of else size
+
+
+def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
+    if plan.appends and commit.data_change and not commit.append_only:
+        lacking = "a change data feed" if not plan.source.feed else "a key"
+        return NotAppendOnly(
+            f"epoch {commit.version} ({commit.operation}) does more than add rows; without {lacking} only added rows "
+            "can be followed",
+            epoch=commit.version,
+            operation=commit.operation,
+        )
+    if commit.belied:
+        return ChangesIncomplete(
+            f"epoch {commit.version} ({commit.operation}) says that it changes no rows (dataChange=false), but adds "
+            f"{commit.added.live} and removes {commit.removed.live}: no change feed has them; plan the build again "
+            "with on_existing='restart'",
+            epoch=commit.version,
+            operation=commit.operation,
+        )
+    return None if commit.metadata is None else _stop_of_metadata(plan, commit.version, commit.metadata)
+
+
+def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
+    if metadata.table_id != plan.source.table_id:
+        return SourceReplaced(f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id)
+    if not plan.appends and not has_feed(metadata):
+        return FeedOff(
+            f"epoch {version} switches the change data feed off, so that later changes are not to be had; switch it on "
+            f"again ({FEED} = true) and plan again with on_existing='restart'",
+            epoch=version,
+        )
+    if metadata.partition_columns != plan.source.partition_columns:
+        return SchemaChanged(
+            f"epoch {version} changes the partitioning from {list(plan.source.partition_columns)} to "
+            f"{list(metadata.partition_columns)}; plan again with on_existing='restart'",
+            epoch=version,
+        )
+    ignored = plan.spec.new_columns == "ignore"
+    source = plan.source
+    changed = schema_change(source.schema_json, metadata.schema_json, version, used=source.columns, allow_new=ignored)
+    if changed is None:
+        return None
+    way_out = "plan again with on_existing='restart' (new_columns='ignore' passes over columns that are only added)"
+    return SchemaChanged(f"{changed.message}; {way_out}", **changed.data)

@@ -1,0 +1,63 @@
+"""The schema policy: which changes of a schema matter to the rows of a build."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from airflow_backfill.core.errors import (
+    SchemaChanged,
+)
+
+_MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
+
+
+def schema_change(
+    before: str, after: str, version: int, *, used: Iterable[str] | None = None, allow_new: bool = False
+) -> SchemaChanged | None:
+    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is none.
+
+    Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
+    columns do not. Of the columns of ``before`` only those ``used`` matter, if some are named.
+    """
+    known = _columns(before)
+    old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
+    try:
+        new = _columns(after)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return SchemaChanged(
+            f"version {version} has a schema that cannot be read ({after[:100]!r}): its log is damaged",
+            epoch=version,
+        )
+    for name, shape in old.items():
+        if name not in new:
+            return SchemaChanged(f"epoch {version} drops or renames column {name!r}", epoch=version, column=name)
+        if new[name] != shape:
+            was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
+            return SchemaChanged(
+                f"epoch {version} changes column {name!r} from {was} to {now}",
+                epoch=version,
+                column=name,
+                before=json.dumps(shape)[:500],
+                after=json.dumps(new[name])[:500],
+            )
+    mapped = [shape["mapping"] for shape in known.values() if "mapping" in shape]
+    added = [name for name, shape in new.items() if name not in known and shape.get("mapping") not in mapped]
+    if added and not allow_new:
+        return SchemaChanged(f"epoch {version} adds column {added[0]!r}", epoch=version, column=added[0])
+    return None
+
+
+def _columns(schema_json: str) -> dict[str, Any]:
+    return {field["name"]: _shape(field) for field in json.loads(schema_json)["fields"]}
+
+
+def _shape(part: Any) -> Any:
+    if isinstance(part, dict):
+        kept = {name: _shape(value) for name, value in part.items() if name != "metadata"}
+        mapping = {name: part["metadata"][name] for name in _MAPPING if name in part.get("metadata", {})}
+        return {**kept, **({"mapping": mapping} if mapping else {})}
+    if isinstance(part, list):
+        return [_shape(item) for item in part]
+    return part
