@@ -10,8 +10,8 @@ from typing import Any
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Follower:
     def look(self) -> None:
         try:
             state = BuildReader(str(self.target)).state()
-            view = SourceWatcher(state.plan).view(state.reached)
+            view = watch_source(state.plan).view(state.reached)
         except BackfillError:
             return  # not planned yet
         summary = summarize(state)

@@ -5,8 +5,8 @@ from functools import cached_property
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
-from airflow_backfill.spark.delta.preflight import Preflight
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.strategies.strategy import Cut
 from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
 from airflow_backfill.spark.target_table import apply

@@ -17,8 +17,8 @@ from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 ATTEMPTS = 5
 """How many of the last attempts are shown."""
@@ -77,7 +77,7 @@ def as_text(found: dict[str, Any]) -> str:
 def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | None, BackfillError | None]:
     """The source as it can be seen, and why the build cannot go on. A hole in its log is among its epochs."""
     try:
-        source = SourceWatcher(state.plan).view(state.reached)
+        source = watch_source(state.plan).view(state.reached)
     except BackfillError as error:
         return None, error
     try:

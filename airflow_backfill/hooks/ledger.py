@@ -7,11 +7,12 @@ from functools import cached_property
 from airflow.sdk import BaseHook
 
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 
 class LedgerHook(BaseHook):
@@ -35,9 +36,13 @@ class LedgerHook(BaseHook):
         """Reads the build of a target."""
         return BuildReader(target, options=self._options)
 
-    def watcher(self, plan: Plan) -> SourceWatcher:
+    def source_log(self, location: str) -> SourceLog:
+        """The log of any source."""
+        return open_source(location, options=self._options)
+
+    def watcher(self, plan: Plan) -> SourceWatch:
         """Watches the source of a plan."""
-        return SourceWatcher(plan, options=self._options)
+        return watch_source(plan, options=self._options)
 
     def control(self, target: str) -> ControlFolder:
         """The attempts and commands of a target."""

@@ -13,7 +13,7 @@ from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
-from airflow_backfill.ledger.admission import admit_source, admit_target
+from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
 
@@ -122,7 +122,7 @@ class PlanOperator(ApplicationOperator):
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
         elif spec.source is not None:
-            admit_source(self.ledger.delta_log(spec.source), spec)
+            self.ledger.source_log(spec.source).admit(spec)
         outcome = self.run_application(context)
         for line in described(outcome["report"]):
             self.log.info(line)

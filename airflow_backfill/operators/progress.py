@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
@@ -37,7 +37,7 @@ class Reporter:
 
     def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
         self._reader, self._hook = hook.reader(target), hook
-        self._watcher: SourceWatcher | None = None
+        self._watcher: SourceWatch | None = None
         self._store, self._log, self._also = store, log, also
         self._told = ""
         self._warned = False

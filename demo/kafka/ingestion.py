@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from airflow_backfill.spark.kafka.landing_app import main
+from airflow_backfill.spark.run.landing_app import main
 from demo.session import session
 
 if __name__ == "__main__":

@@ -33,12 +33,11 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.retention import Retention
-from airflow_backfill.ledger.admission import OWNER, admit_source
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.run.application import _size, attempted, parser, work_through
 
 FILES = 4
@@ -136,16 +135,17 @@ class Shell:
         else:
             number = max((n for n, _ in self.reader.commands(state.plan.build)), default=0)
             return drive(run(ResumeGoal(number), me), self.answer), True
-        newest, metadata = admit_source(DeltaLog(open_store(spec.source)), spec)
+        admitted = open_source(spec.table).admit(spec)
+        epoch, metadata = admitted.epoch, admitted.metadata
         table_id = self._make_target(spec, metadata.schema_json)
-        sizes = _files(spec.source, newest.version)
+        sizes = _files(spec.source, epoch)
         draft = Plan(
             build=build_id(table_id, spec.name),
             spec=spec,
             target_id=table_id,
             target_schema_json=metadata.schema_json,
             target_version=0,
-            source=SourceFacts(metadata.table_id, newest.version, metadata.schema_json, metadata.partition_columns),
+            source=SourceFacts(metadata.table_id, epoch, metadata.schema_json, metadata.partition_columns),
             splits=FileSplits(FileSplits.cut([s.bytes for s in sizes], 64), 1, len(sizes), "digest"),
             lanes=lanes,
             settings={},
@@ -170,7 +170,7 @@ class Shell:
                 sizes = _files(plan.spec.source, plan.source.epoch) if files else ()
                 return fx.CommandsRead(_now(), self.reader.commands(plan.build), sizes)
             case fx.ReadSourceLog(after):
-                return SourceWatcher(self._known).view(after)
+                return watch_source(self._known).view(after)
             case fx.CommitRecord(record, work):
                 rows = 0 if isinstance(work, fx.Nothing) else 7
                 return self._commit({"appId": record.app_id, "version": record.seq}, record.encode(), rows)

@@ -27,8 +27,8 @@ from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.log_listing import LOG, commit_name
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 from tests.core.model_target import FILES, Model
 
 
@@ -185,7 +185,7 @@ class JsonBuild(Model):
     def view(self, after: int) -> SourceView:
         plan = self.reader.plan(self.draft().build)
         assert plan is not None
-        return SourceWatcher(plan).view(after)
+        return watch_source(plan).view(after)
 
     def _text(self, text: str) -> str:
         return self.reader.control.enclosures.enclosed(text)

@@ -30,6 +30,7 @@ from airflow_backfill.core.errors import (
     UnsupportedTable,
 )
 from airflow_backfill.core.source.identity import check_source
+from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.effect import CommitRecord, ReadHead
 from airflow_backfill.core.state.state import BuildState
@@ -38,8 +39,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 from tests.ledger.json_target import JsonBuild
 from tests.ledger.process_cost import bytes_read
@@ -266,16 +267,16 @@ def test_the_tables_are_ones_to_other_readers(build: JsonBuild) -> None:
 
 
 @pytest.fixture
-def watched(build: JsonBuild) -> tuple[JsonBuild, SourceWatcher]:
+def watched(build: JsonBuild) -> tuple[JsonBuild, SourceWatch]:
     plan = build.plan()
-    return build, SourceWatcher(plan)
+    return build, watch_source(plan)
 
 
 def numbers(view: Any) -> list[int]:
     return [epoch.number for epoch in view.epochs]
 
 
-def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     assert numbers(watcher.view(V)) == []
     build.write(rows=5, size=70)
@@ -287,21 +288,21 @@ def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild
     assert numbers(watcher.view(9)) == [10]
 
 
-def test_asking_again_at_any_time_gives_what_asking_once_would(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_asking_again_at_any_time_gives_what_asking_once_would(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     for after in (7, 7, 8, 8, 10, 12):
         build.write()
-        assert watcher.view(after) == SourceWatcher(build.draft()).view(after)
+        assert watcher.view(after) == watch_source(build.draft()).view(after)
 
 
-def test_a_view_from_an_earlier_epoch_has_no_hole(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_view_from_an_earlier_epoch_has_no_hole(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write(times=5)
     watcher.view(10)
     assert numbers(watcher.view(V)) == [8, 9, 10, 11, 12]
 
 
-def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write(times=300)
     build.source.write_checksum()
@@ -314,7 +315,7 @@ def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuil
 
 
 @pytest.mark.parametrize("gone", [[8], [10], [12], [9, 10]])
-def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write(times=6)
     build.source.write_checksum()
@@ -331,7 +332,7 @@ def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tu
 
 
 def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
-    watched: tuple[JsonBuild, SourceWatcher],
+    watched: tuple[JsonBuild, SourceWatch],
 ) -> None:
     """What a watcher remembers of commits that are others now would pass for what is there."""
     build, watcher = watched
@@ -352,7 +353,7 @@ def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
     assert watcher.view(V).commit(V) is None
 
 
-def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write(times=6)
     build.source.write_checksum()
@@ -365,7 +366,7 @@ def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, Sou
 
 def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(tmp_path: Path) -> None:
     build = JsonBuild(tmp_path)
-    watcher = SourceWatcher(build.plan())
+    watcher = watch_source(build.plan())
     shutil.rmtree(build.spec.source)
     log = build._source_log()
     for version in range(20):
@@ -378,7 +379,7 @@ def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(tmp_path
         check_source(build.draft(), view, V, ())
 
 
-def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write()
     build.alter(table_id="source-2")
@@ -386,14 +387,14 @@ def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[Jso
         check_source(build.draft(), watcher.view(V), V, ())
 
 
-def test_a_source_that_is_gone_is_no_silent_one(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_source_that_is_gone_is_no_silent_one(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     shutil.rmtree(build.spec.source)
     with pytest.raises(SourceNotDelta):
         watcher.view(V)
 
 
-def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWatcher]) -> None:
+def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWatch]) -> None:
     build, watcher = watched
     build.write()
     build.alter(schema_json='{"type":"struct","fields":[]}')
@@ -404,10 +405,10 @@ def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWa
 WATCH = """
 import json, sys
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.ledger.reader import BuildReader, SourceWatcher
+from airflow_backfill.ledger.reader import BuildReader
 from tests.ledger.process_cost import peak_kilobytes
 plan = BuildReader(sys.argv[1]).plan(sys.argv[2])
-watcher = SourceWatcher(plan)
+watcher = watch_source(plan)
 before = peak_kilobytes()
 view = watcher.view(plan.source.epoch)
 print(json.dumps({"epochs": len(view.epochs), "rows": sum(e.rows for e in view.epochs),

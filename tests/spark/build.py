@@ -25,8 +25,8 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.run.application import reach
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
@@ -101,7 +101,7 @@ class Build:
 
     def upstream(self) -> BuildState:
         state = self.reader.state()
-        head = SourceWatcher(state.plan).view(state.reached).head
+        head = watch_source(state.plan).view(state.reached).head
         return self.run(UpstreamGoal(self.size, upto=head))
 
     def order(self, command: Command) -> int:

@@ -53,6 +53,7 @@ def measured(commit: Commit) -> Epoch:
         weight=_weight(commit, rows, size) if commit.data_change else 0,
         files=commit.added.files + commit.removed.files + commit.changed.files,
         cuts=commit.rewrites or commit.metadata is not None,
+        only_adds=commit.append_only or not commit.data_change,
     )
 
 

@@ -28,6 +28,8 @@ class Epoch:
     """The changes before it and after it cannot be read in one go: files were rewritten, or the table reshaped."""
     digest: str | None = None
     """Of its commit; None if that is gone."""
+    only_adds: bool = True
+    """Whether it does nothing to rows but add some."""
 
     @property
     def quiet(self) -> bool:

@@ -7,8 +7,7 @@ before ``prove`` has compared the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -17,42 +16,15 @@ from pyspark.sql import DataFrame
 from airflow_backfill.core.delta.route import Footprint, Leg, Route, choose
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
-from airflow_backfill.spark.delta.expected_changes import Expected, expected_of_feed, expected_of_files, prove
+from airflow_backfill.spark.delta.expected_changes import expected_of_feed, expected_of_files
 from airflow_backfill.spark.delta.net_files import net_files
 from airflow_backfill.spark.delta.route_difference import read_difference
 from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, EPOCH, Changes
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-CHANGE_TYPE = "_change_type"
-EPOCH = "_commit_version"
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The changes of a range of epochs, not read yet, and what reading them must give."""
-
-    frame: DataFrame
-    legs: Sequence[Leg]
-    """How they are read, and why."""
-    moved: bool
-    """Some rows that go and come again may be unchanged: their files were rewritten."""
-    only_adds: bool
-    """No commit does anything to rows but add files of them."""
-    expected: Sequence[Expected]
-    distrusting: Callable[[frozenset[int]], Changes]
-    """The same changes, with the files of these epochs read instead of their change data."""
-
-    def counted(self) -> dict[tuple[int, str], int]:
-        """How many rows there are of each epoch and type; reads them, but none of their columns."""
-        rows = self.frame.groupBy(EPOCH, CHANGE_TYPE).count().collect()
-        return {(row[EPOCH], row[CHANGE_TYPE]): row["count"] for row in rows}
-
-    def prove(self, read: Mapping[tuple[int, str], int]) -> frozenset[int]:
-        """Raise ChangesIncomplete unless ``read``, counts by epoch and type, is all; returns epochs to distrust."""
-        return prove(self.expected, read)
 
 
 def read_changes(
@@ -106,7 +78,8 @@ def read_legs(
 
     return Changes(
         frame=reduce(DataFrame.union, frames),
-        legs=tuple(legs),
+        how=[f"epochs {o.epochs.start} to {o.epochs.last} by {o.route.value}: {o.reason}" for o in legs],
+        keys_only=any(leg.route is not Route.FEED for leg in legs),
         moved=moved,
         only_adds=all(one.only_adds for one in epochs),
         expected=tuple(expected),

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from airflow_backfill.core.splits.ranges import Key
-from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.source.key_order import KeyOrder
 
 _PHYSICAL = "delta.columnMapping.physicalName"
 

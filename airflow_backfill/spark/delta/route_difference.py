@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.epoch_files import action_lines
-from airflow_backfill.spark.delta.expected_changes import DELETE, INSERT, PRE_IMAGE
 from airflow_backfill.spark.delta.net_files import NetFiles
 from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.source.changes import DELETE, INSERT, PRE_IMAGE
 from airflow_backfill.spark.transform.transform import quoted
 
 

@@ -6,7 +6,6 @@ the whole table in every round, so the files are handed to Delta itself (see ``d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.source.source import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A data file of a version. ``rows`` are those that are alive; None if the file carries no count."""
-
-    path: str
-    size: int
-    rows: int | None
-    deleted: str | None = None
-    """Which of its rows are deleted: the identity of its deletion vector. A file of this path and vector holds the same
-    live rows in every version.
-    """
 
 
 class SnapshotFiles:

@@ -28,8 +28,10 @@ from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
 from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
-from airflow_backfill.spark.delta.changes import EPOCH, read_changes
+from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.source.changes import EPOCH
+from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.transform.transform import OWN
 
 if TYPE_CHECKING:
@@ -188,15 +190,18 @@ class LandingTable:
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, with EPOCH; as many as the commits say."""
-        changes = read_changes(self.spark, self.location, epochs, RAW.names, (), feed=False)
+        changes = self._source.changes(epochs, RAW.names, (), feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
         changes.prove(changes.counted())
         return changes.frame.where(F.col("topic") == self.topic)
 
     def _at(self, epoch: int) -> DataFrame:
-        rows = self.spark.read.format("delta").option("versionAsOf", epoch).load(self.location)
-        return rows.where(F.col("topic") == self.topic)
+        return self._source.at(epoch).where(F.col("topic") == self.topic)
+
+    @property
+    def _source(self) -> Source:
+        return open_source(self.spark, self.location)
 
 
 def _inside(offsets: Mapping[int, Offsets]) -> Column:

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.spark.kafka.landing_table import by_partition
 from airflow_backfill.spark.kafka.memory import Memory, same_values
+from airflow_backfill.spark.target_table.apply import place_of
 from airflow_backfill.spark.target_table.net_change import DELETE, OP, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
 
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PLACE = ("order", "partition", "offset")
-
-
-def place_of(side: str, columns: Sequence[str]) -> Column:
-    """Where in the topic a row of one side of a join comes from: what is greater is later."""
-    return F.struct(*(F.col(f"{side}.{quoted(name)}").alias(f"at_{n}") for n, name in enumerate(columns)))
 
 
 class Tombstones:

@@ -263,9 +263,9 @@ def _upstream(options: argparse.Namespace, shell: Any) -> Goal:
     if options.max_runtime is not None:
         return UpstreamGoal(_size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
     state: BuildState = shell.reader.state(options.build)
-    from airflow_backfill.ledger.source_watcher import SourceWatcher
+    from airflow_backfill.ledger.open_source import watch_source
 
-    return UpstreamGoal(_size(options), upto=SourceWatcher(state.plan, shell.spark).view(state.reached).head)
+    return UpstreamGoal(_size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
 
 
 def _size(options: argparse.Namespace) -> RoundSize:

@@ -15,11 +15,12 @@ from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.interruption import Begun
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.ledger.source_watcher import SourceWatcher
 from airflow_backfill.spark.delta_internals import transactions
 from airflow_backfill.spark.session.failure import classify, coded
 from airflow_backfill.spark.session.faults import crash_point
@@ -115,8 +116,8 @@ class Shell:
         return plan
 
     @cached_property
-    def _watcher(self) -> SourceWatcher:
-        return SourceWatcher(self.plan, self.spark)
+    def _watcher(self) -> SourceWatch:
+        return watch_source(self.plan, self.spark)
 
     @cached_property
     def _rounds(self) -> Rounds:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
-from airflow_backfill.core.delta.epochs import has_feed, measured
+from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.errors import (
     BackfillError,
     Fenced,
@@ -38,7 +38,6 @@ from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION, check_rules
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.retention import Retention
@@ -48,14 +47,15 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.delta.preflight import Preflight, inspect_source, inspect_target
-from airflow_backfill.spark.delta.ranges import Ranges
-from airflow_backfill.spark.kafka.preflight import inspect_topic
+from airflow_backfill.spark.preflight.table import Preflight, inspect_source
+from airflow_backfill.spark.preflight.target import inspect_target
+from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.failure import classify
 from airflow_backfill.spark.session.lock import commit_guarantee
 from airflow_backfill.spark.session.removal import remove
 from airflow_backfill.spark.session.settings import SessionSettings
+from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 
 if TYPE_CHECKING:
@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CREATE_TRIES = 8
-RECENT_EPOCHS = 200
-"""How many commits of the source are looked at for its change rate, and for whether it only adds rows."""
 HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _ODD = set(" ,;{}()\n\t=")
 
@@ -103,10 +101,7 @@ class Planner:
         self._check_lanes()
         asked, topic = self._spec, self._spec.topic
         found = inspect_source(self._spark, asked) if topic is None else inspect_topic(self._spark, asked, topic)
-        recent = self._recent(found.epoch)
-        advice = (
-            Advice("source", registered("source").why) if topic is not None else recommend(self._sighted(found, recent))
-        )
+        advice = Advice("source", registered("source").why) if topic is not None else recommend(self._sighted(found))
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
@@ -120,7 +115,7 @@ class Planner:
         draft = preparation.with_memory(draft, found)
         plan = self._shell.run(settle(draft, _now(), asked))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee, cut, recent, advice)
+        return state, self._report(plan, found, guarantee, cut, advice)
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)
@@ -234,31 +229,28 @@ class Planner:
             made=(self._spec.target,),
         )
 
-    def _sighted(self, found: Preflight, recent: Sequence[Commit]) -> Sighted:
+    def _sighted(self, found: Preflight) -> Sighted:
         """What there is to see of the source for whoever chooses a strategy."""
         retention = Retention.of(found.metadata.configuration)
-        expected = forecast(self._work(found), self._epochs(recent), _now(), retention)["expected_seconds"]
+        expected = forecast(self._work(found), _of_last_hours(found.recent), _now(), retention)["expected_seconds"]
         try:
-            ordered = bool(self._ranges(found))
+            ordered = bool(key_ranges(self._spark, found))
         except KeyInvalid:
             ordered = False
         return Sighted(
             feed=has_feed(found.metadata),
             key=bool(self._spec.key),
             ordered=ordered,
-            only_adds=all(commit.append_only or not commit.data_change for commit in recent),
+            only_adds=all(epoch.only_adds for epoch in found.recent),
             seconds=None if expected["log"] is None else expected["snapshot"] + expected["log"],
             kept=retention.shorter / 1000,
-            often=lambda: self._ranges(found).plan(found.epoch, SPLITS, self._size.bytes)[1],
+            often=lambda: key_ranges(self._spark, found).plan(found.epoch, SPLITS, self._size.bytes)[1],
         )
 
     def _work(self, found: Preflight) -> Work:
         """What reading the source once comes to."""
         cores = self._spark.sparkContext.defaultParallelism
         return Work(found.parts, found.units, found.bytes, found.rows, self._size, cores)
-
-    def _ranges(self, found: Preflight) -> Ranges:
-        return Ranges.of(self._spark, self._spec, found.transform.source_schema, found.metadata.partition_columns)
 
     def _empty_through(self, head: int) -> int:
         """The newest version before which no commit of the target changed rows."""
@@ -276,28 +268,20 @@ class Planner:
         found: Preflight,
         guarantee: str,
         cut: Cut,
-        recent: Sequence[Commit],
         advice: Advice | BackfillError,
     ) -> dict[str, Any]:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: the target's store lets one writer in at a time")
-        retention, epochs = Retention.of(found.metadata.configuration), self._epochs(recent)
+        retention, epochs = Retention.of(found.metadata.configuration), _of_last_hours(found.recent)
         # Of ranges the rows were counted, whatever the files say of themselves.
         work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=cut.often)
         return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
 
-    def _recent(self, epoch: int) -> list[Commit]:
-        """The source's last commits up to an epoch, oldest first, but for those that are gone."""
-        if self._spec.source is None:
-            return []
-        log = DeltaLog(open_store(self._spec.source, spark=self._spark))
-        return [log.read(version) for version in log.versions(max(-1, epoch - RECENT_EPOCHS)) if version <= epoch]
 
-    def _epochs(self, recent: Sequence[Commit]) -> list[Epoch]:
-        """What those of the last hours bring."""
-        since = _now() - RECENT
-        return [measured(commit) for commit in recent if commit.timestamp >= since]
+def _of_last_hours(recent: Sequence[Epoch]) -> list[Epoch]:
+    since = _now() - RECENT
+    return [epoch for epoch in recent if epoch.at >= since]
 
 
 def nullable(schema: StructType) -> StructType:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.ranges import KeyRanges
 from airflow_backfill.core.state.effect import Effect, NextChunk, ReadRanges, Work
-from airflow_backfill.spark.delta.preflight import Preflight
-from airflow_backfill.spark.delta.ranges import CLUSTERED, Behind, Ranges, stands
+from airflow_backfill.spark.open_source import open_source
+from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.source.ranges import CLUSTERED, Behind, Ranges, stands
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
 from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
 from airflow_backfill.spark.target_table import apply
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def key_ranges(spark: SparkSession, found: Preflight) -> Ranges:
+    """The ranges by which a source can be cut; KeyInvalid if its key has no order."""
+    source, schema = open_source(spark, found.spec.table), found.transform.source_schema
+    return Ranges.of(source, found.spec.key, schema, found.metadata.partition_columns)
 
 
 class Preparation(TablePreparation):
@@ -22,7 +32,7 @@ class Preparation(TablePreparation):
         return "a round of an arrangement takes all ranges along"
 
     def cut(self, found: Preflight) -> Cut:
-        ranges = Ranges.of(self.spark, self.spec, found.transform.source_schema, found.metadata.partition_columns)
+        ranges = key_ranges(self.spark, found)
         splits, often = ranges.plan(found.epoch, SPLITS, self.size.bytes)
         notes = [f"every byte of the source is read about {often:.1f} times"]
         if often > CLUSTERED:
@@ -67,4 +77,4 @@ class Rounds(TableRounds):
     @cached_property
     def _ranges(self) -> Ranges:
         source = self.plan.source
-        return Ranges.of(self.spark, self.plan.spec, self.transform.source_schema, source.partition_columns)
+        return Ranges.of(self.source, self.plan.spec.key, self.transform.source_schema, source.partition_columns)

@@ -9,8 +9,8 @@ from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
 from airflow_backfill.spark.delta.even_tasks import even_tasks
-from airflow_backfill.spark.delta.preflight import Preflight
-from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
 from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
 from airflow_backfill.spark.target_table import apply
@@ -61,5 +61,5 @@ class Rounds(TableRounds):
             apply.append(rows, self.target, txn, text)
 
     @cached_property
-    def _snapshot(self) -> SnapshotFiles:
-        return SnapshotFiles(self.spark, self.plan.spec.table, self.plan.source.epoch)
+    def _snapshot(self) -> VersionFiles:
+        return self.source.files(self.plan.source.epoch)

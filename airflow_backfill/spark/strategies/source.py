@@ -34,16 +34,17 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import memory_beside
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.delta.preflight import Preflight
 from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.key_partitions import KeyPartitions
 from airflow_backfill.spark.kafka.last_values import last_per_key, place_columns
-from airflow_backfill.spark.kafka.preflight import TopicPreflight
 from airflow_backfill.spark.kafka.proof import TopicProof
 from airflow_backfill.spark.kafka.reader_options import connection, kafka_options
 from airflow_backfill.spark.kafka.tombstones import Tombstones
 from airflow_backfill.spark.kafka.topic_source import History
+from airflow_backfill.spark.open_source import open_source
+from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.preflight.topic import TopicPreflight
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.strategies.strategy import Cut
 from airflow_backfill.spark.target_table import apply
@@ -138,8 +139,8 @@ class Rounds:
         assert spec is not None and state.applied is not None
         if self.plan.spec.source is None:
             return self._records(session, spec.name)
-        reader = session.readStream.format("delta").option("startingVersion", state.applied + 1)
-        return reader.load(self.plan.spec.table).where(F.col("topic") == spec.name)
+        landing = open_source(self.spark, self.plan.spec.table)
+        return landing.later(session, state.applied, feed=False).where(F.col("topic") == spec.name)
 
     def _records(self, session: SparkSession, name: str) -> DataFrame:
         planned, options = self.plan.splits, connection()

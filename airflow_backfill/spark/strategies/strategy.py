@@ -24,7 +24,7 @@ from airflow_backfill.core.state.effect import Effect, FileSize, VerifyTarget, W
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.target_table.apply import Txn
 from airflow_backfill.spark.transform.transform import Transform
 from airflow_backfill.spark.verify.proof import Proof

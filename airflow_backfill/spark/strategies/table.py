@@ -20,10 +20,11 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.delta.changes import read_changes
-from airflow_backfill.spark.delta.preflight import Preflight
 from airflow_backfill.spark.delta_internals import rebuilding
+from airflow_backfill.spark.open_source import open_source
+from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
@@ -59,6 +60,10 @@ class TableRounds:
         self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
 
     @cached_property
+    def source(self) -> Source:
+        return open_source(self.spark, self.plan.spec.table)
+
+    @cached_property
     def transform(self) -> Transform:
         spec = self.plan.spec
         schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
@@ -86,9 +91,9 @@ class TableRounds:
         """Apply what these epochs changed, or a part of it, unless a key has several rows then; and add ``more``."""
         spec, transform = self.plan.spec, self.transform
         with rebuilding(self.spark, self.target):
-            changes = read_changes(self.spark, spec.table, epochs, transform.source_schema.fieldNames(), spec.key)
-            for leg in changes.legs:
-                log.info("epochs %d to %d by %s: %s", leg.epochs.start, leg.epochs.last, leg.route.value, leg.reason)
+            changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
+            for line in changes.how:
+                log.info(line)
             changed = net_changes(changes, transform, self.key, part)
         with changed as net:
             crash_point("before_apply")
@@ -104,10 +109,7 @@ class TableRounds:
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         assert state.applied is not None
-        reader = session.readStream.format("delta").option("startingVersion", state.applied + 1)
-        if not self.plan.appends:
-            reader = reader.option("readChangeFeed", "true")
-        return reader.load(self.plan.spec.table)
+        return self.source.later(session, state.applied, feed=not self.plan.appends)
 
     @property
     def key(self) -> Sequence[str]:
@@ -116,13 +118,12 @@ class TableRounds:
 
     @cached_property
     def _repeated_keys(self) -> RepeatedKeys:
-        spec = self.plan.spec
-        return RepeatedKeys(self.spark, spec.table, self.target, self.transform, spec.key)
+        return RepeatedKeys(self.source, self.target, self.transform, self.plan.spec.key)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
         spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
-        changes = read_changes(self.spark, spec.table, epochs, columns, spec.key, feed=False)
+        changes = self.source.changes(epochs, columns, spec.key, feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(
                 f"epochs {epochs.start} to {epochs.last} do more than add rows; give the source a change data "

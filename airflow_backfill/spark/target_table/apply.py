@@ -16,10 +16,12 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.spark.delta_internals import commit_nothing
-from airflow_backfill.spark.kafka.tombstones import place_of
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
 from airflow_backfill.spark.target_table.net_change import BESIDE, DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,3 +157,8 @@ def _same_key(net: NetChanges, key: Sequence[str], narrowed: bool) -> Column:
 
 def _of(side: str, column: str) -> Column:
     return F.col(f"{side}.{quoted(column)}")
+
+
+def place_of(side: str, columns: Sequence[str]) -> Column:
+    """Where in the topic a row of one side of a join comes from: what is greater is later."""
+    return F.struct(*(F.col(f"{side}.{quoted(name)}").alias(f"at_{n}") for n, name in enumerate(columns)))

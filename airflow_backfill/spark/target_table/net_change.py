@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -21,12 +21,10 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from airflow_backfill.core.delta.route import Route
 from airflow_backfill.core.errors import KeyNull
-from airflow_backfill.spark.delta.changes import CHANGE_TYPE, EPOCH, Changes
-from airflow_backfill.spark.delta.expected_changes import COMES, INSERT, PRE_IMAGE
 from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, shown
 from airflow_backfill.spark.transform.literal import literal, ordinal
 from airflow_backfill.spark.transform.transform import Transform, any_missing, quoted
 
@@ -180,7 +178,7 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
         for o in transform.outputs
     ]
     # Of a row that goes, the difference of files may know no more than the key, and nothing about the filter.
-    known = before if any(leg.route is not Route.FEED for leg in changes.legs) else ~comes
+    known = before if changes.keys_only else ~comes
     absent = comes | (known & ~transform.passes())
     rows = changes.frame.select(*values, whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH))
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
@@ -243,12 +241,6 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
         count=max(came, went),
         sample=sample,
     )
-
-
-def shown(row: Row) -> dict[str, Any]:
-    """A key, and its epoch, as errors name them."""
-    texts = {name: None if value is None else str(value) for name, value in row.asDict().items()}
-    return {"epoch" if name == EPOCH else name: value for name, value in texts.items()}
 
 
 def _net(

@@ -13,20 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DuplicateKey
-from airflow_backfill.spark.delta.changes import CHANGE_TYPE, EPOCH
-from airflow_backfill.spark.delta.expected_changes import COMES
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.target_table.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges, shown
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, shown
+from airflow_backfill.spark.source.source import Source
+from airflow_backfill.spark.target_table.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 SAMPLE = 5
 BROADCAST_ROWS = 1_000_000
@@ -37,8 +36,7 @@ BROADCAST_ROWS = 1_000_000
 class RepeatedKeys:
     """Looks for repeated keys in the changes of one build."""
 
-    spark: SparkSession
-    source: str
+    source: Source
     target: str
     transform: Transform
     source_key: Sequence[str]
@@ -62,7 +60,7 @@ class RepeatedKeys:
             same = F.lit(True)
             for column, name in zip(_columns(self.source_key), names, strict=True):
                 same = same & (column == F.col(name))
-            with held(self._source(epoch).join(suspects.toDF(*names), same, "left_semi")) as rows:
+            with held(self.source.at(epoch).join(suspects.toDF(*names), same, "left_semi")) as rows:
                 self._check(rows, net, epoch)
                 settled = net.replacing(suspects, self.transform.apply(rows))
                 # Spark's optimizer cannot take this union into the join of a MERGE.
@@ -71,7 +69,7 @@ class RepeatedKeys:
 
     def _met(self, net: NetChanges) -> DataFrame:
         """The new keys that the target has rows of."""
-        there = self.spark.read.format("delta").load(self.target)
+        there = self.source.spark.read.format("delta").load(self.target)
         for column, (low, high) in net.new_bounds.items():
             # Files that cannot hold one of the keys are not opened; if all keys lie beyond the target's, none is.
             there = there.where(F.col(quoted(column)).between(F.expr(low), F.expr(high)))
@@ -97,8 +95,8 @@ class RepeatedKeys:
 
     def _way_out(self, twins: DataFrame) -> str:
         """What helps now: at the source's head the keys are right by now, or are not."""
-        head = DeltaTable.forPath(self.spark, self.source).history(1).collect()[0]["version"]
-        if self._twins(self._source(head)).join(twins, list(self.key), "left_semi").limit(1).collect():
+        head = self.source.head
+        if self._twins(self.source.at(head)).join(twins, list(self.key), "left_semi").limit(1).collect():
             return "delete all rows but one of each key in the source, and clear the task"
         return (
             f"the source is right again at epoch {head}: clear the task with larger rounds (round_rows, round_bytes), "
@@ -111,9 +109,6 @@ class RepeatedKeys:
         """The keys, named as in the target, of several of these rows of the source."""
         counted = rows.groupBy(*_columns(self.source_key)).agg(F.count(F.lit(1)).alias(OWN + "rows"))
         return counted.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").toDF(*self.key)
-
-    def _source(self, epoch: int) -> DataFrame:
-        return self.spark.read.format("delta").option("versionAsOf", epoch).load(self.source)
 
 
 def _columns(names: Sequence[str]) -> list[Column]:

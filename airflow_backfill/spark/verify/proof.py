@@ -27,10 +27,11 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.transform.transform import Transform, quoted
 from airflow_backfill.spark.verify.digest import (
     KIND,
@@ -122,7 +123,7 @@ class Proof:
     @contextmanager
     def differing_keys(self, epoch: int, version: int, unequal: Sequence[int]) -> Iterator[DataFrame]:
         """The target's keys in the ``unequal`` buckets that differ, and how, for as long as a block lasts."""
-        actual = self._at(self.plan.spec.target, version).select(self._columns)
+        actual = open_source(self.spark, self.plan.spec.target).at(version).select(self._columns)
         with (
             lost_history_named(),
             held(differing_keys(self.expected(epoch), actual, self.key, unequal, BUCKETS)) as keys,
@@ -133,7 +134,7 @@ class Proof:
         """What the target has to hold at ``epoch``."""
         if self.history is not None:
             return self.history(epoch)
-        return self.transform.apply(self._at(self.plan.spec.table, epoch))
+        return self.transform.apply(open_source(self.spark, self.plan.spec.table).at(epoch))
 
     @property
     def key(self) -> Sequence[str] | None:
@@ -172,7 +173,7 @@ class Proof:
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
         """The digests of one side, part by part."""
-        files = SnapshotFiles(self.spark, table, version)
+        files = open_source(self.spark, table).files(version)
         sizes = [file.size for file in files.files]
         borders = FileSplits.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
         whole: dict[int, Digest] = {}
@@ -190,15 +191,12 @@ class Proof:
             whole = {b: whole.get(b, Digest(0, 0)) + part.get(b, Digest(0, 0)) for b in whole.keys() | part.keys()}
         return whole
 
-    def _digests_of(self, side: str, files: SnapshotFiles, part: range) -> dict[int, Digest]:
+    def _digests_of(self, side: str, files: VersionFiles, part: range) -> dict[int, Digest]:
         rows = files.read(part)
         with lost_history_named():
             return digests(
                 self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self.key
             )
-
-    def _at(self, table: str, version: int) -> DataFrame:
-        return self.spark.read.format("delta").option("versionAsOf", version).load(table)
 
 
 def _rows(buckets: Mapping[int, Digest]) -> int:

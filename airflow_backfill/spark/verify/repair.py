@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DuplicateKey, KeyNull
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.target_table.net_change import DELETE, OP, RECOVER, UPSERT, shown
+from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.target_table.net_change import DELETE, OP, RECOVER, UPSERT
 from airflow_backfill.spark.target_table.repeated_keys import SAMPLE
 from airflow_backfill.spark.transform.transform import any_missing, quoted
 from airflow_backfill.spark.verify.proof import Proof

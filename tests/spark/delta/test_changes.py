@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.delta.route import Leg, Route, choose
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost
 from airflow_backfill.core.values.epoch import EpochRange
-from airflow_backfill.spark.delta.changes import Changes, footprints, read_changes, read_legs
+from airflow_backfill.spark.delta.changes import footprints, read_changes, read_legs
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
+from airflow_backfill.spark.source.changes import Changes
 from airflow_backfill.spark.target_table.net_change import Buckets, net_changes
 from airflow_backfill.spark.transform.transform import Transform, parse, quoted
 from tests.spark.history import Source, applied, create, difference

@@ -8,8 +8,9 @@ import pytest
 
 from airflow_backfill.core.errors import ChangesIncomplete
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, FileAction
-from airflow_backfill.spark.delta.expected_changes import Expected, expected_of_feed, expected_of_files, prove
+from airflow_backfill.spark.delta.expected_changes import expected_of_feed, expected_of_files
 from airflow_backfill.spark.delta.net_files import net_files
+from airflow_backfill.spark.source.changes import Expected, prove
 
 
 def file(path: str, rows: int | None = 10, vector: str | None = None, *, data_change: bool = True) -> FileAction:

@@ -18,9 +18,9 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.kafka.landing_app import land
-from airflow_backfill.spark.kafka.landing_app import parser as landing_parser
 from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.landing_app import land
+from airflow_backfill.spark.run.landing_app import parser as landing_parser
 from airflow_backfill.spark.run.stream import follow
 from demo.kafka.topic import COMPACTED, Record, Topic
 from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered

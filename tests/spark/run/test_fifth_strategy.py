@@ -10,7 +10,7 @@ from airflow_backfill.cli.main import main
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.gates.gate import Conditions, Ready, Verdict, Waiting, decide
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.ledger.source_watcher import SourceWatcher
+from airflow_backfill.ledger.open_source import watch_source
 from tests import fifth_strategy
 from tests.fifth_strategy import NAME
 from tests.spark.build import NONE, Build
@@ -50,5 +50,5 @@ def test_it_builds_hands_over_and_follows_a_table(
 def opened(build: Build) -> Verdict:
     """What the gate says now."""
     state = build.reader.state()
-    seen = SourceWatcher(state.plan).view(state.reached)
+    seen = watch_source(state.plan).view(state.reached)
     return decide(state, seen, [], Conditions(NONE), 0)

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
-from airflow_backfill.spark.delta.changes import Changes
-from airflow_backfill.spark.delta.expected_changes import Expected
+from airflow_backfill.spark.source.changes import Changes, Expected
 from airflow_backfill.spark.target_table.net_change import REPEATED, Buckets, NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import Transform, parse
 

@@ -13,11 +13,11 @@ from pyspark.sql.types import StringType
 from airflow_backfill.core.errors import InvalidExpression
 from airflow_backfill.core.kafka.decoding import JSON, Format
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.spark.delta.key_order import KeyOrder
 from airflow_backfill.spark.kafka.formats import reading
 from airflow_backfill.spark.run import interpreter as shells
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.stream import follow
+from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.transform.literal import literal
 from airflow_backfill.spark.transform.transform import parse
 from tests.spark.build import Build

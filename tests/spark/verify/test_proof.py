@@ -13,8 +13,9 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
+from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.run.planner import OnExisting, Planner
+from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.transform import parse
 from airflow_backfill.spark.verify import proof as proofs

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull, TargetExists
+from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.commit import TableMetadata
-from airflow_backfill.ledger.admission import admit_source, admit_target
-from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.delta.snapshot_files import DataFile, SnapshotFiles
+from airflow_backfill.ledger.open_source import open_source as open_log
+from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.settings import assert_safe
+from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
 from airflow_backfill.spark.verify.canonical import check_canonical
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLE = 5
+RECENT_EPOCHS = 200
+"""How many epochs of the source are looked at for its change rate, and for whether it only adds rows."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Preflight:
     target_key: tuple[str, ...]
     digest: str | None = None
     """Of the epoch's commit."""
+    recent: Sequence[Epoch] = ()
+    """The source's last epochs up to this one, oldest first."""
     files: Sequence[DataFile] = ()
     """What a version of the table consists of; none of a topic."""
     expiry: TopicExpiry | None = None
@@ -75,17 +79,19 @@ class Preflight:
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     """Check everything about the source and the expressions, at its newest committed version."""
     assert_safe(spark)
-    newest, metadata = admit_source(DeltaLog(open_store(spec.table, spark=spark)), spec)
-    epoch = newest.version
+    log = open_log(spec.table, spark)
+    admitted = log.admit(spec)
+    epoch, metadata = admitted.epoch, admitted.metadata
     schema = schema_of(metadata.schema_json)
     if not schema.fields:
         raise KeyInvalid("the source has no columns")
     transform = parse(spark, schema, spec.select, spec.where)
     check_canonical(transform.schema)
     key = transform.target_key(spec.key)
-    files = SnapshotFiles(spark, spec.table, epoch).files
-    found = Preflight(spec, epoch, metadata, transform, key, newest.digest, files)
-    rows = spark.read.format("delta").option("versionAsOf", epoch).load(spec.table)
+    source = open_source(spark, spec.table)
+    recent = log.recent(epoch, RECENT_EPOCHS)
+    found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
+    rows = source.at(epoch)
     with lost_history_named():
         # Opens every data file, so one that is gone is found now and not after hours.
         if spec.key:
@@ -120,26 +126,6 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     if count:
         sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]
         raise DuplicateKey(f"{count} keys have several rows, for example {sample[0]}", count=count, sample=sample)
-
-
-def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
-    """The target's metadata if it is this build's own, None if there is nothing yet; TargetExists otherwise."""
-    metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
-    if metadata is None:
-        _check_empty(spark, spec.target)
-    return metadata
-
-
-def _check_empty(spark: SparkSession, target: str) -> None:
-    jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(target)
-    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if not files.exists(path):
-        return
-    inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
-    # A log without a commit is a table that another planner is making.
-    if inside not in ([], ["_delta_log"]) or files.getFileStatus(path).isFile():
-        raise TargetExists(f"{target} exists and is no Delta table; it is left alone", target=target)
 
 
 def _shown(row: Any) -> dict[str, Any]:

@@ -1,38 +1,67 @@
-"""A source's log as it grows, read without a JVM."""
+"""A Delta table's log as the log of a source, read without a JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
-from airflow_backfill.core.delta.epochs import epoch_of, lost
+from airflow_backfill.core.delta.epochs import FEED, epoch_of, has_feed, lost, measured
+from airflow_backfill.core.errors import FeedOff
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.registry import lets_keys_be_missing
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.source_log import Admitted
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.features import check_readable
 
 PACE = 10
 """Commits of a landing table from which its pace is taken."""
 
 
-class SourceWatcher:
-    """Watches a source's log: each commit is read once, and nothing of its data."""
+class DeltaSourceLog:
+    """The log of the table in ``log``: an epoch is a version."""
 
-    def __init__(self, plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
-        self._plan = plan
-        alone = plan.spec.source is None
-        self._log = None if alone else DeltaLog(open_store(plan.spec.table, spark=spark, options=options))
+    def __init__(self, log: DeltaLog) -> None:
+        self._log = log
+
+    def admit(self, spec: BackfillSpec) -> Admitted:
+        epoch = self._log.head()
+        # The checksum beside a commit would do to know the table, but a damaged commit has to be seen now.
+        newest = self._log.read(epoch)
+        protocol, metadata = self._log.protocol_and_metadata()
+        check_readable(protocol)
+        if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
+            raise FeedOff(
+                f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET "
+                f"TBLPROPERTIES ({FEED} = true). It helps from the version of that commit on",
+                source=spec.source,
+                version=epoch,
+            )
+        return Admitted(epoch, metadata, newest.digest)
+
+    def recent(self, upto: int, count: int) -> Sequence[Epoch]:
+        versions = self._log.versions(max(-1, upto - count))
+        return [measured(self._log.read(version)) for version in versions if version <= upto]
+
+    def watch(self, plan: Plan) -> DeltaWatch:
+        return DeltaWatch(plan, self._log)
+
+
+class DeltaWatch:
+    """Watches a table's log: each commit is read once, and nothing of its data."""
+
+    def __init__(self, plan: Plan, log: DeltaLog) -> None:
+        self._plan, self._log = plan, log
         self._epochs = Backlog()
         self._times: dict[int, int] = {}
 
     def view(self, after: int) -> SourceView:
-        """The source now, with every commit later than ``after``; a topic alone has none."""
-        if self._log is None:
-            return SourceView(self._plan.source.table_id, after, after, Backlog())
+        """The source now, with every commit later than ``after``."""
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
         epochs = self._remembered(self._log, after)

@@ -7,7 +7,7 @@ would be neither history nor later (seed 001).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import SourceReplaced
@@ -19,10 +19,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.effect import Topic
 from airflow_backfill.core.values.commit import TableMetadata
-from airflow_backfill.ledger.admission import admit_source
-from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.delta.preflight import Preflight
+from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.dead_letters import check_table
 from airflow_backfill.spark.kafka.decoding import records
@@ -32,6 +29,7 @@ from airflow_backfill.spark.kafka.last_values import check_keyed, place_columns
 from airflow_backfill.spark.kafka.reader_options import connection
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
+from airflow_backfill.spark.preflight.table import RECENT_EPOCHS, Preflight
 from airflow_backfill.spark.session.settings import assert_safe
 from airflow_backfill.spark.transform.transform import parse, schema_of
 
@@ -91,8 +89,10 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         check_table(spark, wanted.decoding.dead_letters)
     broker, landed = Broker(spark, connection(), wanted.name), {}
     if spec.source is not None:
-        newest, metadata = admit_source(DeltaLog(open_store(spec.source, spark=spark)), spec)
-        epoch, digest = newest.version, newest.digest
+        log = open_log(spec.source, spark)
+        admitted = log.admit(spec)
+        epoch, metadata, digest = admitted.epoch, admitted.metadata, admitted.digest
+        recent = log.recent(epoch, RECENT_EPOCHS)
         check_landing(schema_of(metadata.schema_json))
         landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
         if wanted.checkpoint is not None:
@@ -100,7 +100,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     topic = broker.ask()
     kept: Mapping[int, Batch] = {}
     if spec.source is None:
-        epoch, metadata, digest = 0, TableMetadata(topic.id, NO_TABLE), None
+        epoch, metadata, digest, recent = 0, TableMetadata(topic.id, NO_TABLE), None, ()
     elif starts := {n: log.start for n, log in topic.logs.items() if log.start > 0 and n in landed}:
         kept = LandingTable(spark, spec.source, wanted.name).kept(epoch, starts, wanted.since)
     retention = broker.retention()
@@ -110,8 +110,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         records_of = TopicRecords(spark, connection(), wanted.name, topic.id)
         LandedOffsets(records_of, retention.compacted).check(ranges, lambda some: landing.places(some, epoch))
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
-    expiry = TopicExpiry(retention, min(oldest.values(), default=None))
-    return TopicPreflight(spec, epoch, metadata, transform, key, digest, partitions=partitions, expiry=expiry)
+    found = TopicPreflight(spec, epoch, metadata, transform, key, digest, recent, partitions=partitions)
+    return replace(found, expiry=TopicExpiry(retention, min(oldest.values(), default=None)))
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:

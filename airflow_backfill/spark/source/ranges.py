@@ -15,19 +15,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import DuplicateKey
-from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
-from airflow_backfill.spark.delta.key_order import KeyOrder
-from airflow_backfill.spark.delta.range_files import RangeFiles
-from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.target_table.net_change import shown
+from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.source.key_order import KeyOrder
+from airflow_backfill.spark.source.source import KeyFiles, Source
 from airflow_backfill.spark.transform.transform import OWN
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 CLUSTERED = 1.3
 """How often the source's bytes may be read for its files to count as ranges of keys."""
@@ -41,16 +39,15 @@ SHOWN = 5
 class Ranges:
     """The ranges of one source, and how they are read."""
 
-    spark: SparkSession
-    source: str
+    source: Source
     schema: StructType
     order: KeyOrder
     partitions: tuple[str, ...]
 
     @staticmethod
-    def of(spark: SparkSession, spec: BackfillSpec, schema: StructType, partitions: tuple[str, ...]) -> Ranges:
+    def of(source: Source, key: Sequence[str], schema: StructType, partitions: tuple[str, ...]) -> Ranges:
         """KeyInvalid if the key has no order."""
-        return Ranges(spark, spec.table, schema, KeyOrder.of(schema, spec.key), partitions)
+        return Ranges(source, schema, KeyOrder.of(schema, key), partitions)
 
     def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""
@@ -60,7 +57,7 @@ class Ranges:
             size = min(size, max(1, asked.rows * ranges.bytes // ranges.rows))
         files = self._files(asked.epoch)
         end = files.end(low, size)
-        complete = self.order.count_upto(self.spark, ranges.borders, end) if end else len(ranges)
+        complete = self.order.count_upto(self.source.spark, ranges.borders, end) if end else len(ranges)
         # Files that end far beyond what was asked for, or nobody knows where, hold no ranges of keys: then the planned
         # borders say how much it is.
         parts = max(1, round(len(ranges) * size / max(ranges.bytes, 1)))
@@ -75,13 +72,13 @@ class Ranges:
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
         """The source's rows at an epoch with keys after ``low``, up to ``high``."""
-        return self._at(epoch).where(self.order.between(low, high))
+        return self.source.at(epoch).where(self.order.between(low, high))
 
     def plan(self, epoch: int, parts: int, size: int) -> tuple[KeyRanges, float]:
         """Ranges for rounds of ``size`` bytes, and how often they make the source's bytes be read."""
         files = self._files(epoch)
         _, whole = files.cost((), None)
-        borders, rows = files.ends(parts), self._at(epoch).count()
+        borders, rows = files.ends(parts), self.source.at(epoch).count()
         rounds = max(1, -(-whole // size))
         often = self._cost(files, borders, rounds, whole)
         if often > CLUSTERED:
@@ -89,7 +86,7 @@ class Ranges:
             often = self._cost(files, borders, rounds, whole)
         return KeyRanges(tuple(borders), whole, rows), often
 
-    def _cost(self, files: RangeFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
+    def _cost(self, files: KeyFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
         """Bytes of the files to be opened in all rounds, for each byte there is."""
         step = max(1, round((len(borders) + 1) / rounds))
         ends: list[Key | None] = [*borders[step - 1 :: step], None]
@@ -100,7 +97,7 @@ class Ranges:
         return read / whole if whole else 1.0
 
     def _quantiles(self, epoch: int, parts: int, rows: int) -> list[Key]:
-        keys = self._at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
+        keys = self.source.at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
         named = self.order.renamed([f"k{i}" for i in range(len(self.order.names))])
         sample = keys.sample(min(1.0, SAMPLE / max(rows, 1)), seed=0) if rows > SAMPLE else keys
         sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
@@ -126,11 +123,8 @@ class Ranges:
             )
         return int(rows or 0)
 
-    def _files(self, epoch: int) -> RangeFiles:
-        return RangeFiles.of(DeltaVersion(self.spark, self.source, epoch), self.schema, self.order, self.partitions)
-
-    def _at(self, epoch: int) -> DataFrame:
-        return self.spark.read.format("delta").option("versionAsOf", epoch).load(self.source)
+    def _files(self, epoch: int) -> KeyFiles:
+        return self.source.key_files(epoch, self.schema, self.order, self.partitions)
 
 
 def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:

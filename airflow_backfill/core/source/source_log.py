@@ -1,0 +1,45 @@
+"""A source's log: what is asked of it without reading a row, whatever its format is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.values.commit import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A source that can be followed, at its newest epoch."""
+
+    epoch: int
+    metadata: TableMetadata
+    digest: str | None
+    """Of the epoch's commit."""
+
+
+class SourceWatch(Protocol):
+    """Watches the source of one plan."""
+
+    def view(self, after: int) -> SourceView:
+        """The source now, with every epoch later than ``after``; each commit is read once."""
+
+
+class SourceLog(Protocol):
+    """The log of a table with numbered, committed epochs."""
+
+    def admit(self, spec: BackfillSpec) -> Admitted:
+        """The source at its newest epoch. SourceNotDelta, UnsupportedTable, RecordInvalid or FeedOff if it cannot be
+        followed. Whether a chain needs a feed is seen later: where rows are only added it does not.
+        """
+
+    def recent(self, upto: int, count: int) -> Sequence[Epoch]:
+        """At most ``count`` epochs up to one, oldest first, but for those that are gone."""
+
+    def watch(self, plan: Plan) -> SourceWatch:
+        """From now on, for this plan."""

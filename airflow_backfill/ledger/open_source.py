@@ -1,0 +1,34 @@
+"""Which format the log of a source has: the one place that names an implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
+from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.delta_source import DeltaSourceLog
+from airflow_backfill.ledger.open_store import open_store
+
+
+def open_source(location: str, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceLog:
+    """The log of the table at ``location``; nothing is read yet. For ``spark`` and ``options`` see ``open_store``."""
+    return DeltaSourceLog(DeltaLog(open_store(location, spark=spark, options=options)))
+
+
+def watch_source(plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceWatch:
+    """Watches the source of a plan."""
+    return _NoLog(plan) if plan.spec.source is None else open_source(plan.spec.source, spark, options).watch(plan)
+
+
+class _NoLog:
+    """In place of the log of a topic without a landing table: nothing is ever pending."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._id = plan.source.table_id
+
+    def view(self, after: int) -> SourceView:
+        return SourceView(self._id, after, after, Backlog())

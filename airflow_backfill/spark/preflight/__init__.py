@@ -1,0 +1,1 @@
+"""What has to be right before a build may begin."""

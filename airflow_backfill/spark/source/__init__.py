@@ -1,0 +1,1 @@
+"""The source, as everything but its format sees it: rows, files, changes, ranges of its key."""
