@@ -21,7 +21,7 @@ PATIENCE = 120
 
 @dataclass(frozen=True)
 class Broken(Edit):
-    """``name``: the items of the seeds that the edit breaks, a colon, and how."""
+    """``name``: the behaviours (docs/behaviours) that the edit breaks, a colon, and how."""
 
     @property
     def items(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Edits of the core, each of which breaks what an item of the seeds asks for."""
+"""Edits of the core, each of which breaks what an entry of docs/behaviours asks for."""
 
 from __future__ import annotations
 

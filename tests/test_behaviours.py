@@ -1,9 +1,10 @@
-"""The table of behaviours names every item of the seeds, and only tests that exist and that would notice."""
+"""docs/behaviours has an entry for every behaviour, and lists only tests that exist and that would notice."""
 
 from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,25 +14,39 @@ from tests.broken import Broken, noticed
 from tests.broken_behaviours import BROKEN
 
 ROOT = Path(__file__).parents[1]
-ITEMS = [
-    *(f"S000.{n}" for n in range(1, 46)),
-    *(f"S001.{n}" for n in range(1, 51)),
-    *(f"S002.{n}" for n in range(1, 26)),
-    *(f"S003.{n}" for n in range(1, 40)),
-    *(f"S004.{n}" for n in range(1, 46)),
-]
+BEHAVIOURS = ROOT / "docs" / "behaviours"
+NUMBERED = {"snapshot": 45, "source": 50, "chain": 25, "persisted_progress": 39, "arrangement": 45}
+"""How many behaviours each page has, in the order of their numbers: S000, S001 and so on."""
+ITEMS = [f"S{page:03}.{n}" for page, count in enumerate(NUMBERED.values()) for n in range(1, count + 1)]
+STATUS = re.compile(r"(holds|holds\. Remark: .+|differs on purpose: .+|not applicable: .+)\.")
 
 
-def lines() -> dict[str, tuple[list[str], str]]:
-    """Per item, the tests that are named and what is said beside."""
-    text = (ROOT / "tests" / "BEHAVIOURS.md").read_text()
-    found: dict[str, tuple[list[str], str]] = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if re.match(r"S00\d\.\d+$", cells[0]):
-            assert cells[0] not in found, f"{cells[0]} twice"
-            found[cells[0]] = (re.findall(r"`(tests/[^`]*::[^`]*)`", cells[2]), cells[3])
+@dataclass(frozen=True)
+class Entry:
+    title: str
+    rule: str
+    here: str
+    status: str
+    tests: list[str]
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for page in NUMBERED:
+        text = (BEHAVIOURS / f"{page}.md").read_text()
+        for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+            if head := re.match(r"(S\d{3}\.\d+) (.+)\n", section):
+                assert head[1] not in found, f"{head[1]} twice"
+                found[head[1]] = entry(head[2], section[head.end() :])
     return found
+
+
+def entry(title: str, text: str) -> Entry:
+    rule, here, status, tests = (
+        " ".join(part.split()) for part in re.split(r"^\*\*(?:Here|Status|Shown by):\*\*", text, flags=re.MULTILINE)
+    )
+    return Entry(title, rule, here, status, re.findall(r"`(tests/[^`]*::[^`]*)`", tests))
 
 
 @cache
@@ -39,16 +54,18 @@ def functions(file: Path) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
 
 
-def test_every_item_has_a_line_in_order() -> None:
-    assert list(lines()) == ITEMS
+def test_every_item_has_an_entry_in_order() -> None:
+    assert list(entries()) == ITEMS
 
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_an_item_is_shown_or_it_is_said_why_not(item: str) -> None:
-    tests, said = lines()[item]
-    assert tests or said
+    said = entries()[item]
+    assert said.title and said.rule and said.here
+    assert STATUS.fullmatch(said.status)
+    assert said.tests or said.status.startswith("not applicable")
     missing = []
-    for test in tests:
+    for test in said.tests:
         path, _, name = test.partition("::")
         file = ROOT / path
         if not file.is_file() or name not in functions(file):
@@ -58,8 +75,7 @@ def test_an_item_is_shown_or_it_is_said_why_not(item: str) -> None:
 
 def quick(item: str) -> list[str]:
     """The tests of an item that run the core alone, in the order in which they are named."""
-    tests, _ = lines()[item]
-    return [test for test in tests if test.startswith("tests/core/") and "mutants" not in test]
+    return [test for test in entries()[item].tests if test.startswith("tests/core/") and "mutants" not in test]
 
 
 @pytest.mark.parametrize("edit", BROKEN, ids=lambda edit: edit.name)

@@ -1,4 +1,4 @@
-"""Announces the source's epochs beside the work on their data, until the data has caught up (seed 002).
+"""Announces the source's epochs beside the work on their data (docs/behaviours/chain.md).
 
 It runs in a lane of its own, beside the attempt whose generation it has, once that one owns its lane. Each turn looks
 at the source, announces what is new, and compares what is applied with what is announced only when there is nothing

@@ -1,6 +1,6 @@
 """Whether a writer of the source is asked to wait: the back-pressure that a build may ask for, and nobody has to heed.
 
-The seeds end because they stop taking from upstream; writers of a table cannot be stopped, only asked. They are asked
+A streaming executor ends because it stops taking from upstream; writers of a table can only be asked. They are asked
 while the log is consumed and too much of it is pending, and at no other time: the snapshot has no use for it, what is
 pinned for the hand-off is committed already, a build that is paused or on hold takes its own time, and one that cannot
 get past a pending epoch does not go on. No step of a build waits for a commit of the source, so a closed gate never

@@ -1,6 +1,6 @@
 """The set form: rows of one partition that were read together, from what an aggregation gives.
 
-It says what the row form says of the same rows in rising order (seed 001), wherever the rows are cut into batches.
+It says what the row form says of the same rows in rising order (S001.12), wherever the rows are cut into batches.
 """
 
 from __future__ import annotations

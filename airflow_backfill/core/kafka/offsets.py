@@ -1,4 +1,4 @@
-"""Offsets of one partition: 64-bit integers, compared as numbers (seed 001), and half-open ranges of them."""
+"""Offsets of one partition: 64-bit integers, compared as numbers (S001.10), and half-open ranges of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the broker's answer about a partition means for its split.
 
 The landing table is pinned or looked at first, and the broker asked second: the other way round, records landed in
-between are in no version that will be applied, and beyond every target (seed 001). That a log without records means
+between are in no version that will be applied, and beyond every target (S001.21). That a log without records means
 "finished" is believed once, when a split begins; later it means that records are lost. Ask twice before a smaller end
 is passed on.
 

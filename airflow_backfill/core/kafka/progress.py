@@ -1,7 +1,7 @@
 """What the committed splits of all lanes prove together.
 
 A split that nobody has written yet does not look unfinished, it is absent. So both questions are asked of the
-partitions that there are, never of the splits that exist (seed 001).
+partitions that there are, never of the splits that exist (docs/behaviours/source.md, S001.44).
 """
 
 from __future__ import annotations

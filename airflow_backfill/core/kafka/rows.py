@@ -1,4 +1,4 @@
-"""The row form: one row at a time, as ``handle_upstream_row`` and ``handle_backfill_row`` judge them (seed 001).
+"""The row form: one row at a time, as the tables of docs/behaviours/source.md judge them.
 
 The specification that ``batches`` must agree with; no row of a table is ever judged by it in Spark.
 """

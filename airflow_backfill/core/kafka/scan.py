@@ -1,4 +1,4 @@
-"""The scan form: ranges of offsets, of which not every one holds a record (seed 001, in ranges).
+"""The scan form: ranges of offsets, of which not every one holds a record (docs/behaviours/source.md).
 
 In a round the landing table goes first, then Kafka is read up to the target that this left. A range without a record is
 progress, too: it must be committed, or it is read for ever. What stops a backfill is that its target is covered, not

@@ -18,7 +18,7 @@ from airflow_backfill.core.values.document import encode
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Offsets are inclusive unless said otherwise; counters are rows and never fall (seed 001)."""
+    """Offsets are inclusive unless said otherwise; counters are rows and never fall."""
 
     partition: int
     state: State = field(default_factory=Backfilling)
@@ -27,15 +27,15 @@ class Split:
     asked or the landing table, so that it may fall. No promise, and of no meaning once the backfill has stopped.
     """
     read: int = 0
-    """Rows that Kafka returned: the seed's num_consumed_rows."""
+    """Rows that Kafka returned."""
     written: int = 0
     """Those of them that were visible, before any filter of the user's."""
     scanned: int = -1
     """The last offset that a finished read has covered, record or hole; before the first read, the offset before the
-    one where history starts. The next read begins after it. Ours, the seed has no such field.
+    one where history starts. The next read begins after it.
     """
     credit: int | None = None
-    """The greatest offset of the landing table that was dropped because Kafka would deliver it; None for none. Ours."""
+    """The greatest offset of the landing table that was dropped because Kafka would deliver it; None for none."""
     landed: int | None = None
     """The greatest offset that the landing table holds at the applied version, pinned one included; None for none."""
     end: int = 0

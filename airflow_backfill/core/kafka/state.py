@@ -1,4 +1,4 @@
-"""The three states of a split (seed 001), in the only order in which they follow each other."""
+"""The three states of a split (S001.1), in the only order in which they follow each other."""
 
 from __future__ import annotations
 

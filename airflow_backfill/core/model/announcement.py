@@ -1,4 +1,4 @@
-"""Announcements: epochs of the source that a target shows before it holds their data (seed 002).
+"""Announcements: epochs of the source that a target shows before it holds their data (docs/behaviours/chain.md).
 
 While the snapshot of a chain is read, and the log after it, every epoch of the source is announced in a lane of its
 own: an empty commit that says how far the source was seen. Whoever waits for epochs to pass need not wait for data.

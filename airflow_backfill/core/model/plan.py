@@ -2,7 +2,7 @@
 
 It lives in the record of seq 1 of ``<build>/plan`` in the target's log, so exactly one of any number of
 racing planners wins, and the others adopt it. Every later record names its fingerprint. Retries read the
-pinned epoch from here and never resolve "latest" again (seed 000).
+pinned epoch from here and never resolve "latest" again (docs/behaviours/snapshot.md, S000.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Splits as ranges of the key, for a build that pins nothing (S004).
+"""Splits as ranges of the key, for a build that pins nothing.
 
 A border is a prefix of a key: the values of its first columns as SQL literals, written by Spark, in whose order they
 stand. Here they are never compared. Split i holds the keys after ``borders[i - 1]`` up to ``borders[i]``, a key that

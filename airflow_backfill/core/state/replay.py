@@ -184,7 +184,7 @@ def _check_epochs(state: BuildState, record: Record) -> None:
 
 
 def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
-    """From the seal on all splits stand together; before it none is past the pinned epoch (seeds 000 and 003)."""
+    """From the seal on all splits stand together; before it none is past the pinned epoch (S003.23)."""
     epoch = plan.source.epoch
     if together(positions):
         stands = applied_by(positions)

@@ -1,4 +1,4 @@
-"""The next round of key ranges: what changed behind the positions, and the next rows, in one commit (seed 004).
+"""The next round of key ranges: what changed behind the positions, and the next rows, in one commit.
 
 Every round is at the newest epoch whose changes fit it, and takes all ranges there; nothing is pinned. Ranges are read
 one after another, as many rows as fit the round. However much changes meanwhile, a round reads at least one chunk,

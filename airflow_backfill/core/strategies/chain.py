@@ -1,4 +1,4 @@
-"""The chain (S002): as the snapshot, but epochs of the source are announced before their data is there.
+"""The chain (docs/behaviours/chain.md): as the snapshot, but epochs show before their data is there.
 
 Which epochs may be announced is said here; the announcing itself is ``attempts.announcer``, in a lane of its own.
 """

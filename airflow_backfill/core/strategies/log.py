@@ -1,7 +1,7 @@
 """The next round of the log: which epochs it holds, or which part of one.
 
 Epochs are taken in order, without a hole, as many as fit the round: they are applied together as the last
-change per key (a group, in the seeds). An epoch that alone exceeds a round is applied in key buckets, whose
+change per key (a group: S000.24). An epoch that alone exceeds a round is applied in key buckets, whose
 number is fixed by the first of these rounds; only the last one claims the epoch.
 
 A throttle makes rounds small. What it cannot part it lets pass whole, and waits for afterwards: an epoch of a source

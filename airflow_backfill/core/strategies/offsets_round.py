@@ -1,4 +1,4 @@
-"""The next round of a topic's partitions: what landed of them, and the next records of Kafka, in one commit (seed 001).
+"""The next round of a topic's partitions: what landed of them, and the next records of Kafka, in one commit.
 
 The landing table comes first: its epochs are chosen before the broker is asked, so that every offset in them is below
 the ends that it names. Each partition of the lane is taken from its own epoch to the round's; then those that still
@@ -43,7 +43,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 LATE = 5
-"""Of its usual intervals: for so long nothing may land while there is something to land (seed 001)."""
+"""Of its usual intervals: for so long nothing may land while there is something to land (S001.29)."""
 POLL_MS = 5_000
 """Milliseconds between looks at a landing table that is late."""
 PROBE = 1_000
@@ -196,7 +196,7 @@ class _Round:
                 self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
 
     def late(self) -> Asks[Wait | None]:
-        """Why no history is read now: the topic grows, and nothing lands (seed 001, its self-pause).
+        """Why no history is read now: the topic grows, and nothing lands (S001.29).
 
         What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
         nothing ever lands, and whoever waited for it would wait for ever.

@@ -22,7 +22,7 @@ from airflow_backfill.core.values.totals import Totals
 
 
 class Snapshot:
-    """Every file of one pinned version, once; then the log (S000, S003)."""
+    """Every file of one pinned version, once; then the log: docs/behaviours/snapshot.md and persisted_progress.md."""
 
     name = "snapshot"
     why = "the source has a key and a change data feed, and keeps the pinned epoch's files"

@@ -1,7 +1,7 @@
 """The bound on pending epochs, and when to say that the log is not converging.
 
 The bound starts at what is pending when the snapshot is sealed and only ever shrinks, by at least one a round
-(seeds 000 and 003, ``next_checkpoint_barrier``). The seeds end because they stop polling upstream; writers
+(docs/behaviours/snapshot.md, S000.32). RisingWave's executor ends because it stops polling upstream; writers
 here cannot be stopped, so a round that leaves more pending than the bound allows is counted, and too many of
 them in a row are an error with numbers. The bound stands in the record: a retry does not enlarge it, and counts its own
 rounds.

@@ -2,8 +2,8 @@
 
 Commands are numbered documents beside the target. They take effect at the next barrier, whose record
 acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot,
-and are two switches: each is lifted by its own command (seed 004; unlike seeds 000 and 003, where a limit of
-0 lets one chunk through in every interval). A throttle sets both rates, of rows and of bytes: the slower one counts.
+and are two switches: each is lifted by its own command (S004.17). A throttle sets both rates, of rows
+and of bytes: the slower one counts.
 A skip is for good: what Kafka has lost of a history is counted from then on, and no longer stops the build.
 """
 

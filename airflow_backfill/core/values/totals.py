@@ -14,7 +14,7 @@ from airflow_backfill.core.errors import RecordInvalid
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Seeds 000 and 003: consuming snapshot, consuming log store, consuming upstream."""
+    """One group of counters for each phase that moves rows: snapshot, log, upstream (S000.45)."""
 
     snapshot_files: int = 0
     snapshot_bytes: int = 0

@@ -1,7 +1,7 @@
 """What has to be right before a build of a topic's history may begin, and the partitions as they are planned.
 
 The landing table is pinned first, and the brokers are asked second: the other way round records that land in between
-would be neither history nor later (seed 001).
+would be in neither (docs/behaviours/source.md, S001.21).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ten tricky histories of the specification, with their numbers."""
+"""The ten histories of docs/behaviours/source.md, with their numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ B99 = Split(0, B(99), 999, read=100, written=100, scanned=99, end=1000)
 
 
 def span(first: int, last: int) -> range:
-    """The offsets as the specification writes them: both inclusive."""
+    """The offsets as the histories write them: both inclusive."""
     return range(first, last + 1)
 
 

@@ -1,4 +1,4 @@
-"""Seed 001's tables of transitions, literally: every pair of state and event, and no other."""
+"""The tables of docs/behaviours/source.md, literally: every pair of state and event, and no other."""
 
 from __future__ import annotations
 

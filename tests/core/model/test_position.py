@@ -32,7 +32,7 @@ POSITIONS = st.one_of(
 
 
 def may_follow(before: Position, after: Position) -> bool:
-    """The rules in words, written without ranks: the seeds' partial order, and ours for an epoch in part."""
+    """The rules in words, written without ranks: the partial order of S003.20, and the parts of an epoch."""
     match before, after:
         case AtFile(a), AtFile(b):
             return b >= a

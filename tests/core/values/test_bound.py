@@ -24,7 +24,7 @@ def test_the_bound_falls_by_one_a_round_at_least_until_nothing(start: int, pendi
 
 
 @given(PENDING, st.lists(PENDING, min_size=1, max_size=80))
-def test_the_bound_is_the_one_of_the_seeds(start: int, pending: list[int]) -> None:
+def test_the_bound_follows_its_rule(start: int, pending: list[int]) -> None:
     """``bound := min(pending after taking, max(bound - 1, 0))``, on numbers that no one else computes."""
     bound, value = Bound.initial(start), start
     for left in pending:

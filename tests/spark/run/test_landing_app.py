@@ -19,8 +19,8 @@ from pyspark.errors import StreamingQueryException
 from airflow_backfill.core.errors import KafkaOption, LandingInvalid
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.ledger.java_error import troubles
-from airflow_backfill.spark.run import landing_app as landing
 from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
+from airflow_backfill.spark.run import landing_app as landing
 from demo.kafka.topic import Record
 from environment import quick
 
