@@ -97,8 +97,8 @@ BROKEN = (
     ),
     Broken(
         "S001.23: a paused topic is read",
-        "        if held is not None and (held.throttled or not landed):",
-        "        if held is not None and held.throttled:",
+        "    if seen.control.stopped:\n        why =",
+        "    if False:\n        why =",
     ),
     Broken(
         "S001.28: reading begins anew",

@@ -405,6 +405,7 @@ def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWa
 WATCH = """
 import json, sys
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from tests.ledger.process_cost import peak_kilobytes
 plan = BuildReader(sys.argv[1]).plan(sys.argv[2])

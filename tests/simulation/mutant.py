@@ -35,6 +35,7 @@ def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
         for seed in seeds:
             try:
                 mutant.world(world.World, seed).run()
-            except world.Violation as violation:
+            except (world.Violation, AssertionError) as violation:
+                # The code's own assertions notice bugs, too.
                 return seed, str(violation)
     return None
