@@ -140,7 +140,7 @@ MENDS = (
         "an epoch of a held chain wakes nobody",
         "wake=behind or unannounced(state, source) or",
         "wake=behind or",
-        ("tests/sensors/test_gate_watch.py::test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark",),
+        ("tests/watching/test_gate_watch.py::test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark",),
     ),
     Mend(
         "a pause waits for the end of the round",

@@ -17,7 +17,7 @@ SPARK_APPS = ROOT / "spark_apps"
 
 # What travels to Spark drivers, and what runs inside Airflow.
 TRAVELS = ("core", "ledger", "spark", "spark_apps")
-ADAPTERS = ("assets", "cli", "hooks", "links", "operators", "plugins", "sensors", "task_groups", "triggers")
+ADAPTERS = ("assets", "cli", "hooks", "links", "operators", "plugins", "sensors", "task_groups", "triggers", "watching")
 SPARK_ONLY = frozenset({"delta", "py4j", "pyspark"})
 ON_AIRFLOW_ONLY = frozenset({"airflow"})
 

@@ -19,14 +19,15 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from airflow_backfill.core.errors import ApplicationFailed, KafkaOption, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.hooks.kafka import inherited, kafka_environment
+from airflow_backfill.failure import decided
+from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.failure import decided
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
+from airflow_backfill.operators.spark_submit import SparkSubmit
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
@@ -40,7 +41,7 @@ RESUME = "resume"
 """The key of the method with which the launcher's operator goes on after its deferral."""
 
 
-class ApplicationOperator(SparkSubmitOperator):
+class ApplicationOperator(SparkSubmit):
     """
     Runs an application for a target, unless what it is for is a committed fact already.
 
@@ -127,7 +128,6 @@ class ApplicationOperator(SparkSubmitOperator):
         if me is None:
             me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
-        self.external_id_key = f"spark_job_id/{me.name}"
         return self._settle(context, me, lambda: self._start(context, me))
 
     def _link(self, context: Context, me: Attempt) -> None:
@@ -174,9 +174,7 @@ class ApplicationOperator(SparkSubmitOperator):
             self._launched = self._launcher(context, me)
             self._launched.execute(context)
         else:
-            self._hook = None  # it holds the arguments of the application before this one
-            with inherited(self._environment):
-                super().execute(context)
+            self.submit_attempt(context, me.name, self._environment)
 
     def _launcher(self, context: Context, me: Attempt) -> BaseOperator:
         assert self.submit is not None
@@ -198,7 +196,7 @@ class ApplicationOperator(SparkSubmitOperator):
         """KafkaOption if the driver would be started elsewhere: no secret could reach it but on a command line."""
         if self.kafka_conn_id is None or self.submit is not None:
             return
-        if self._get_hook()._connection["deploy_mode"] == "cluster":
+        if self.in_cluster_mode:
             raise KafkaOption(
                 f"kafka_conn_id: in deploy mode cluster the driver does not inherit an environment; leave it out, and "
                 f"give the driver the variable {VARIABLE} from a secret of the cluster",
@@ -229,43 +227,10 @@ class ApplicationOperator(SparkSubmitOperator):
             "map_index": ti.map_index,
         }
 
-    # --- an application that outlived its worker ---
-
     def _running(self, context: Context) -> Attempt | None:
-        """The attempt of this task whose application still runs, as the cluster says."""
+        """The attempt of this task whose application outlived its worker."""
         me = _attempt(context["task_state_store"].get(ATTEMPT))
-        if self.submit is not None or not self.durable or me is None:
-            return None
-        handle = context["task_state_store"].get(f"spark_job_id/{me.name}")
-        if handle is None:
-            return None
-        try:
-            active = self.is_job_active(self.get_job_status(handle, context))
-        except Exception:
-            # A second application does no harm, it fences the first one. Waiting for an answer could take for ever.
-            self.log.warning("the cluster does not say whether %s runs; starting another", handle, exc_info=True)
-            active = False
-        if not active:
-            return None
-        self.log.info("rejoining the application of attempt %s: %s", me.name, handle)
-        return me
-
-    def execute_resumable(self, context: Context) -> None:
-        """Submit and keep the handle under the attempt's name; with a handle, only wait for its application."""
-        store = context["task_state_store"]
-        handle = store.get(self.external_id_key) if self.durable else None
-        if handle is None:
-            store.delete(self._K8S_DRIVER_STATUS_KEY)  # it may be of an application before this one
-            handle = self.submit_job(context)
-            if self.durable and handle is not None:
-                store.set(self.external_id_key, handle, retention=NEVER_EXPIRE)
-        self.poll_until_complete(handle, context)
-
-    def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:
-        if self._hook is not None and self._hook._is_yarn_cluster_mode:
-            # Only a submission sets it, and without it a kill after a reconnect does not reach the application.
-            self._hook._yarn_application_id = cast("str", external_id)
-        super().poll_until_complete(external_id, context)
+        return me if me is not None and self.submit is None and self.still_runs(context, me.name) else None
 
 
 def _said(trouble: Exception | None) -> str:

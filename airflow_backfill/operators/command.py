@@ -9,9 +9,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.failure import decided
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

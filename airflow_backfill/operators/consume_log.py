@@ -12,12 +12,12 @@ from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.operators.failure import decided
+from airflow_backfill.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
-from airflow_backfill.sensors.build import WAITING
-from airflow_backfill.sensors.conditions import Window
-from airflow_backfill.sensors.gate_watch import Approval, GateWatch
 from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.watching.committed import WAITING
+from airflow_backfill.watching.conditions import Window
+from airflow_backfill.watching.gate_watch import Approval, GateWatch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

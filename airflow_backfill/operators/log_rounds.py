@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.operators.rounds import RoundsOperator
-from airflow_backfill.sensors.conditions import max_lag_of
 from airflow_backfill.spark.run.application import PATIENCE
+from airflow_backfill.watching.conditions import max_lag_of
 
 
 class LogRoundsOperator(RoundsOperator):

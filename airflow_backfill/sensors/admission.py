@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.sensors.conditions import max_lag_of
-from airflow_backfill.sensors.pressure import pressure
+from airflow_backfill.watching.conditions import max_lag_of
+from airflow_backfill.watching.pressure import pressure
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.sensors.first_epoch import first_epoch
+from airflow_backfill.watching.first_epoch import first_epoch
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

@@ -13,15 +13,13 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_backfill.core.errors import GateTimeout
 from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.failure import decided
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.failure import decided
+from airflow_backfill.watching.committed import WAITING
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
-
-WAITING = "waiting"
-"""The key in ``task_state_store`` of what a sensor waits for."""
 
 
 class BuildSensor(BaseSensorOperator):

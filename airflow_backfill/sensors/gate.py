@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.sensors.conditions import Window, max_lag_of
-from airflow_backfill.sensors.gate_watch import GateWatch
+from airflow_backfill.watching.conditions import Window, max_lag_of
+from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

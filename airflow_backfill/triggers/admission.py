@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.sensors.pressure import pressure
 from airflow_backfill.triggers.build import BuildTrigger
+from airflow_backfill.watching.pressure import pressure
 
 
 class AdmissionTrigger(BuildTrigger):

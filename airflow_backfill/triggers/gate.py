@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.sensors.gate_watch import GateWatch, Sight
 from airflow_backfill.triggers.poll import PollTrigger
+from airflow_backfill.watching.gate_watch import GateWatch, Sight
 
 
 class GateTrigger(PollTrigger):

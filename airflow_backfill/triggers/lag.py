@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_backfill.sensors.gate_watch import GateWatch, Sight
 from airflow_backfill.triggers.gate import GateTrigger
+from airflow_backfill.watching.gate_watch import GateWatch, Sight
 
 
 class LagTrigger(GateTrigger):

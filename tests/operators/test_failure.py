@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError, error_in
 from airflow_backfill.core.reports.way_out import WAYS_OUT
-from airflow_backfill.operators.failure import FAILURE, decided
+from airflow_backfill.failure import FAILURE, decided
 
 KINDS = sorted(BackfillError.__subclasses__(), key=lambda kind: kind.code)
 

@@ -12,12 +12,12 @@ import pytest
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.sensors.gate_watch import GateWatch
 from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.watching.gate_watch import GateWatch
 from tests.airflow.without_spark import built, commit_to, long_ago, make_source
 
 SOON = 30

@@ -6,7 +6,7 @@ from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.sensors.committed import committed
+from airflow_backfill.watching.committed import committed
 
 
 def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:

@@ -23,7 +23,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.sensors.conditions import Window, high_water
+from airflow_backfill.watching.conditions import Window, high_water
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.sensors.conditions import Window
-from airflow_backfill.sensors.gate_watch import Approval, GateWatch
+from airflow_backfill.watching.conditions import Window
+from airflow_backfill.watching.gate_watch import Approval, GateWatch
 from tests.airflow.without_spark import Shell, built, commit_to
 
 NEVER = Window.parse(("00:00", "00:00:00.000001", "UTC"))

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.sensors.conditions import Window, high_water, max_lag_of
+from airflow_backfill.watching.conditions import Window, high_water, max_lag_of
 
 NIGHT = Window.parse(("22:00", "06:00", "Europe/Berlin"))
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
+
+if TYPE_CHECKING:
+    pass
 
 
 def committed(hook: LedgerHook, target: str, build: str | None) -> BuildState | Waiting:
@@ -14,3 +19,7 @@ def committed(hook: LedgerHook, target: str, build: str | None) -> BuildState | 
         return hook.reader(target).state(build)
     except (NotPlanned, SourceNotDelta) as missing:
         return Waiting((missing.message,), lag=False)
+
+
+WAITING = "waiting"
+"""The key in ``task_state_store`` of what a sensor waits for."""
