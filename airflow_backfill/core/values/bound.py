@@ -13,6 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.errors import NotConverging, RecordInvalid
+from airflow_backfill.core.values.document import count, parts
+
+PATIENCE_ROUNDS = 10
+"""Rounds in a row that may leave more pending than the bound allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,18 @@ class Bound:
         """
         return Bound(self.start, self.value)
 
-    def to_json(self) -> list[int | None]:
-        return [self.start, self.value, self.stalled, self.least]
+    def to_json(self) -> dict[str, int | None]:
+        return {"start": self.start, "value": self.value, "stalled": self.stalled, "least": self.least}
 
     @staticmethod
     def from_json(value: Any) -> Bound:
-        match value:
-            case [int(start), int(bound), int(stalled), (int() | None) as least] if bool not in map(type, value):
-                if min(start, bound, stalled, least or 0) >= 0 and bound <= start:
-                    return Bound(start, bound, stalled, least)
+        try:
+            start, allowed, stalled, least = parts(value, "start", "value", "stalled", "least")
+            bound = Bound(count(start), count(allowed), count(stalled), None if least is None else count(least))
+        except ValueError:
+            bound = None
+        if bound is not None and bound.value <= bound.start:
+            return bound
         raise RecordInvalid(f"not a bound: {value!r}", value=repr(value)[:200])
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_backfill.core.values.document import count, parts, text
 
 _NAMED_AGAIN = ("COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL")
 """Operations that add files of the table once more, with other statistics or ids, and remove none."""
@@ -54,6 +57,15 @@ class CommitId:
 
     version: int
     digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "digest": self.digest}
+
+    @staticmethod
+    def from_json(value: Any) -> CommitId:
+        """ValueError if ``value`` is none."""
+        version, digest = parts(value, "version", "digest")
+        return CommitId(count(version), text(digest))
 
 
 @dataclass(frozen=True, slots=True)

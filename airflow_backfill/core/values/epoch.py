@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.values.document import count, parts
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,6 +38,14 @@ class EpochRange:
         if self.start == self.stop:
             raise ValueError(f"an empty range has no last epoch: [{self.start}, {self.stop})")
         return self.stop - 1
+
+    def to_json(self) -> dict[str, int]:
+        return {"start": self.start, "stop": self.stop}
+
+    @staticmethod
+    def from_json(value: Any) -> EpochRange:
+        """ValueError if ``value`` is none."""
+        return EpochRange(*(count(number) for number in parts(value, "start", "stop")))
 
     @staticmethod
     def after(applied: int, through: int) -> EpochRange:

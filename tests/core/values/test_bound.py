@@ -115,9 +115,11 @@ def test_a_bound_survives_its_json(start: int, pending: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, 3, "3210", [], [1, 1, 0], [1, 1, 1, 1, 1], [1, 2, 0, 0], [-1, -1, 0, 0], [2, -1, 0, 0], [2, 1, -1, 0],
-     [2.0, 1, 0, 0], [2, "1", 0, 0], [True, 1, 0, 0], [2, True, 0, 0], [2, 1, False, 0], [2, 1, 0, -1], [2, 1, 0, True],
-     [2, 1, 0, "0"]],
+    [None, 3, "3210", [], [1, 1, 0, 0], {}, {"start": 1, "value": 1, "stalled": 0},
+     {"start": 1, "value": 1, "stalled": 0, "least": 0, "more": 1},
+     *(dict(zip(("start", "value", "stalled", "least"), numbers, strict=True)) for numbers in
+       ((1, 2, 0, 0), (-1, -1, 0, 0), (2, -1, 0, 0), (2, 1, -1, 0), (2.0, 1, 0, 0), (2, "1", 0, 0), (True, 1, 0, 0),
+        (2, True, 0, 0), (2, 1, False, 0), (2, 1, 0, -1), (2, 1, 0, True), (2, 1, 0, "0")))],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_bound_is_refused(value: object) -> None:
