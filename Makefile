@@ -48,6 +48,6 @@ bench: $(READY)  ## side by side with what one would do instead
 docker-check: $(READY)  ## the container files, without a container engine
 	$(BIN)/python -m pytest tests/test_docker.py
 
-lock: $(READY)  ## resolve environment/lock.txt again
-	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header \
+lock: $(READY)  ## resolve environment/lock.txt again, for Python 3.10 to 3.13
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
 	  --extra dev --constraint environment/pins.txt --output-file environment/lock.txt setup.py
