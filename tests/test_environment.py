@@ -137,6 +137,7 @@ def refusing_proxy():
     thread.join()
 
 
+@pytest.mark.jvm
 def test_ivy_uses_the_proxy_of_the_environment_and_failure_is_loud(monkeypatch, tmp_path, refusing_proxy):
     port, asked = refusing_proxy
     for name in ("http_proxy", "https_proxy"):
@@ -146,6 +147,7 @@ def test_ivy_uses_the_proxy_of_the_environment_and_failure_is_loud(monkeypatch, 
     assert asked and all(line.startswith(b"CONNECT ") for line in asked)
 
 
+@pytest.mark.jvm
 def test_a_failed_install_keeps_what_was_there(monkeypatch, tmp_path, refusing_proxy):
     port, _ = refusing_proxy
     for name in ("http_proxy", "https_proxy"):
