@@ -76,7 +76,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
     built = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = {str(file.relative_to(ROOT)) for file in (ROOT / "airflow_backfill").rglob("*.py")}
     apps = {f"airflow_backfill/{file.relative_to(ROOT)}" for file in (ROOT / "spark_apps").rglob("*.py")}
-    assert built == package | apps
+    assert built == package | apps | {"airflow_backfill/py.typed"}
     assert distribution("airflow-backfill").version in wheel.name
 
 
