@@ -1,4 +1,4 @@
-"""What is installed is what is locked, and the package that is built holds every module."""
+"""What is installed is what is locked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import zipfile
 from importlib.metadata import distribution, entry_points, requires, version
 from pathlib import Path
 
@@ -65,19 +64,6 @@ def test_entry_points_resolve(group):
     assert ours != []
     for point in ours:
         assert callable(point.load())
-
-
-def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
-    source = tmp_path / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", ".*", "build", "*.egg-info"))
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    subprocess.run([*build, "--wheel-dir", str(tmp_path)], cwd=source, check=True)
-    (wheel,) = tmp_path.glob("airflow_backfill-*.whl")
-    built = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    package = {str(file.relative_to(ROOT)) for file in (ROOT / "airflow_backfill").rglob("*.py")}
-    apps = {f"airflow_backfill/{file.relative_to(ROOT)}" for file in (ROOT / "spark_apps").rglob("*.py")}
-    assert built == package | apps | {"airflow_backfill/py.typed"}
-    assert distribution("airflow-backfill").version in wheel.name
 
 
 def test_there_are_jars_for_spark_and_for_a_broker():
