@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
-from io import BufferedReader, RawIOBase
+from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
@@ -89,7 +89,7 @@ class ObjectStore:
 
     def open(self, name: str) -> BinaryIO:
         with self._trouble(name), self._there(name):
-            return BufferedReader(_Object(self._obstore.open_reader(self._bucket, checked(name))), CHUNK_BYTES)
+            return BufferedReader(_Object(self._obstore, self._bucket, checked(name)), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):
@@ -131,10 +131,16 @@ class ObjectStore:
 
 
 class _Object(RawIOBase):
-    """obstore's reader with the methods that Python's buffered files call."""
+    """An object as a file, read in ranges.
 
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
+    Not with obstore's own reader: until 0.12, which Python 3.10 does not have, it puts the prefix of the bucket twice
+    before the name.
+    """
+
+    def __init__(self, obstore: Any, bucket: Any, name: str) -> None:
+        self._obstore, self._bucket, self._name = obstore, bucket, name
+        self._size: int = obstore.head(bucket, name)["size"]
+        self._at = 0
 
     def readable(self) -> bool:
         return True
@@ -143,12 +149,17 @@ class _Object(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = bytes(self._reader.read(len(buffer)))
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        data = bytes(self._obstore.get_range(self._bucket, self._name, start=self._at, end=end))
         buffer[: len(data)] = data
+        self._at += len(data)
         return len(data)
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._reader.seek(offset, whence))
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._size}[whence]
+        return self._at
 
     def tell(self) -> int:
-        return int(self._reader.tell())
+        return self._at
