@@ -144,6 +144,7 @@ def test_a_text_that_is_cut_off_is_refused_wherever_it_ends() -> None:
             decode(text[:end])
 
 
+@pytest.mark.slow
 def test_a_mangled_text_gives_a_record_or_record_invalid() -> None:
     rng = random.Random(20)
     refused = 0
