@@ -193,6 +193,12 @@ class DecoderInvalid(BackfillError):
     code = "DECODER_INVALID"
 
 
+class FunctionInvalid(BackfillError):
+    """A function that the spec names is not installed where Spark runs, or has another version there."""
+
+    code = "FUNCTION_INVALID"
+
+
 class Undecodable(BackfillError):
     """Records whose key or value cannot be decoded, and no table for them: count and sample of places and reasons."""
 

@@ -16,6 +16,7 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.document import encode
 
 MAX_BYTES = 65536
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://|file:/", re.IGNORECASE)
@@ -85,6 +86,17 @@ def texts(options: Mapping[str, Any], field: str) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise invalid(field, value, "must be a non-empty list of strings")
     return tuple(checked(field, item) for item in value)
+
+
+def versions(options: Mapping[str, Any], field: str) -> dict[str, str]:
+    """Names with their versions."""
+    value = options.get(field)
+    if not isinstance(value, Mapping) or not value:
+        raise invalid(field, value, "must be an object of names and versions")
+    for name in value:
+        if not isinstance(name, str) or not IDENTIFIER.match(name):
+            raise invalid(field, name, "a name of letters, digits and '_' is required")
+    return {name: checked(f"{field}.{name}", version) for name, version in value.items()}
 
 
 def choice(options: Mapping[str, Any], field: str, choices: Sequence[str]) -> str:

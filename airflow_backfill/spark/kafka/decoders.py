@@ -1,19 +1,14 @@
 """Decoders of the user's own, by name: for what is neither bytes nor text nor JSON.
 
-A spec names a decoder; what the name stands for is installed where Spark runs, and can come from nowhere else: never
-from a spec, a connection or a setting, in which a path of code would be code for whoever may write there. There are
-two ways to install one. A package that is on the driver (and, for a Python function, on the executors), also as a zip
-in ``--py-files``, has an entry point in the group ``airflow_backfill.decoders``, which is loaded when a spec names it::
+See ``transform.installed`` for how they get there. The group of entry points is ``airflow_backfill.decoders``::
 
     [options.entry_points]
     airflow_backfill.decoders =
         orders = acme.kafka:ORDERS
 
-Or an entry script of the user's own calls ``register`` before it calls ``main`` of this package's application.
-
-A decoder has a version, and whoever lets it give another value for the same bytes changes it. What it gives has a type
-that is known before anything is read; of a struct each field is a column. It must be deterministic, as far as Spark
-knows, and give null for what it cannot decode.
+A decoder has a version: raise it when the decoder gives another value for the same bytes. The type that it returns is
+known before anything is read; of a struct each field is a column. It must be deterministic, as far as Spark knows, and
+return null for what it cannot decode.
 """
 
 from __future__ import annotations
@@ -21,8 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib.metadata import entry_points
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -30,10 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructType, _make_type_verifier
 
 from airflow_backfill.core.errors import DecoderInvalid
-
-GROUP = "airflow_backfill.decoders"
-
-_registered: dict[str, Decoder] = {}
+from airflow_backfill.spark.transform.installed import Registry
 
 
 class Decoder:
@@ -127,36 +117,7 @@ class JavaDecoder(Decoder):
         return F.call_function(name, raw)
 
 
-def register(name: str, decoder: Decoder) -> None:
-    """Let specs say ``decoder:<name>`` in this application; DecoderInvalid if the name is taken by another one."""
-    if _registered.setdefault(name, decoder) != decoder:
-        raise DecoderInvalid(f"a decoder {name!r} is registered already", decoder=name)
-
-
-def registered(name: str) -> Decoder:
-    """The decoder of this name, or DecoderInvalid with those there are."""
-    if name in _registered:
-        return _registered[name]
-    installed = entry_points(group=GROUP)
-    found = {entry.value: entry for entry in installed if entry.name == name}
-    if len(found) > 1:
-        raise DecoderInvalid(f"decoder {name!r} is installed more than once: {', '.join(sorted(found))}", decoder=name)
-    if not found:
-        known = sorted({*_registered, *(entry.name for entry in installed)})
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DecoderInvalid(
-            f"no decoder {name!r} is installed where Spark runs{hint} (there are: {', '.join(known) or 'none'})",
-            decoder=name,
-        )
-    (entry,) = found.values()
-    try:
-        decoder = entry.load()
-    except Exception as error:
-        raise DecoderInvalid(
-            f"decoder {name!r} cannot be loaded from {entry.value}: {type(error).__name__}: {str(error)[:200]}",
-            decoder=name,
-        ) from error
-    if not isinstance(decoder, Decoder):
-        raise DecoderInvalid(f"{entry.value} is no decoder but a {type(decoder).__name__}", decoder=name)
-    return decoder
+DECODERS = Registry("decoder", "airflow_backfill.decoders", Decoder, DecoderInvalid)
+register = DECODERS.register
+"""``register(name, decoder)``: for an entry script of the user's own."""
+registered = DECODERS.find

@@ -38,7 +38,7 @@ READS = "id BIGINT, name STRING"
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(decoders, "_registered", {})
+    monkeypatch.setattr(decoders.DECODERS, "_known", {})
     yield
 
 
