@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup quick test soak lint demo demo-kafka airflow bench docker-check lock
+.PHONY: help setup quick test docs soak lint demo demo-kafka airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -25,6 +25,9 @@ quick: lint  ## lint, and the tests that need neither Java nor a server: a minut
 
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=0 --durations-min=2
+
+docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an error
+	$(BIN)/sphinx-build -W -b html docs build/docs
 
 soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker, bugs put back: takes two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)

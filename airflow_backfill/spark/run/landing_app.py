@@ -29,7 +29,7 @@ INTERVAL = "2 seconds"
 def parser() -> argparse.ArgumentParser:
     """The command line. It is public: any launcher may call it."""
     arguments = argparse.ArgumentParser(prog="landing", epilog=f"The connection is in the environment: {VARIABLE}.")
-    arguments.add_argument("--topic", required=True)
+    arguments.add_argument("--topic", required=True, help="name of the topic")
     arguments.add_argument("--table", required=True, help="location of the landing table; made if it is not there")
     arguments.add_argument("--checkpoint", required=True, help="location of the stream's own notes, kept for good")
     help_ = "where the first run begins; later ones go on where the last one ended"
