@@ -1,4 +1,4 @@
-"""Canonical JSON: one text for one value, so that fingerprints mean something."""
+"""Canonical JSON: equal values have equal texts, so fingerprints can be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def encode(value: Any) -> str:
-    """The one text of ``value``: sorted keys, no spaces, no NaN."""
+    """The canonical text of ``value``: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
