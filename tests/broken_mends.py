@@ -183,7 +183,7 @@ MENDS = (
     ),
     Mend(
         "a restart leaves a damaged build as it is",
-        '            log.warning("the build is dropped as it is: %s", error)',
+        '            log.warning("the build cannot be cancelled first; it is dropped anyway: %s", error)',
         "            raise",
         ("tests/spark/run/test_planner.py::test_restart_drops_the_table_and_plans_anew",),
     ),

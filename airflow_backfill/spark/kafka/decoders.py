@@ -1,4 +1,4 @@
-"""Decoders of the user's own, by name: for what is neither bytes nor text nor JSON.
+"""The user's own decoders, found by name: for keys and values that are neither bytes nor strings nor JSON.
 
 See ``transform.installed`` for how they get there. The group of entry points is ``airflow_backfill.decoders``::
 
@@ -27,7 +27,7 @@ from airflow_backfill.spark.transform.installed import Registry
 
 
 class Decoder:
-    """What the three kinds have in common."""
+    """The base of the three kinds of decoders. See ``formats.Reading``."""
 
     version: str
 
@@ -38,15 +38,15 @@ class Decoder:
         return looked
 
     def why(self, raw: Column, looked: Column) -> Column:
-        return F.when(self.decoded(looked).isNull(), F.lit("made its decoder return null"))
+        return F.when(self.decoded(looked).isNull(), F.lit("makes its decoder return null"))
 
 
 @dataclass(frozen=True)
 class ColumnDecoder(Decoder):
-    """A function from the column of bytes to another one, made of Spark's functions or a pandas or Arrow UDF.
+    """A function from the column of bytes to a column, with Spark's functions or a pandas or Arrow UDF.
 
-    Null says that a record is undecodable. An error fails the task and with it the round: Spark's own functions have
-    ``try_`` forms, and a UDF that is given many records at once has to catch what one of them raises.
+    Null means undecodable. An error fails the task and the round: use the ``try_`` forms of Spark's functions, and
+    catch errors of single records in a UDF that gets many records at once.
     """
 
     function: Callable[[Column], Column]
@@ -58,12 +58,11 @@ class ColumnDecoder(Decoder):
 
 @dataclass(frozen=True)
 class RecordDecoder(Decoder):
-    """A Python function from the bytes of one record to a value of the type ``returns``, in Spark's DDL.
+    """A Python function from the bytes of one record to a value of the type ``returns`` (Spark's DDL).
 
-    A dict or a tuple for several columns, a datetime with a zone for a TIMESTAMP. None and whatever it raises make the
-    record undecodable, the latter with the name of the exception as the reason; so does a value of another type. Two
-    kinds of errors are not about the record, and fail the task: OSError (a registry that does not answer) and
-    MemoryError.
+    Return a dict or a tuple for several columns, and a datetime with a zone for a TIMESTAMP. None, an exception or a
+    value of another type makes the record undecodable; the name of the exception becomes the reason. OSError (for
+    example, a schema registry that does not answer) and MemoryError are not about the record: they fail the task.
     """
 
     function: Callable[[bytes], Any]
@@ -72,7 +71,7 @@ class RecordDecoder(Decoder):
 
     def look(self, raw: Column) -> Column:
         function, kind = self.function, DataType.fromDDL(self.returns)
-        # What does not fit its type would be null.
+        # Without the check, Spark would turn a value of another type into null.
         check = _make_type_verifier(kind)
 
         def attempt(record: bytes | None) -> tuple[Any, str | None]:
@@ -87,7 +86,7 @@ class RecordDecoder(Decoder):
             except Exception as error:
                 return None, type(error).__name__
 
-        # Not by Arrow, which has rules of its own for what does not fit.
+        # Arrow converts values of other types by its own rules.
         outcome = StructType().add("decoded", kind).add("raised", StringType())
         return F.udf(attempt, outcome, useArrow=False)(raw)
 
@@ -101,9 +100,9 @@ class RecordDecoder(Decoder):
 
 @dataclass(frozen=True)
 class JavaDecoder(Decoder):
-    """A class on Spark's class path, a ``UDF1`` from bytes to a value of the type ``returns``, in Spark's DDL.
+    """A class on Spark's class path: a ``UDF1`` from bytes to a value of the type ``returns`` (Spark's DDL).
 
-    Null says that a record is undecodable; what it throws fails the task, as Spark gives no way to catch it.
+    Null means undecodable. An exception fails the task: Spark cannot catch it for one record.
     """
 
     class_name: str
