@@ -32,7 +32,7 @@ class Registry(Generic[Installed]):
     def register(self, name: str, found: Installed) -> None:
         """Let specs name this object in this application; an error if the name is taken by another one."""
         if self._known.setdefault(name, found) != found:
-            raise self._error(name, f"another {self.what} is registered already as {name!r}; choose another name")
+            raise self._error(name, "is registered already, as another one; choose another name")
 
     def find(self, name: str) -> Installed:
         """The object of this name; an error with those there are."""
@@ -41,38 +41,24 @@ class Registry(Generic[Installed]):
         installed = entry_points(group=self.group)
         found = {entry.value: entry for entry in installed if entry.name == name}
         if len(found) > 1:
-            raise self._error(
-                name,
-                f"{self.what} {name!r} is installed more than once: {', '.join(sorted(found))}; remove all packages but "
-                "one, then clear the task",
-            )
+            several = ", ".join(sorted(found))
+            raise self._error(name, f"is installed more than once: {several}; remove all packages but one")
         if not found:
             known = sorted({*self._known, *(entry.name for entry in installed)})
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             there = ", ".join(known) or "none"
-            raise self._error(
-                name,
-                f"no {self.what} {name!r} is installed where Spark runs{hint} (there are: {there}); correct the name, or "
-                f"install the {self.what}, then clear the task",
-            )
+            raise self._error(name, f"is not installed where Spark runs{hint} (there are: {there}); install it")
         (entry,) = found.values()
         try:
             loaded: Any = entry.load()
         except Exception as error:
             why = f"{type(error).__name__}: {str(error)[:200]}"
-            raise self._error(
-                name,
-                f"{self.what} {name!r} cannot be loaded from {entry.value}: {why}; correct its package where Spark runs, "
-                "then clear the task",
-            ) from error
+            raise self._error(name, f"cannot be loaded from {entry.value}: {why}; correct its package") from error
         if not isinstance(loaded, self.kind):
-            found_kind = type(loaded).__name__
-            raise self._error(
-                name,
-                f"{self.what} {name!r}: {entry.value} is a {found_kind}, not a {self.what}; make the entry point name one",
-            )
+            wrong = f"{entry.value} is a {type(loaded).__name__}, not a {self.what}"
+            raise self._error(name, f"cannot be used: {wrong}; make the entry point name one")
         return loaded
 
-    def _error(self, name: str, message: str) -> BackfillError:
-        return self.error(message, **{self.what: name})
+    def _error(self, name: str, why: str) -> BackfillError:
+        return self.error(f"{self.what} {name!r} {why}, then clear the task", **{self.what: name})

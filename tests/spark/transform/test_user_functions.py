@@ -68,7 +68,7 @@ def test_what_is_not_named_cannot_be_called(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"third": "1"}, r"no function 'third' .* did you mean 'thirds'\?"),
+        ({"third": "1"}, r"function 'third' is not installed .* did you mean 'thirds'\?"),
         ({"thirds": "2"}, "has version 1 where Spark runs, the spec wants 2"),
         ({"upper": "1"}, "'upper' is a function of Spark"),
     ],
