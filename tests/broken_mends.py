@@ -183,7 +183,7 @@ MENDS = (
     ),
     Mend(
         "a restart leaves a damaged build as it is",
-        '            log.warning("the build is dropped as it is: %s", error)',
+        '            log.warning("the build cannot be cancelled first; it is dropped anyway: %s", error)',
         "            raise",
         ("tests/spark/run/test_planner.py::test_restart_drops_the_table_and_plans_anew",),
     ),
@@ -269,7 +269,7 @@ MENDS = (
     ),
     Mend(
         "a record is written that nobody can read",
-        "        if encode(decode(text).to_json()) != text:\n",
+        "        if encode(decode(written).to_json()) != written:\n",
         "        if False:\n",
         tests=("tests/core/attempts/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
     ),

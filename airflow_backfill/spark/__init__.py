@@ -1,1 +1,1 @@
-"""Reads the source, applies changes to the target. Knows rows and commits, not builds, records or Airflow."""
+"""Reads the source and writes the target with Spark. Never imports Airflow."""

@@ -1,9 +1,9 @@
 """The only module that calls Delta's internals.
 
-Delta's public reader offers a version, or a range of versions; it does not offer "these files at that version" or
-"the changes that these actions make", and its writer no commit without files. All three exist inside Delta and honour
-deletion vectors, column mapping and partition values. Each is one function here, so that an upgrade of Delta is tried
-in one place.
+Delta's public reader offers a version or a range of versions. It does not offer "these files at that version" or "the
+changes that these actions make", and its writer offers no commit without files. All three exist inside Delta and
+honour deletion vectors, column mapping and partition values. Each is one function here, so an upgrade of Delta touches
+one module.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, user_metadata: str) -> None:
-    """Commit a transaction id and metadata to the table, and no file.
+    """Commit a transaction id and metadata to the table, without a file.
 
-    Like every write with a transaction id it is passed over in silence if that version of it is there, and raises
-    ConcurrentTransactionException if another commit brings it at the same time. The writer's way to do this, an
-    append of no rows, takes four times as long and leaves an empty file behind.
+    Like every write with a transaction id, it does nothing if the table already has that version of the id. It raises
+    ConcurrentTransactionException if another commit writes the id at the same time. An append of no rows takes four
+    times as long and leaves an empty file.
     """
     Draft(spark, path).commit(app_id, version, user_metadata)
 
 
 class Draft:
-    """An append whose rows become files first, and rows of the table with ``commit``.
+    """An append in two steps: ``add`` writes files, ``commit`` makes them part of the table.
 
-    So that what is read once can be counted before it is decided whether it belongs there. Without a commit the files
-    belong to nobody, and VACUUM removes them.
+    The caller reads the rows once and counts them before it decides to commit. Without a commit no version names the
+    files, and VACUUM removes them.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -51,17 +51,17 @@ class Draft:
         self._actions = self._jvm.java.util.ArrayList()
 
     def add(self, rows: DataFrame) -> None:
-        """Write these rows, whose columns are the table's."""
+        """Write these rows to files. They have the table's columns."""
         written = self._transaction.writeFiles(rows._jdf)
         self._actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written))
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows written so far."""
         return sum(int(one.numLogicalRecords().get()) for one in self._actions)
 
     def commit(self, app_id: str, version: int, user_metadata: str) -> None:
-        """Once, as ``commit_nothing``."""
+        """Commit the files. Transaction id and conflicts work as in ``commit_nothing``."""
         if _version_of(self._spark, self._transaction, app_id) >= version:
             return
         delta, some, none = self._jvm.org.apache.spark.sql.delta, self._jvm.scala.Option.apply, self._none
@@ -76,10 +76,10 @@ class Draft:
 
 
 def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
-    """The application id's greatest version, which another commit may not change before this transaction's.
+    """The greatest committed version of the application id. The transaction conflicts with a commit that changes it.
 
-    From the checksum of the version that the transaction starts from, where it lists them, as it does after each of
-    Delta's own commits. Delta's ``txnVersion`` rebuilds the table's state for it: three jobs over all its files.
+    Read from the checksum of the version at which the transaction starts: after a commit by Delta itself, the checksum
+    lists all ids. Delta's ``txnVersion`` rebuilds the table's state instead: three jobs over all its files.
     """
     checksum = transaction.snapshot().checksumOpt()
     listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
@@ -91,7 +91,7 @@ def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
 
 
 def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
-    """The table's id, and the greatest version of each application id, also of commits that the log has lost."""
+    """The table's id, and the greatest version of each application id, including commits that the log no longer has."""
     jvm = spark.sparkContext._jvm
     none = jvm.scala.Option.empty()
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
@@ -101,10 +101,10 @@ def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
 
 @contextmanager
 def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
-    """Beside the block Delta rebuilds the table's state, which it needs for the commit after it.
+    """Rebuild the table's state in a thread while the block runs. Delta needs it for the next commit.
 
-    A write with a transaction id waits for that, half a second on a small table and longer on one of many files. What
-    goes wrong here goes wrong there, too, and is reported there.
+    Otherwise a write with a transaction id waits for it: half a second on a small table, longer on one with many files.
+    An error here is ignored: the commit hits it again and reports it.
     """
 
     def rebuild() -> None:
@@ -120,7 +120,7 @@ def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
 
 
 class DeltaVersion:
-    """One version of one Delta table, with its schema, protocol and properties: what files are read with."""
+    """One version of one Delta table. Files are read with its schema, protocol and properties."""
 
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
         self.spark = spark
@@ -133,36 +133,36 @@ class DeltaVersion:
 
     @property
     def transactions(self) -> dict[str, int]:
-        """The greatest version of each application id up to here."""
+        """The greatest version of each application id up to this version of the table."""
         found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot.setTransactions())
         return {one.appId(): one.version() for one in found}
 
     @property
     def files(self) -> DataFrame:
-        """Every data file as a row of the log's own shape; statistics are strings of JSON."""
+        """One row for each data file, in the log's schema. Statistics are JSON strings."""
         return DataFrame(self._snapshot.allFiles().toDF(), self.spark)
 
     def collect_files(self, dataset: Any) -> Any:
-        """The rows of ``files``, however filtered and sorted, as a Java list of Delta's file actions."""
+        """Rows of ``files`` (a Java dataset, filtered or sorted) as a Java list of Delta's file actions."""
         encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
         return getattr(dataset, "as")(encoder).collectAsList()
 
     def read(self, files: Any) -> DataFrame:
-        """The live rows of exactly these files (a Java list of file actions), at exactly this version."""
+        """The live rows of exactly these files (a Java list of file actions) at exactly this version."""
         frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
         return DataFrame(frame, self.spark)
 
     def feed(self, epochs: EpochRange, *, from_files: bool = False) -> DataFrame:
-        """The change feed of these epochs as this version's schema sees it, never a part of it.
+        """The complete change feed of these epochs, with this version's schema.
 
-        The public reader passes over a commit file that is missing; here it is an error. With ``from_files`` the
-        changes are made from added and removed files only, also where the table has no change feed.
+        A missing commit file is an error; the public reader skips it. With ``from_files`` changes are computed from
+        added and removed files only, which also works without a change feed.
         """
         commits = self._log.getChanges(epochs.start, epochs.last, self._none, True)
         return self._changes(epochs.start, epochs.last, commits, from_files)
 
     def changes_of(self, epoch: int, added: Sequence[str], removed: Sequence[str]) -> DataFrame:
-        """The changes that these file actions (lines of a log) make together, as rows of ``epoch``."""
+        """The combined changes of these file actions (lines of a log), as rows of ``epoch``."""
         actions = self._jvm.java.util.ArrayList()
         for kind, lines in (("add", added), ("remove", removed)):
             if lines:
@@ -179,7 +179,7 @@ class DeltaVersion:
         return DataFrame(info.fileChangeDf(), self.spark)
 
     def _parse(self, kind: str, lines: Sequence[str]) -> Any:
-        """Lines of a log as Delta's own objects, in one job of the JVM: a call for each of 10,000 takes seconds."""
+        """Lines of a log as Delta's own objects. One JVM job: with a call for each line, 10,000 lines take seconds."""
         delta = self._jvm.org.apache.spark.sql.delta
         schema = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))
         texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()

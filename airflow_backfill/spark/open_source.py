@@ -1,4 +1,4 @@
-"""Which format a source has: the one place that names an implementation."""
+"""Opens a source. The only module that names a format's implementation."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def open_source(spark: SparkSession, location: str) -> Source:
-    """The table at ``location``; nothing is read yet."""
+    """The table at ``location``. Reads nothing yet."""
     return DeltaSource(spark, location)

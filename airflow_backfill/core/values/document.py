@@ -1,4 +1,4 @@
-"""Documents: canonical JSON, one text for one value, so that fingerprints mean something; and reading it strictly."""
+"""Documents as canonical JSON: equal values have equal texts, so fingerprints can be compared. Reading is strict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def encode(value: Any) -> str:
-    """The one text of ``value``: sorted keys, no spaces, no NaN."""
+    """The canonical text of ``value``: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
 """Epochs: committed versions of the source, and half-open ranges of them.
 
-Always version numbers, never timestamps: a copied table has other timestamps, and clocks jump.
+Always version numbers, never timestamps: a copied table has other timestamps, and clocks can jump.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class EpochRange:
 
     @property
     def last(self) -> int:
-        """The greatest epoch of a range that is not empty."""
+        """The greatest epoch. ValueError if the range is empty."""
         if self.start == self.stop:
             raise ValueError(f"an empty range has no last epoch: [{self.start}, {self.stop})")
         return self.stop - 1

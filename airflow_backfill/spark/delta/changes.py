@@ -1,8 +1,7 @@
-"""The changes of a range of epochs, read the cheapest right way, and the proof that they are all of them.
+"""The changes of a range of epochs of a Delta table, read by the cheapest correct routes.
 
-Rows have the source's columns, ``_change_type`` (insert, update_preimage, update_postimage, delete) and
-``_commit_version``. What must have been read follows from the files that the commits name; nobody may apply the rows
-before ``prove`` has compared the two.
+The expected counts follow from the files that the commits name. See ``source.changes`` for the shape of the rows and
+the proof.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def read_changes(
     *,
     feed: bool = True,
 ) -> Changes:
-    """The changes of ``epochs`` (at least one) of the table at ``source``, as ``columns``.
+    """The changes of ``epochs`` (at least one) of the table at ``source``, with these ``columns``.
 
-    With ``feed`` off the table needs no change data feed. Raises HistoryLost if a commit is gone.
+    Without ``feed`` the table needs no change data feed. Raises HistoryLost if a commit is gone.
     """
     files = read_epochs(spark, source, epochs)
     return read_legs(spark, source, files, choose(footprints(files, feed=feed)), columns, key, feed=feed)
@@ -55,7 +54,7 @@ def read_legs(
     feed: bool = True,
     distrusted: frozenset[int] = frozenset(),
 ) -> Changes:
-    """The changes of ``epochs`` as ``legs`` say they are to be read."""
+    """The changes of ``epochs``, each read by the route of its leg."""
     version = DeltaVersion(spark, source, epochs[-1].epoch)
     first = epochs[0].epoch
     frames, expected, moved = [], [], False
@@ -90,7 +89,7 @@ def read_legs(
 def footprints(
     epochs: Sequence[EpochFiles], *, feed: bool = True, distrusted: frozenset[int] = frozenset()
 ) -> list[Footprint]:
-    """What each epoch offers to read."""
+    """What can be read of each epoch, for the choice of a route."""
     return [_footprint(one, one.epoch in distrusted, feed) for one in epochs]
 
 

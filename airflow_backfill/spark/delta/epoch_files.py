@@ -1,7 +1,7 @@
-"""What the commits of a range of epochs did to files: the ground truth for what their changes must be.
+"""The file actions of a range of epochs: the reference for what their changes must be.
 
-A change feed that comes up short gives no error, so what is expected is taken from here: which files each commit
-added, removed or wrote as change data, and how many rows live in them.
+An incomplete change feed gives no error. So the expected counts are taken from the commits: the files that each commit
+added, removed or wrote as change data, and their live rows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 _COPIED = ("numTargetRowsCopied", "numCopiedRows")
+_WAY_OUT = (
+    "its changes cannot be read; restore it (from a copy, or the store's versions) and clear the task, or plan again "
+    "with on_existing='restart'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,9 @@ class FileAction:
     path: str
     size: int
     rows: int | None
-    """Rows that are alive in it; None if the log does not say."""
+    """Live rows of the file; None if the log does not say."""
     vector: str | None
-    """Identity of the deletion vector the file has here."""
+    """Identity of the file's deletion vector in this commit."""
     data_change: bool
 
 
@@ -48,11 +52,11 @@ class EpochFiles:
     removed: tuple[FileAction, ...]
     changes: tuple[FileAction, ...]
     no_op: bool
-    """A MERGE that says of itself that it changed no row, although it rewrote files."""
+    """A MERGE whose metrics say that it changed no row, although it rewrote files."""
     copied: int | None
-    """Rows of removed files that stand unchanged in added ones; None if the commit does not say."""
+    """Rows copied unchanged from removed to added files; None if the commit does not say."""
     reshapes: bool
-    """The commit carries a metaData action: schema, partitioning or properties may differ from here on."""
+    """The commit has a metaData action: schema, partitioning or properties may differ from here on."""
 
     @property
     def data_change(self) -> bool:
@@ -61,17 +65,17 @@ class EpochFiles:
 
     @property
     def only_adds(self) -> bool:
-        """Whether the commit does nothing to rows but add files of them."""
+        """Whether the commit only adds rows."""
         return not self.changes and not any(f.data_change for f in self.removed)
 
     @property
     def rewrites(self) -> bool:
-        """Whether files were replaced without changing rows (OPTIMIZE, REORG)."""
+        """Whether files were replaced without a change of rows (OPTIMIZE, REORG)."""
         return any(not f.data_change for f in (*self.added, *self.removed))
 
 
 def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[EpochFiles]:
-    """The commits of ``epochs``, every one of them: HistoryLost names the first that is gone or damaged."""
+    """The file actions of every commit of ``epochs``. HistoryLost names the first that is gone or damaged."""
     store = open_store(table, spark=spark)
     return [_read(store, epoch) for epoch in range(epochs.start, epochs.stop)]
 
@@ -79,10 +83,10 @@ def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[Epo
 def action_lines(
     spark: SparkSession, table: str, epochs: EpochRange, wanted: Mapping[str, Collection[FileAction]]
 ) -> dict[str, dict[FileAction, str]]:
-    """Of the actions ``wanted``, by kind, the lines of the log, without statistics.
+    """The log lines of the ``wanted`` actions, by kind, without statistics.
 
-    They are read once more, when it is known which few are needed: to keep all of them would take as much memory as the
-    commits are long.
+    Reads the commits again: only few lines are needed, and keeping all of them would take as much memory as the
+    commits.
     """
     store = open_store(table, spark=spark)
     found: dict[str, dict[FileAction, str]] = {kind: {} for kind in wanted}
@@ -106,9 +110,10 @@ def _lost_if_unreadable(epoch: int) -> Iterator[None]:
     try:
         yield
     except NotFound:
-        raise HistoryLost(f"the commit of epoch {epoch} is no longer in the log", epoch=epoch) from None
+        why = "is no longer in the source's log"
+        raise HistoryLost(f"the commit of epoch {epoch} {why}; {_WAY_OUT}", epoch=epoch) from None
     except Malformed as error:
-        raise HistoryLost(f"the commit of epoch {epoch} cannot be read: {error}", epoch=epoch) from None
+        raise HistoryLost(f"the commit of epoch {epoch} is damaged: {error}; {_WAY_OUT}", epoch=epoch) from None
 
 
 def _epoch_files(epoch: int, chunks: Iterable[bytes]) -> EpochFiles:

@@ -1,7 +1,7 @@
-"""Tasks of about equal bytes, as many for each core.
+"""Reads files in tasks of about equal bytes, the same number for each core.
 
-Spark fills one task after the other, up to 128 MB with four of them for each file, and the last one takes what is
-left: cores wait for it, once a job. A snapshot is a job each round, and would wait in every one of them.
+By default Spark fills one task after another up to 128 MB (counting 4 MB to open a file), and the last task gets the
+rest: the other cores wait for it. A snapshot runs a job each round, and would wait in each of them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from airflow_backfill.spark.session.temporary_settings import settings_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST = 128 << 20
-"""Bytes of a task, as Spark has them."""
-START = 4 << 20
-"""What starting a task is taken to cost."""
+MOST_BYTES = 128 << 20
+"""Maximum bytes of a task: Spark's default."""
+START_BYTES = 4 << 20
+"""Assumed cost of starting a task, in bytes."""
 STEPS = 32
-"""Number of tasks per share, when a better size is looked for."""
+"""Sizes are tried in steps of this fraction of a core's share."""
 
 
 @contextmanager
 def even_tasks(spark: SparkSession, sizes: Sequence[int]) -> Iterator[None]:
-    """While the block lasts, files of these sizes are read in tasks of about equal bytes."""
+    """In the block, Spark reads files of these sizes (bytes) in tasks of about equal bytes."""
     confs = {
         "spark.sql.files.maxPartitionBytes": str(task_bytes(sizes, spark.sparkContext.defaultParallelism)),
         "spark.sql.files.openCostInBytes": "0",
@@ -37,18 +37,16 @@ def even_tasks(spark: SparkSession, sizes: Sequence[int]) -> Iterator[None]:
 
 
 def task_bytes(sizes: Sequence[int], cores: int) -> int:
-    """Up to how many bytes a task is filled so that the last core ends soonest: a core's share, or up to half more,
-    because files are whole.
-    """
+    """The maximum bytes of a task with which the last core ends soonest: a core's share, or up to half more."""
     total = sum(sizes)
-    tasks = cores * max(1, -(-total // (cores * MOST)))
+    tasks = cores * max(1, -(-total // (cores * MOST_BYTES)))
     share = max(1, -(-total // tasks))
     tries = (share + share * step // STEPS for step in range(STEPS // 2))
     return min(tries, key=lambda limit: end(filled(sizes, limit), cores))
 
 
 def filled(sizes: Sequence[int], limit: int) -> list[int]:
-    """Spark's tasks: slices of files, the largest first, each into the task before if it has room."""
+    """The bytes of Spark's tasks: slices of files, largest first, each added to the current task if it fits."""
     slices = sorted((min(limit, size - at) for size in sizes for at in range(0, size, limit)), reverse=True)
     tasks = list[int]()
     for size in slices:
@@ -60,8 +58,8 @@ def filled(sizes: Sequence[int], limit: int) -> list[int]:
 
 
 def end(tasks: Sequence[int], cores: int) -> int:
-    """When the last core ends, each taking the next task as soon as it is free."""
+    """The time (in bytes) at which the last core ends, if each free core takes the next task."""
     busy = [0] * cores
     for task in tasks:
-        heapreplace(busy, busy[0] + task + START)
+        heapreplace(busy, busy[0] + task + START_BYTES)
     return max(busy)

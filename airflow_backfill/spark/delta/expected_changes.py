@@ -1,7 +1,4 @@
-"""How many changes of which kind an epoch must yield, by its commit, and whether those that were read are they.
-
-Pure. An epoch that yields nothing is proven like any other: from its actions, never from an empty frame.
-"""
+"""The number of changes that an epoch must yield, according to its commit. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from airflow_backfill.spark.source.changes import Expected
 
 
 def expected_of_feed(files: EpochFiles, *, change_data: bool) -> Expected:
-    """For an epoch read by itself."""
+    """The counts of one epoch that is read from the change feed."""
     if files.no_op or not files.data_change:
         return Expected(files.epoch, 0, 0, 0, images=False)
     net = net_files([files])
@@ -31,7 +28,7 @@ def expected_of_feed(files: EpochFiles, *, change_data: bool) -> Expected:
 
 
 def expected_of_files(epoch: int, net: NetFiles) -> Expected:
-    """For what files make by themselves: rows of new files come, rows of files that are gone go."""
+    """The counts of changes that are read from files: rows of added files are added, rows of removed files removed."""
     came, went = _live(net.added), _live(net.removed)
     if not net.masked:
         return Expected(epoch, _difference(came, went), came, went, images=False)

@@ -1,4 +1,4 @@
-"""What a range of epochs comes to in files: which are gone, which are new, which only hide other rows."""
+"""The net difference of a range of epochs in files: added, removed, and files with another deletion vector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_backfill.spark.delta.epoch_files import EpochFiles, FileAction
 
 @dataclass(frozen=True, slots=True)
 class NetFiles:
-    """Files that differ between the two ends. A file in ``masked`` is at both, with another deletion vector."""
+    """Files that differ between the two ends. A ``masked`` file is at both, with different deletion vectors."""
 
     added: tuple[FileAction, ...]
     removed: tuple[FileAction, ...]
@@ -19,9 +19,9 @@ class NetFiles:
 
 
 def net_files(epochs: Sequence[EpochFiles]) -> NetFiles:
-    """The difference of the ends, from the actions between them. A file that came and went is not in it.
+    """The difference of the ends, from the actions between them. A file that was added and removed again is left out.
 
-    Within a commit a removed file goes before it comes back: that is how a deletion vector is replaced.
+    A commit that removes and adds the same file replaces its deletion vector, so removals are processed first.
     """
     before: dict[str, FileAction | None] = {}
     after: dict[str, FileAction | None] = {}

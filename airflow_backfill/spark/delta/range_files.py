@@ -1,7 +1,8 @@
-"""Which keys a version's files may hold, as the statistics in the log say: where to cut ranges, and what reading costs.
+"""The keys that the files of a version may hold, from the statistics in the log: where to cut ranges, and what a read
+costs.
 
-Statistics are hints. A file without them may hold any key; a text in them may be cut off. Whatever they say, a border
-only says where one chunk ends and the next begins.
+Statistics are hints. A file without statistics may hold any key, and long strings in them are truncated. A wrong hint
+only moves the border between two chunks.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True)
 class RangeFiles:
-    """The files of one version: a row each, with its least key (``low_i``, missing means: before every value) and its
-    greatest (``high_i``, missing means: after every value).
+    """One row for each file of a version, with its least key (``low_i``; null: before every value) and its greatest key
+    (``high_i``; null: after every value).
     """
 
     order: KeyOrder
@@ -45,7 +46,7 @@ class RangeFiles:
             else:
                 lows.append(stats["minValues"][place])
                 highs.append(stats["maxValues"][place])
-        # Of a file that holds several values of a column, nothing is known about the columns behind it.
+        # If a file holds several values of a column, its statistics say nothing about the key's later columns.
         single: Column = F.lit(True)
         columns: list[Column] = []
         for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
@@ -54,16 +55,13 @@ class RangeFiles:
         return RangeFiles(order, version.files.select("path", "size", *columns))
 
     def end(self, after: Key, size: int) -> Key | None:
-        """The greatest key of the file with which the files that have keys after ``after``, in the order of their
-        greatest keys, reach ``size`` bytes; None if all of them together do not. The empty key if nobody knows where
-        that file ends.
-        """
+        """See ``KeyFiles.end``."""
         reached = self._summed(self.frame.where(self._beyond(after))).where(F.col("sum") >= size)
         row = reached.orderBy("sum", "path").select(*self._ordinals()).first()
         return None if row is None else self._key(row)
 
     def ends(self, parts: int) -> list[Key]:
-        """Greatest keys of files, between parts of about equal bytes; fewer where files do not end there."""
+        """See ``KeyFiles.ends``."""
         whole = self.frame.agg(F.coalesce(F.sum("size"), F.lit(0))).first()
         assert whole is not None
         part = F.floor((F.col("sum") - 1) * parts / F.lit(max(whole[0], 1)))
@@ -74,7 +72,7 @@ class RangeFiles:
         return [key for key in keys if key]
 
     def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
-        """How many files have to be opened for the keys in between, and their bytes."""
+        """See ``KeyFiles.cost``."""
         needed = self.frame.where(self._beyond(after) & self._begins(upto))
         row = needed.agg(F.count(F.lit(1)), F.coalesce(F.sum("size"), F.lit(0))).first()
         assert row is not None
@@ -84,7 +82,7 @@ class RangeFiles:
         return [F.col(f"high_{i}") for i in range(len(self.order.names))]
 
     def _summed(self, files: DataFrame) -> DataFrame:
-        """Files with the bytes of those that end no later (``sum``)."""
+        """Files with the total bytes of all files that end no later (``sum``)."""
         by_end = Window.orderBy(*(high.asc_nulls_last() for high in self._highs()), F.col("path"))
         return files.withColumn("sum", F.sum("size").over(by_end.rowsBetween(Window.unboundedPreceding, 0)))
 

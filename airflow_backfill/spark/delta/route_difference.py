@@ -1,7 +1,7 @@
-"""The changes between two ends, from the files that differ: each is read once, however many epochs touched it.
+"""The changes between two versions, from the files that differ: each is read once, however many epochs touched it.
 
-Rows of new files come, rows of files that are gone go, and of files that stay only the rows that became hidden (or
-visible) are read. All carry one epoch, the last.
+Rows of added files are added, and rows of removed files are removed. In files with another deletion vector only the
+rows that it hides or reveals are read. All changes get the last epoch.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from airflow_backfill.spark.transform.transform import quoted
 def read_difference(
     version: DeltaVersion, epochs: EpochRange, net: NetFiles, columns: Sequence[str], key: Sequence[str]
 ) -> DataFrame:
-    """Changes with ``_change_type``; only key columns are read of rows that go, the others are null.
+    """The changes. Removed rows have only their key columns; the others are null.
 
-    Where files are gone and others new, rows may just have moved. Then those that go are whole, as pre-images, so
-    that the net change can tell an unchanged row from a changed one.
+    If files were both added and removed, rows may only have moved. Then removed rows are complete pre-images, so that
+    the net change can recognize unchanged rows.
     """
     rewritten, epoch = bool(net.removed and net.added), epochs.last
     before, after = [old for old, _ in net.masked], [new for _, new in net.masked]

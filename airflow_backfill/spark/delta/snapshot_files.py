@@ -1,7 +1,7 @@
-"""The data files of one pinned version, in one order for ever, and the rows of some of them.
+"""The data files of one pinned version in a fixed order, and the rows of some of them.
 
-A round of the snapshot reads its own files only. A filter on the file's path is not pruned by Delta and would read
-the whole table in every round, so the files are handed to Delta itself (see ``delta_log``).
+A round of the snapshot reads only its own files. Delta does not prune by a filter on the file's path and would read the
+whole table in every round, so the files themselves are handed to Delta (see ``delta_internals``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotFiles:
-    """The files of ``path`` at ``version``, sorted by path: the same list in every attempt, addressed by index."""
+    """The files of ``path`` at ``version``, sorted by path: every attempt has the same indices."""
 
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
         self._spark = spark
@@ -28,7 +28,7 @@ class SnapshotFiles:
 
     @cached_property
     def files(self) -> list[DataFile]:
-        """What each file holds."""
+        """The files, sorted by path."""
         rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
         parts = (f"cast(deletionVector.{part} AS string)" for part in ("storageType", "pathOrInlineDv", "offset"))
         vector = f"if(deletionVector IS NULL, NULL, concat_ws(':', {', '.join(parts)}))"
@@ -36,7 +36,7 @@ class SnapshotFiles:
         return [DataFile(*file) for file in slim.collect()]
 
     def read(self, *ranges: range) -> DataFrame:
-        """The rows of the files with these indices: exactly those files, at exactly this version."""
+        """The rows of exactly the files with these indices, at exactly this version."""
         chosen = self._spark.sparkContext._jvm.java.util.ArrayList()
         for indices in ranges:
             chosen.addAll(self._handles.subList(indices.start, indices.stop))
@@ -44,7 +44,7 @@ class SnapshotFiles:
 
     @cached_property
     def _handles(self) -> Any:
-        """Delta's own objects, kept in the JVM. Without statistics, which are most of their memory and not read."""
+        """Delta's file actions, kept in the JVM. Without statistics: they take most of the memory and are not read."""
         bare = self._rows.withColumn("stats", F.lit(None).cast("string")).orderBy("path")
         return self._table.collect_files(bare._jdf)
 

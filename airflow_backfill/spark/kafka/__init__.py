@@ -1,1 +1,1 @@
-"""A topic as the source: its records, its landing table, its memory of keys."""
+"""A topic as the source: records, landing table, memory of keys."""

@@ -1,8 +1,8 @@
-"""What the brokers say of a topic: its id, and for each partition where its log begins and where it ends for a reader
-of committed records.
+"""Asks the brokers about a topic: its id, and the start and end of each partition's log for a reader of committed
+records.
 
-Asked with Kafka's own client, which comes with Spark's reader. A connection may hold secrets:
-they are neither logged nor part of an error.
+Uses Kafka's own client, which comes with Spark's reader. A connection may hold secrets: they are neither logged nor
+part of an error.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from airflow_backfill.core.state.effect import Topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
-"""Milliseconds that the brokers have for an answer."""
-GLANCE = 1.0
-"""Seconds that they have to say how old a record is."""
+TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "30000"}
+"""How long the client waits for an answer."""
+AGE_SECONDS = 1.0
+"""How long the client waits for the first unread records, to learn how old they are."""
 FIRST_RECORD = {
     **dict.fromkeys(
         ("key.deserializer", "value.deserializer"), "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -44,7 +44,7 @@ _REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfig
 
 
 class Broker:
-    """The brokers that a connection leads to, asked about one topic."""
+    """The brokers of a connection, asked about one topic."""
 
     def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str) -> None:
         self._jvm: Any = spark.sparkContext._jvm
@@ -52,8 +52,9 @@ class Broker:
         self._topic = topic
 
     def ask(self, unread: Mapping[int, int] = NONE) -> Topic:
-        """The topic now, and how old what is ``unread`` is: by partition, the first offset of it. TopicMissing,
-        KafkaRefused, or SourceUnavailable if no broker answers.
+        """The topic now, and the age of its first unread records. ``unread``: their offsets by partition.
+
+        Raises TopicMissing, KafkaRefused, or SourceUnavailable if no broker answers.
         """
         with _named(self._topic), self._client() as admin:
             names = self._jvm.java.util.List.of(self._topic)
@@ -66,11 +67,11 @@ class Broker:
             return Topic(described.topicId().toString(), logs, self._oldest(some, logs) if some else {})
 
     def _oldest(self, unread: Mapping[int, int], logs: Mapping[int, Log]) -> dict[int, int]:
-        """By partition: when the first record from an offset on was written, as far as the brokers say so at once."""
+        """By partition: when the first record from an offset on was written, if the brokers answer in time."""
         found: dict[int, int] = {}
         kafka = self._jvm.org.apache.kafka
         places = {n: kafka.common.TopicPartition(self._topic, n) for n in unread}
-        deadline = time.monotonic() + GLANCE
+        deadline = time.monotonic() + AGE_SECONDS
         consumer = kafka.clients.consumer.KafkaConsumer(self._settings(FIRST_RECORD))
         try:
             consumer.assign(self._jvm.java.util.ArrayList(list(places.values())))
@@ -89,14 +90,14 @@ class Broker:
         return found
 
     def since(self, partitions: Mapping[int, Log], at: int) -> dict[int, int]:
-        """By partition: the first offset at a time (milliseconds since 1970) or later, the end if there is none."""
+        """By partition: the first offset whose record is at ``at`` (milliseconds since 1970) or later; else the end."""
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(at)
         with _named(self._topic), self._client() as admin:
             found = self._offsets(admin, list(partitions), spec)
         return {n: log.end if found[n] < 0 else found[n] for n, log in partitions.items()}
 
     def retention(self) -> TopicRetention:
-        """What the topic's configuration says; nothing if we may not see it."""
+        """The topic's retention; empty if the connection may not read the topic's configuration."""
         resource = self._jvm.org.apache.kafka.common.config.ConfigResource
         place = resource(resource.Type.TOPIC, self._topic)
         with _named(self._topic), self._client() as admin:
@@ -123,7 +124,7 @@ class Broker:
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
-        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._settings(PATIENCE))
+        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._settings(TIMEOUTS))
         try:
             yield admin
         finally:
@@ -138,7 +139,7 @@ class Broker:
 
 @contextmanager
 def _named(topic: str) -> Iterator[None]:
-    """Errors of the client by their codes. Its messages name hosts and topics, and no credentials."""
+    """Raise the client's errors as coded errors. Its messages name hosts and topics, but no credentials."""
     try:
         yield
     except Py4JJavaError as error:
@@ -146,7 +147,7 @@ def _named(topic: str) -> Iterator[None]:
 
 
 def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
-    """What a Java error of Kafka's means, from its causes; None if none of them is Kafka's."""
+    """The coded error of a Java error, from its causes; None if none of them is Kafka's."""
     causes = list(_causes(thrown))
     for place, cause in enumerate(causes):
         package, _, kind = cause.getClass().getName().rpartition(".")
@@ -164,15 +165,20 @@ def _causes(thrown: Any) -> Iterator[Any]:
 
 
 def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
-    """A client that could not be made of its options, and why. A name that nobody can resolve may be known later."""
+    """The error of a client that cannot be created. An unknown host name may be a failure of DNS, so it is retried."""
     kind = causes[-1].getClass().getSimpleName()
     why = ": ".join(dict.fromkeys(str(cause.getMessage()) for cause in causes))[:300]
     error = SourceUnavailable if UNRESOLVED in why else KafkaRefused
-    return error(f"topic {topic} cannot be reached in this way: {kind}: {why}", topic=topic, kind=kind)
+    return error(
+        f"no Kafka client for topic {topic} can be created from the connection: {kind}: {why}; correct the connection, "
+        "then clear the task",
+        topic=topic,
+        kind=kind,
+    )
 
 
 def _kinds(thrown: Any) -> set[str]:
-    """The names of an error's class and of those it is of."""
+    """The names of an error's class and of its superclasses."""
     found, kind = set(), thrown.getClass()
     while kind is not None:
         found.add(kind.getSimpleName())
@@ -184,7 +190,20 @@ def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
     kinds = _kinds(thrown)
     message = str(thrown.getMessage())[:300]
     if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
-        return TopicMissing(f"the brokers know no topic {topic}", topic=topic)
+        return TopicMissing(
+            f"topic {topic} does not exist on the brokers, or the connection may not see it; correct topic.name, the "
+            "connection or its rights, then clear the task",
+            topic=topic,
+        )
     if kinds & set(_REFUSALS):
-        return KafkaRefused(f"the brokers refuse topic {topic}: {kind}: {message}", topic=topic, kind=kind)
-    return SourceUnavailable(f"topic {topic}: {kind}: {message}", topic=topic, kind=kind)
+        return KafkaRefused(
+            f"the brokers refuse access to topic {topic}: {kind}: {message}; correct credentials, certificates or "
+            "rights of the connection, then clear the task",
+            topic=topic,
+            kind=kind,
+        )
+    return SourceUnavailable(
+        f"the brokers did not answer about topic {topic}: {kind}: {message}; the task is retried",
+        topic=topic,
+        kind=kind,
+    )

@@ -1,4 +1,4 @@
-"""Decoded records parted into good rows and dead letters, and counted. Nothing is written here."""
+"""Splits decoded records into good rows and dead letters, and counts them. Writes nothing."""
 
 from __future__ import annotations
 
@@ -26,44 +26,51 @@ SCHEMA = StructType(
         StructField("decoder", StringType()),
     ]
 )
-"""The table of dead letters: the whole record, why it is undecodable, and by which rules that was found."""
+"""The table of dead letters: the whole record, why it is undecodable, and the versions of the decoders."""
 
 _SAMPLE = 5
 
 
 def check_table(spark: SparkSession, location: str) -> None:
-    """InvalidSpec if a table is at ``location`` that is not one of dead letters."""
+    """InvalidSpec if ``location`` has a table with other columns than dead letters."""
     if not DeltaTable.isDeltaTable(spark, location):
         return
     found = spark.read.format("delta").load(location).schema
     names = {field.name: field.dataType for field in found.fields}
     if names != {field.name: field.dataType for field in SCHEMA.fields}:
         raise InvalidSpec(
-            f"topic.undecodable: the table at {location} has the columns {', '.join(names)}, dead letters have "
-            f"{', '.join(SCHEMA.names)}",
+            f"topic.undecodable: the table at {location} cannot store dead letters: its columns are "
+            f"{', '.join(names)}, but dead letters need {', '.join(SCHEMA.names)}; name another location, or move the "
+            "table away",
             field="topic.undecodable",
         )
 
 
 def good(decoded: DataFrame) -> DataFrame:
-    """The records that could be decoded."""
+    """The decodable records."""
     return decoded.where(F.col(DEAD).isNull()).drop(DEAD)
 
 
 def dead_letters(decoded: DataFrame) -> DataFrame:
-    """The records that could not, as rows of the table of dead letters."""
+    """The undecodable records, as rows of the table of dead letters."""
     return decoded.where(F.col(DEAD).isNotNull()).select(f"{DEAD}.*")
 
 
 def count(decoded: DataFrame, wanted: Column) -> Decoded:
-    """What becomes of the records, in one pass. ``wanted`` is ``Transform.passes``, in keyed mode or TOMBSTONE."""
+    """Count records that become no row, in one pass. ``wanted`` is ``Transform.passes``; with a key, or TOMBSTONE."""
     dead = F.col(DEAD).isNotNull()
     (row,) = decoded.agg(F.count_if(dead), F.count_if(~dead & ~wanted)).collect()
     return Decoded(*row)
 
 
 def undecodable(decoded: DataFrame, dead: int) -> Undecodable:
-    """The error that stops a build without a table for its ``dead`` undecodable records."""
+    """The error for ``dead`` undecodable records, if the build has no table for them."""
     places = dead_letters(decoded).select("partition", "offset", "reason").orderBy("partition", "offset")
     sample = [row.asDict() for row in places.limit(_SAMPLE).collect()]
-    return Undecodable(f"{dead} records cannot be decoded, for example {sample[0]}", count=dead, sample=sample)
+    return Undecodable(
+        f"{dead} records cannot be decoded, for example {sample[0]}, so their rows would be missing; correct topic.key "
+        "or topic.value, or set topic.undecodable to a table of dead letters; then plan again with "
+        "on_existing='restart'",
+        count=dead,
+        sample=sample,
+    )

@@ -1,10 +1,10 @@
-"""The records of a topic as rows that ``select`` and ``where`` can name: one code path for Kafka and the landing table.
+"""Decodes the records of a topic into rows for ``select`` and ``where``. Kafka and the landing table use the same code.
 
-The columns of a decoded record are flat, because a key column of a spec has to be one: ``partition``, ``offset``,
-``timestamp`` and ``headers``, then ``key`` or the fields of a key that has fields, then ``value`` or the fields of a
-value that has them. Two columns of one name are refused when the build is planned. A null key and a null value (a
-tombstone; not the text "null") are null in whatever format. Two columns are ours: TOMBSTONE, and DEAD, which is null
-unless the record is undecodable, and then is its row in the table of dead letters; key and value are null then.
+A decoded record has flat columns, so that ``key`` can name them: ``partition``, ``offset``, ``timestamp``, ``headers``;
+then ``key``, or its fields if it is a struct; then ``value``, or its fields. The plan refuses two columns with one
+name. A null key or value is null in every format (a null value is a tombstone; the text "null" is not). Two columns are
+added: TOMBSTONE, and DEAD. DEAD is null for a decodable record; otherwise it is the record's row in the table of dead
+letters, and key and value are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RECORD = StructType([RAW[name] for name in ("partition", "offset", "timestamp", "headers")])
-"""What every record has, whatever its key and value are."""
+"""The columns that every record has, independent of its key and value."""
 TOMBSTONE = OWN + "tombstone"
 """Whether the value is null: true or false, never null."""
 DEAD = OWN + "dead"
@@ -37,7 +37,7 @@ _WHY = OWN + "why"
 
 @dataclass(frozen=True)
 class Side:
-    """The key or the value of records, and what it is read as."""
+    """The key or the value of records, and its format."""
 
     name: str
     said: Format
@@ -46,12 +46,12 @@ class Side:
 
     @property
     def fields(self) -> list[StructField]:
-        """The columns that it becomes."""
+        """The columns that it is decoded to."""
         return self.kind.fields if isinstance(self.kind, StructType) else [StructField(self.name, self.kind)]
 
     @property
     def version(self) -> str:
-        """Which rules it is read by."""
+        """The format and its version."""
         named = str(self.said) if self.said.kind == DECODER else self.said.kind
         return f"{self.name} {named}@{self.reading.version}"
 
@@ -62,19 +62,19 @@ class Side:
         return self.reading.decoded(F.col(self._looked)).alias(self._decoded)
 
     def why(self) -> Column:
-        """Why it is undecodable, null if it is not."""
+        """Why it is undecodable; null if it is decodable."""
         raw = F.col(self.name)
         why = self.reading.why(raw, F.col(self._looked))
         return F.when(raw.isNotNull(), F.concat(F.lit(f"{self.name} "), why))
 
     def values(self) -> list[Column]:
-        """Its columns, from a row that was looked at."""
+        """Its columns, from a row with the result of ``look``."""
         decoded = self.reading.decoded(F.col(self._looked))
         flat = isinstance(self.kind, StructType)
         return [decoded.getField(field.name) if flat else decoded for field in self.fields]
 
     def columns(self) -> list[Column]:
-        """Its columns, from a row that holds what it was decoded to."""
+        """Its columns, from a row with the result of ``decoded``."""
         sound = F.col(_WHY).isNull() & F.col(self.name).isNotNull()
         decoded = F.col(self._decoded)
         flat = isinstance(self.kind, StructType)
@@ -93,12 +93,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Records:
-    """How the records of a topic become rows, in every session in the same way."""
+    """The decoding of a topic's records. It is the same in every session."""
 
     key: Side
     value: Side
     needed: frozenset[str] = frozenset()
-    """Columns of the key, in lower case, without which a record is as good as undecodable."""
+    """Columns of the key, in lower case. A record without one of them counts as undecodable."""
 
     @property
     def schema(self) -> StructType:
@@ -107,24 +107,24 @@ class Records:
 
     @property
     def certain(self) -> bool:
-        """Whether no record can be undecodable."""
+        """Whether every record is decodable."""
         return self.key.said.kind == self.value.said.kind == BYTES and not self.needed
 
     @property
     def version(self) -> str:
-        """The decoders."""
+        """The versions of both formats."""
         return f"{self.key.version}, {self.value.version}"
 
     @property
     def rules(self) -> str:
-        """By which records become rows: those that others made may differ, so that a build keeps to one."""
+        """The versions and the columns. A build keeps to one set of rules, because others may give other rows."""
         return f"{self.version}: {self.schema.simpleString()}"
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Each record as one row with the columns of ``schema``, TOMBSTONE and DEAD.
 
-        ``raw`` has the columns of Spark's Kafka source, ``headers`` among them. Nothing is read; whoever reads the rows
-        more than once stages them, or each record is decoded as often.
+        ``raw`` has the columns of Spark's Kafka source, including ``headers``. Reads nothing. Stage the rows before you
+        read them more than once: each read decodes them again.
         """
         place = [F.col(field.name) for field in RECORD.fields]
         sides = (self.key, self.value)
@@ -143,7 +143,7 @@ class Records:
         )
 
     def _missing(self) -> list[Column]:
-        """Which needed columns a record has not; nothing of one whose key cannot be decoded, which says so itself."""
+        """The needed columns that a record lacks; nothing if its key is undecodable, which has its own reason."""
         unknown = self.key.why().isNull()
         return [
             F.when(unknown & column.isNull(), F.lit(f"no {field.name}"))
@@ -153,10 +153,10 @@ class Records:
 
 
 def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) -> Records:
-    """The columns that a decoding stands for, as Spark knows them. Reads nothing.
+    """The decoding with Spark's types. Reads nothing.
 
-    Where undecodable records have a table, those without one of the columns of ``key`` belong there as well. Raises
-    InvalidSpec if a schema cannot be used or two columns would have one name, DecoderInvalid for a decoder.
+    If there is a table for undecodable records, it also gets those that lack a column of ``key``. Raises InvalidSpec if
+    a schema cannot be used or two columns have the same name, DecoderInvalid for a decoder.
     """
     needed = frozenset(name.lower() for name in key) if decoding.dead_letters is not None else frozenset()
     found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value), needed)
@@ -166,8 +166,9 @@ def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) ->
         for name in (field.name.lower() for field in fields):
             if name in taken:
                 raise InvalidSpec(
-                    f"{source}: its column {name!r} has the name of a field of {taken[name]}; leave it out of the "
-                    "schema, or read it as string and take the field in select with from_json",
+                    f"{source}: its column {name!r} has the name of a field of {taken[name]}, so select could not tell "
+                    "them apart; leave it out of the schema, or read the whole as string and extract the field in "
+                    "select with from_json",
                     field=source,
                     column=name,
                 )
@@ -178,15 +179,23 @@ def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) ->
 def _side(spark: SparkSession, name: str, said: Format) -> Side:
     read, field = reading(name, said), f"topic.{name}"
     try:
-        # Alone, so that a decoder sees nothing but the bytes.
+        # Alone, so that a decoder can read only the bytes.
         nothing = spark.createDataFrame([], StructType().add(name, BinaryType()))
         looked = nothing.select(read.look(F.col(name)).alias("it"))
         kind = looked.select(read.decoded(F.col("it")).alias("it")).schema["it"].dataType
         deterministic = looked._jdf.queryExecution().analyzed().expressions().head().deterministic()
     except Exception as error:
-        raise DecoderInvalid(f"{field}: {said} cannot be used: {_first_line(error)}", field=field) from error
+        raise DecoderInvalid(
+            f"{field}: {said} cannot be used: {_first_line(error)}; correct the format or the decoder, then clear the "
+            "task",
+            field=field,
+        ) from error
     if not deterministic:
-        raise DecoderInvalid(f"{field}: {said} does not always give the same value for the same bytes", field=field)
+        raise DecoderInvalid(
+            f"{field}: {said} does not always give the same value for the same bytes, but retries need the same "
+            "value; make the decoder deterministic, then clear the task",
+            field=field,
+        )
     return Side(name, said, read, kind)
 
 

@@ -1,6 +1,6 @@
-"""What a target has to hold of a topic, told anew from the topic and its landing table.
+"""The rows that a target must hold of a topic, computed again from the topic and its landing table.
 
-Nothing of what a build has read is used but where the seams are, which its positions say.
+Of the build only its positions are used: they say where the seams are.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from airflow_backfill.spark.kafka.topic_source import History
 from airflow_backfill.spark.session.failure import lost_history_named
 
 AHEAD = 4
-"""How many times as far again retention may come, before it is in the way of another try."""
+"""The next try of a proof reads nothing within this many times the distance by which retention has just moved."""
 
 
 @dataclass(frozen=True)
 class TopicRows:
-    """Of the build of ``history``, which stands at ``positions``."""
+    """The expected rows of the build of ``history`` at ``positions``."""
 
     history: History
     positions: tuple[Position, ...]
     floors: Mapping[int, int] = field(default_factory=dict)
-    """By partition: before this offset nothing is read, because retention may take it meanwhile."""
+    """By partition: nothing before this offset is read, because retention may delete it meanwhile."""
 
     def target(self, epoch: int) -> DataFrame:
-        """What the target has to hold at an epoch. Errors of ``records``."""
+        """The rows that the target must hold at an epoch. Errors as in ``records``."""
         transform, rows = self.history.transform, self.records(epoch)
         key = transform.target_key(self.history.plan.spec.key)
         return last_per_key(rows, transform, key, self.history.order).rows() if key else transform.apply(rows)
 
     def whole(self, epoch: int) -> DataFrame:
-        """The same, where nothing that it is made of is missing. KafkaLost"""
+        """The same; KafkaLost if a record that it needs is gone."""
         short = self.short(epoch)
         if short:
             floor = self._splits[short[0]].floor
             raise KafkaLost(
-                f"partition {short[0]}: not all before offset {floor} is in the landing table, and Kafka has lost it "
-                "since it was read: nobody can tell which rows are right; plan again with on_existing='restart'",
+                f"partition {short[0]}: Kafka no longer has the records before offset {floor}, and the landing table "
+                "does not have all of them, so the rows cannot be compared; plan again with on_existing='restart'",
                 partition=short[0],
                 have=floor,
             )
         return self.target(epoch)
 
     def short(self, epoch: int) -> list[int]:
-        """The partitions of which something was read, and then lost by Kafka, that the landing table may not have."""
+        """The partitions with records that were read, that Kafka has lost, and that the landing table may not have."""
         kept = self._kept_rows(epoch)
         if kept is None:
             return sorted(self._kept)
@@ -66,7 +66,7 @@ class TopicRows:
         with lost_history_named():
             rows = kept.groupBy("partition").agg(*numbers).collect()
         found = {row["partition"]: row for row in rows}
-        # Of a compacted topic an offset after the first one that has landed need not have been a record.
+        # In a compacted topic, an offset after the first landed one need not be a record.
         return [
             n
             for n, some in sorted(self._kept.items())
@@ -75,24 +75,24 @@ class TopicRows:
         ]
 
     def records(self, epoch: int) -> DataFrame:
-        """All decoded records of that: those that were read up to each seam, and what landed beyond it. KafkaLost if
-        Kafka does not have them any more.
+        """All decoded records at an epoch: those read up to each seam, and those landed after it. KafkaLost if Kafka
+        no longer has them.
         """
         if self._read:
             self.history.topic.check_there(self._read)
         return self._decoded(self._read, epoch)
 
     def rest(self, epoch: int) -> DataFrame:
-        """Those of them that there still are."""
+        """Those of the same records that Kafka and the landing table still have."""
         return self._decoded(self._there, epoch)
 
     @property
     def trimmed(self) -> bool:
-        """Whether retention has taken some of the history since it was read."""
+        """Whether retention has deleted a part of the history since it was read."""
         return self._there != self._read
 
     def gone(self, epoch: int) -> int:
-        """How many of the records that were read are not in Kafka any more, where it had them when they were read."""
+        """Number of records that were read from Kafka, and that Kafka no longer has."""
         read = sum(self._splits[n].written for n in self._read.keys() | self._kept.keys())
         kept = self._kept_rows(epoch)
         return read - (0 if kept is None else kept.count()) - self._left
@@ -105,17 +105,17 @@ class TopicRows:
 
     @property
     def lost(self) -> int:
-        """How many offsets of the history were passed over."""
+        """Number of offsets of the history that were skipped as lost."""
         return sum(split.lost for split in self._splits.values())
 
     def written(self, epoch: int) -> int:
-        """Of how many records the target was made: those that were read up to each seam, and what landed beyond it."""
+        """Number of records that the build took: those read up to each seam, and those landed after it."""
         landed = 0 if self._alone else self._beyond(epoch).count()
         return landed + sum(split.written for split in self._splits.values())
 
     def check_covered(self, epoch: int) -> None:
-        """VerificationFailed if a record that Kafka still has, beyond a seam and before what landed last, never landed:
-        an ingestion that began too late leaves such a hole. Errors of ``LandedOffsets.check``.
+        """VerificationFailed if Kafka has a record between a seam and the last landed offset that never landed. An
+        ingestion that began too late leaves such a hole. Errors as in ``LandedOffsets.check``.
         """
         if self._alone:
             return
@@ -124,9 +124,10 @@ class TopicRows:
         if runs:
             run = runs[0]
             raise VerificationFailed(
-                f"{sum(each.count for each in runs)} records are in Kafka and neither in the history nor in the "
-                f"landing table, {run.count} of them in partition {run.partition} between the offsets {run.first} and "
-                f"{run.last}: history and landing table leave a hole between them",
+                f"{sum(each.count for each in runs)} records are in Kafka but neither in the history nor in the "
+                f"landing table, {run.count} of them in partition {run.partition} from offset {run.first} to "
+                f"{run.last}: offsets are missing between the history and the landing table; land these records, then "
+                "plan again with on_existing='restart'",
                 epoch=epoch,
                 partition=run.partition,
                 first=run.first,
@@ -135,8 +136,8 @@ class TopicRows:
             )
 
     def overtaken(self) -> dict[int, int]:
-        """The floors with which another try goes on, if retention has taken something of what this one reads: it may
-        come several times as far again. Empty if it has not.
+        """The floors for another try, if retention has deleted records that this one reads; else empty. Retention may
+        move further meanwhile, so the floors lie ``AHEAD`` times the distance ahead.
         """
         logs, floors = self.history.topic.check_there({}), dict(self.floors)
         for some in (self._there, {} if self._alone else self._between):
@@ -152,12 +153,12 @@ class TopicRows:
 
     @cached_property
     def _begins(self) -> dict[int, int]:
-        """By partition: the first offset that is read in Kafka."""
+        """By partition: the first offset to read from Kafka."""
         return {n: max(log.start, self.floors.get(n, 0)) for n, log in self._logs.items()}
 
     @cached_property
     def _between(self) -> dict[int, Offsets]:
-        """What of each partition Kafka has beyond the seam and before what landed last."""
+        """By partition: the offsets after the seam, up to the last landed one, that Kafka still has."""
         found = {}
         for n, log in self._logs.items():
             landed = self._splits[n].landed if n in self._splits else None
@@ -178,7 +179,7 @@ class TopicRows:
 
     @cached_property
     def _history(self) -> dict[int, Offsets]:
-        """What was read of each partition; of one that the plan does not know, all there is up to its seam."""
+        """By partition: the offsets that were read. A partition that the plan does not know is read from its start."""
         found = {}
         for n, split in self._splits.items():
             if split.cut is not None and split.read:
@@ -192,13 +193,13 @@ class TopicRows:
 
     @cached_property
     def _read(self) -> dict[int, Offsets]:
-        """What of that came from Kafka."""
+        """The part of the history that came from Kafka."""
         starts = {n: max(some.start, self._splits[n].floor) for n, some in self._history.items()}
         return {n: Offsets(starts[n], some.stop) for n, some in self._history.items() if starts[n] < some.stop}
 
     @cached_property
     def _kept(self) -> dict[int, Offsets]:
-        """What of that is in the landing table, if anywhere, because Kafka has lost it."""
+        """The part of the history that Kafka has lost: only the landing table can have it."""
         stops = {n: min(some.stop, self._splits[n].floor) for n, some in self._history.items()}
         return {n: Offsets(some.start, stops[n]) for n, some in self._history.items() if some.start < stops[n]}
 
@@ -207,13 +208,13 @@ class TopicRows:
 
     @cached_property
     def _there(self) -> dict[int, Offsets]:
-        """What of that is read: what the logs still reach, above the floors."""
+        """The part of ``_read`` that Kafka still has, at or above the floors."""
         starts = {n: max(some.start, self._begins[n]) for n, some in self._read.items()}
         return {n: Offsets(starts[n], some.stop) for n, some in self._read.items() if starts[n] < some.stop}
 
     @cached_property
     def _seams(self) -> dict[int, int]:
-        """The offset beyond which a partition's rows come from the landing table, from what it got since the plan."""
+        """By partition: the seam. Rows with greater offsets come from the landing table."""
         seams = {}
         for n, split in self._splits.items():
             planned = self._planned(n)

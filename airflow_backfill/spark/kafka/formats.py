@@ -1,7 +1,7 @@
-"""How the bytes of one side of a record, its key or its value, become a value or a reason why they cannot.
+"""Decodes the bytes of a record's key or value, to a value or to the reason why that is impossible.
 
-In three steps, so that what is costly is done once: ``look`` does the work, ``decoded`` and ``why`` say what came of
-it. A null is null however it is read; of it nothing that they say counts.
+In two steps, so that the costly work is done once: ``look`` does the work; ``decoded`` and ``why`` read its result.
+Null bytes are a null value in every format, and results for them are ignored.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from airflow_backfill.spark.kafka.json_format import JsonReading
 
 
 class Reading(Protocol):
-    """One way to read bytes. It is deterministic, and its reasons never hold anything of the record."""
+    """One way to decode bytes. It is deterministic, and its reasons never contain data of the record."""
 
     @property
     def version(self) -> str:
-        """Another text whenever the same bytes may come out differently."""
+        """Changes whenever the same bytes may give another value."""
 
     def look(self, raw: Column) -> Column:
-        """What the bytes in ``raw`` come to; the only step that does work."""
+        """The result of the costly work on the bytes in ``raw``."""
 
     def decoded(self, looked: Column) -> Column:
-        """The value. Of a struct each field is a column of the row."""
+        """The value. Each field of a struct is a column of the row."""
 
     def why(self, raw: Column, looked: Column) -> Column:
-        """Why there is no value, as a text that goes on after "key" or "value"; null if there is one."""
+        """Why there is no value: a text that continues "key " or "value ". Null if there is a value."""
 
 
 class Bytes:
-    """The bytes as they are."""
+    """The bytes, unchanged."""
 
     version = "1"
 
@@ -49,7 +49,7 @@ class Bytes:
 
 
 class Text:
-    """UTF-8, and nothing else: neither a byte is replaced nor a mark at the beginning removed."""
+    """Strict UTF-8: no byte is replaced, and a byte order mark is kept."""
 
     version = "1"
 
@@ -64,7 +64,7 @@ class Text:
 
 
 def reading(side: str, said: Format) -> Reading:
-    """What a format stands for where Spark runs. Raises InvalidSpec for a schema, DecoderInvalid for a name."""
+    """The reading of a format. Raises InvalidSpec for an invalid schema, DecoderInvalid for an unknown decoder."""
     if said.kind == BYTES:
         return Bytes()
     if said.kind == STRING:

@@ -1,14 +1,16 @@
-"""A JSON object with the fields of a schema, or the reason why a text is none.
+"""Decodes a JSON object with the fields of a schema, or gives the reason why a text is not one.
 
-Strict where Spark is not. ``from_json`` stops reading after the first value, takes a number for a timestamp in seconds
-(and wraps it around), a time without a date for today's, a number that no double can hold for infinity. It does not
-say which of its nulls are none. So it is asked for texts where it would guess, and what it skips is looked at by
-another function. A date or a time is a text; one without a zone is in the session's.
+Stricter than Spark. ``from_json`` stops after the first value, reads a number as a timestamp in seconds (which can
+overflow), a time without a date as today's, and a number too large for a double as infinity. It does not say which of
+its nulls are errors. So where it would guess, it is asked for strings, and other functions check the rest. Dates and
+times must be strings; a time without a zone is in the session's time zone.
 
-What is taken, though not as it was written: fields that the schema does not name (left out), missing ones (null), the
-last of several fields of one name, digits beyond those that a DECIMAL, FLOAT or DOUBLE has (rounded) or a TIMESTAMP
-(cut off). In a STRING, half of a surrogate pair (a question mark), and a number or an object, as JSON that is written
-anew, in which a fraction is a double: where its digits count, the field is a DECIMAL or a VARIANT.
+Some deviations are accepted:
+
+* fields that the schema does not name are left out, missing fields are null, and of repeated fields the last one wins;
+* digits beyond the precision of a DECIMAL, FLOAT or DOUBLE are rounded, those of a TIMESTAMP are truncated;
+* in a STRING, half of a surrogate pair becomes a question mark, and a number or an object becomes JSON text again, in
+  which fractions are doubles. Use DECIMAL or VARIANT if all digits matter.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _TIMES: dict[type[DataType], str] = {
     # Without a zone, which a cast would drop.
     TimestampNTZType: _DAY + r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$",
 }
-"""What the text of a date or a time must look like before Spark is asked: it takes a part of one for the whole."""
+"""The required form of dates and times: Spark alone accepts incomplete ones."""
 
 _WHOLE = "_backfill_json"
 _CORRUPT = "_backfill_corrupt"
@@ -61,20 +63,20 @@ _CORRUPT = "_backfill_corrupt"
 
 @dataclass(frozen=True)
 class JsonReading:
-    """Text in UTF-8 that is one JSON object whose fields fit ``schema``."""
+    """UTF-8 text with one JSON object whose fields fit ``schema``."""
 
     schema: StructType
     version: str = "1"
 
     @staticmethod
     def of(side: str, ddl: str) -> JsonReading:
-        """The reading that a schema in Spark's DDL says, or InvalidSpec with what is wrong with it."""
+        """The reading of a schema in Spark's DDL; InvalidSpec with the reason if it cannot be used."""
         try:
             schema = StructType.fromDDL(ddl)
         except PySparkException as error:
             raise _invalid(side, str(error).strip().splitlines()[0][:300]) from None
         if not isinstance(schema, StructType):
-            raise _invalid(side, "it names no fields")
+            raise _invalid(side, "it names no fields; write them as `name TYPE, name TYPE`")
         _check(side, "", schema)
         return JsonReading(schema)
 
@@ -87,8 +89,8 @@ class JsonReading:
             "allowSingleQuotes": "false",
             "allowNonNumericNumbers": "false",
         }
-        # Inside an object only a comma or a brace can follow the text, inside an array only a comma or a bracket. It
-        # cannot be the comma, for then the array has two elements: so that nothing follows.
+        # Nothing may follow the text. In an object only a comma or a brace can follow it, in an array only a comma or a
+        # bracket; with a comma the array would have two elements.
         alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
         whole = F.concat(F.lit(f'{{"{_WHOLE}":'), text, F.lit("}"))
         return F.when(F.is_valid_utf8(text) & alone, F.from_json(whole, asked, options))
@@ -113,7 +115,7 @@ def _unlike(whole: Column, field: StructField) -> Column:
 
 
 def _asked(kind: DataType) -> DataType:
-    """The type that ``from_json`` is asked for: texts in place of dates and times."""
+    """The type to ask ``from_json`` for: strings instead of dates and times."""
     if isinstance(kind, StructType):
         return StructType([StructField(f.name, _asked(f.dataType)) for f in kind.fields])
     if isinstance(kind, ArrayType):
@@ -124,7 +126,7 @@ def _asked(kind: DataType) -> DataType:
 
 
 def _made(value: Column, kind: DataType) -> Column:
-    """The value that was meant by what ``from_json`` gave."""
+    """The value of type ``kind`` from the result of ``from_json``."""
     if _asked(kind) == kind:
         return value
     if isinstance(kind, StructType):
@@ -140,7 +142,7 @@ def _made(value: Column, kind: DataType) -> Column:
 
 
 def _guessed(kind: DataType) -> bool:
-    """Whether something else can come out of ``from_json`` than was written."""
+    """Whether ``from_json`` can return another value than the text has."""
     if isinstance(kind, StructType):
         return any(_guessed(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
@@ -149,7 +151,7 @@ def _guessed(kind: DataType) -> bool:
 
 
 def _spoilt(value: Column, kind: DataType) -> Column:
-    """Whether something else came out of ``from_json`` than was written: true or false, never null."""
+    """Whether ``from_json`` returned another value than the text has: true or false, never null."""
     if not _guessed(kind):
         return F.lit(False)
     if isinstance(kind, StructType):
@@ -169,7 +171,7 @@ def _spoilt(value: Column, kind: DataType) -> Column:
 
 
 def _check(side: str, path: str, kind: DataType) -> None:
-    """Raise InvalidSpec unless each type can be read so that nothing gets lost unseen."""
+    """Raise InvalidSpec unless every type can be read without silent loss."""
     if isinstance(kind, StructType):
         _check_fields(side, path, kind)
     elif isinstance(kind, ArrayType):
@@ -177,19 +179,24 @@ def _check(side: str, path: str, kind: DataType) -> None:
     elif isinstance(kind, MapType) and kind.keyType == StringType():
         _check(side, path, kind.valueType)
     elif kind != StringType() and type(kind) not in (*_LEAVES, *_FLOATS, *_TIMES):
-        raise _invalid(side, f"{path} is of type {kind.simpleString()}, which is not read from JSON")
+        raise _invalid(
+            side, f"{path} has type {kind.simpleString()}, which cannot be read from JSON; use another type, or STRING"
+        )
 
 
 def _check_fields(side: str, path: str, struct: StructType) -> None:
     names = [field.name.lower() for field in struct.fields]
     if not names:
-        raise _invalid(side, f"{path or 'it'} has no fields")
+        raise _invalid(side, f"{path or 'it'} has no fields; name at least one")
     for field in struct.fields:
         inner = f"{path}.{field.name}".lstrip(".")
         if names.count(field.name.lower()) > 1:
-            raise _invalid(side, f"{inner} is there twice")
+            raise _invalid(side, f"{inner} occurs twice; name each field once")
         if not field.nullable or field.metadata:
-            raise _invalid(side, f"{inner} is more than a name and a type: a missing field is null")
+            raise _invalid(
+                side,
+                f"{inner} has more than a name and a type, but a missing field is null; remove NOT NULL or COMMENT",
+            )
         _check(side, inner, field.dataType)
 
 

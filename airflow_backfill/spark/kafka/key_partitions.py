@@ -1,9 +1,9 @@
-"""In which partition each key of a topic's build was met first, where no column orders its records.
+"""The memory of a keyed build without ``order``: the first partition of each key.
 
-Then offsets alone say which record of a key is the last one, and that only within a partition. So the first record of a
-key in another partition stops the build before it is written, in whatever phase it comes.
+Without ``order`` only offsets say which record of a key is the last, and only within a partition. So the first record
+of a key in another partition stops the build before it is written, in every phase.
 
-Entries are written before the commit that takes their keys. They say what the topic holds, whether it lands or not.
+Entries are written before the commit of their keys. They are facts about the topic, whether that commit lands or not.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _SAMPLE = 5
 
 
 class KeyPartitions:
-    """The memory at ``location``. ``key`` are columns of the target."""
+    """The memory at ``location``. ``key`` names columns of the target."""
 
     def __init__(self, spark: SparkSession, location: str, key: Sequence[str]) -> None:
         self._memory, self._columns = Memory(spark, location, len(key)), key
 
     def make(self, target: StructType) -> None:
-        """Create it, empty, for a target with this schema."""
+        """Create the memory, empty, for a target with this schema."""
         schema = StructType()
         for column, name in zip(self._columns, self._memory.key, strict=True):
             schema.add(name, target[column].dataType)
         self._memory.make(schema.add("partition", IntegerType()).add("offset", LongType()))
 
     def check(self, net: NetChanges) -> None:
-        """Remember the keys of a round. OrderUnknown if one of them is known from another partition; MemoryLost."""
+        """Add the keys of a round. OrderUnknown if a key is known from another partition; MemoryLost."""
         found = last_places(net, self._columns).toDF(*self._memory.key, "partition", "offset")
         alone = False
         while not alone:
             version = self._memory.version
             self._add(found, net.upserts + net.deletes)
-            # What another lane has added meanwhile it could not see, nor could that lane see this.
+            # Repeat if another lane has added entries meanwhile: neither lane saw the other's.
             alone = self._memory.version <= version + 1
         if self._memory.untidy:
             self._memory.tidy()
@@ -70,8 +70,8 @@ class KeyPartitions:
         one, before = sample[0], sample[0]["before"]
         return OrderUnknown(
             f"key {one['key']} is in several partitions (offset {before['offset']} of partition {before['partition']}, "
-            f"offset {one['offset']} of partition {one['partition']}), and nothing says which record is the last one: "
-            "build the table again with topic.order, a column that orders the records of a key",
+            f"offset {one['offset']} of partition {one['partition']}), so its last record is unknown; set topic.order "
+            "to a column that orders the records of a key, and plan again with on_existing='restart'",
             count=moved.count(),
             sample=sample,
         )

@@ -1,8 +1,8 @@
-"""Topic and landing table side by side: which offsets of the same ranges each of them has.
+"""Compares the offsets of topic and landing table in the same ranges.
 
-Kafka's side is what a reader of committed records gets. What only Kafka has was missed by the ingestion. What only the
-landing table has is no record: an ingestion that reads uncommitted ones lands what was aborted. Of a compacted topic it
-may be a record that was compacted since; what a reader of uncommitted records still gets was not.
+Kafka's side is read as committed records. An offset that only Kafka has was missed by the ingestion. An offset that
+only the landing table has is an aborted record: the ingestion reads uncommitted ones. In a compacted topic it may also
+be a record that was compacted since, unless a reader of uncommitted records still gets it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class LandedOffsets:
     compacted: bool
 
     def check(self, ranges: Mapping[int, Offsets], landed: Callable[[Mapping[int, Offsets]], DataFrame]) -> list[Run]:
-        """What the ingestion has missed of these ranges, by partition. ``landed`` gives partition and offset of what
-        has landed of some. LandingInvalid if something landed that is no committed record.
+        """The offsets of these ranges that the ingestion has missed, by partition. ``landed`` returns partition and
+        offset of the landed rows of given ranges. LandingInvalid if a row landed that is no committed record.
         """
         if not ranges:
             return []
@@ -57,7 +57,7 @@ class LandedOffsets:
         logs = self.topic.check_there({})
         starts = {n: max(some.start, logs[n].start) for n, some in ranges.items()}
         if any(starts[n] > some.start for n, some in ranges.items()):
-            # Retention took some of it meanwhile.
+            # Retention has deleted some of it meanwhile.
             return self.check({n: Offsets(starts[n], s.stop) for n, s in ranges.items() if starts[n] < s.stop}, landed)
         if strange:
             raise _uncommitted(strange)
@@ -73,9 +73,9 @@ def _uncommitted(runs: list[Run]) -> LandingInvalid:
     run = runs[0]
     return LandingInvalid(
         f"{sum(each.count for each in runs)} rows of the landing table are no committed records of the topic, "
-        f"{run.count} of them in partition {run.partition} between the offsets {run.first} and {run.last}: the "
-        "ingestion lands what was aborted. Set its isolation.level to read_committed, delete these rows from the "
-        "landing table, and plan the build again with on_existing='restart'",
+        f"{run.count} of them in partition {run.partition} from offset {run.first} to {run.last}: the ingestion lands "
+        "aborted records; set its isolation.level to read_committed, delete these rows from the landing table, and "
+        "plan again with on_existing='restart'",
         partition=run.partition,
         first=run.first,
         last=run.last,

@@ -1,7 +1,7 @@
-"""The rows of a landing table: which offsets its versions brought, and the rows of some of them.
+"""The rows of a landing table: the offsets that its epochs added, and their rows.
 
-A version only adds rows, whatever else is in it stops the build before. What was read is compared with what the commits
-say, as for every other source.
+An epoch may only add rows; anything else stops the build. The rows read are compared with the commits, as for every
+source.
 """
 
 from __future__ import annotations
@@ -48,25 +48,27 @@ RAW = StructType(
         StructField("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))),
     ]
 )
-"""A record as Spark reads it from Kafka, and as it lands."""
+"""The columns of a record, in Spark's Kafka source and in a landing table."""
 
 _PLACE = ["partition", "offset"]
 _AGAIN = (
-    "Let the topic land in a table of its own, or delete the rows of the former one, and build the target anew: with "
-    "on_existing='restart', or after a hand-off in another place"
+    "let the topic land in a new table, or delete the old topic's rows, and plan again with on_existing='restart' "
+    "(after a hand-off: with another target)"
 )
 _FIRST, _FRESH = OWN + "first", OWN + "fresh"
 
 
 def check_landing(schema: StructType) -> None:
-    """LandingInvalid unless a table with this schema has the columns of records; others beside them do not matter."""
+    """LandingInvalid unless the schema has all columns of ``RAW``. Other columns are ignored."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     for field in RAW.fields:
         wanted = field.dataType.simpleString()
         if found.get(field.name) != wanted:
             has = found.get(field.name, "no such column")
             raise LandingInvalid(
-                f"a landing table has a column {field.name} of type {wanted}; this one has {has}", column=field.name
+                f"a landing table needs a column {field.name} of type {wanted}; this one has {has}; correct source, or "
+                "land the columns of Spark's Kafka source unchanged",
+                column=field.name,
             )
 
 
@@ -79,26 +81,27 @@ class LandingTable:
     topic: str
 
     def greatest(self, epoch: int) -> dict[int, int]:
-        """By partition: the greatest offset at a version. LandingInvalid if a row has no place."""
+        """By partition: the greatest offset at an epoch. LandingInvalid if a row has no partition or offset."""
         rows = self._at(epoch)
         nameless = F.count_if(F.col("partition").isNull() | F.col("offset").isNull())
         with lost_history_named():
             found = rows.groupBy("partition").agg(F.max("offset").alias("last"), nameless.alias("nameless")).collect()
         if any(row["nameless"] for row in found):
             raise LandingInvalid(
-                f"some rows of topic {self.topic} have no partition or no offset; repair the landing table",
+                f"some rows of topic {self.topic} in the landing table have no partition or no offset, so their place "
+                "is unknown; correct or delete these rows, then clear the task",
                 count=sum(r["nameless"] for r in found),
             )
         return {row["partition"]: row["last"] for row in found}
 
-    def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
-        """As the effect ``Sift`` says."""
+    def landed(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
+        """The answer to the effect ReadLanded."""
         added = self._added(epochs)
         stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
-        landed = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
+        before = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
         later = added.where(F.col(EPOCH) > stand)
         each = later.groupBy("partition", "offset").agg(F.min(EPOCH).alias(_FIRST), F.count(F.lit(1)).alias("rows"))
-        judged = each.withColumn(_FRESH, F.col("offset") > landed)
+        judged = each.withColumn(_FRESH, F.col("offset") > before)
         fresh = F.col(_FRESH)
         found = judged.groupBy("partition").agg(
             F.min(F.when(fresh, F.col("offset"))).alias("least"),
@@ -115,13 +118,14 @@ class LandingTable:
         return Landed(batches, repeated)
 
     def rows(self, epochs: EpochRange, offsets: Mapping[int, Offsets], *, repeats: bool) -> DataFrame:
-        """The rows of these offsets, raw; each once, also if they ``repeats``."""
+        """The raw rows of these offsets that ``epochs`` added. With ``repeats``, repeated offsets are read once."""
         rows = self._added(epochs).where(_inside(offsets))
         return (rows.dropDuplicates(_PLACE) if repeats else rows).select(RAW.names)
 
     def kept(self, epoch: int, starts: Mapping[int, int], since: int | None) -> dict[int, Batch]:
-        """By partition: what a version has from before the log's start, each offset once; nothing from before the first
-        record of a time (milliseconds since 1970), if one is named. Errors of ``within``.
+        """By partition: the offsets before the start of Kafka's log that the table has at an epoch, each once. With
+        ``since`` (milliseconds since 1970), only from the first record of that time on. SourceReplaced if the copies of
+        an offset differ.
         """
         old = self._at(epoch).where(F.col("offset") < by_partition(starts, 0))
         if since is not None:
@@ -138,21 +142,21 @@ class LandingTable:
         return {row["partition"]: Batch(row["least"], row["greatest"], row["count"]) for row in found}
 
     def places(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
-        """Partition and offset of these rows at a version."""
+        """Partition and offset of the rows in these ranges at an epoch."""
         return self._at(epoch).where(_inside(offsets)).select(_PLACE).distinct()
 
     def within(self, offsets: Mapping[int, Offsets], epoch: int) -> DataFrame:
-        """The rows of these offsets at a version, raw and each once."""
+        """The raw rows in these ranges at an epoch, each offset once."""
         return self._at(epoch).where(_inside(offsets)).dropDuplicates(_PLACE).select(RAW.names)
 
     def beyond(self, seams: Mapping[int, int], epoch: int) -> DataFrame:
-        """The rows at a version with offsets beyond the seam of their partition, if it has one: raw and each once."""
+        """The raw rows at an epoch with offsets after the seam of their partition (if any), each offset once."""
         rows = self._at(epoch).where(F.col("offset") > by_partition(seams, -1))
         return rows.dropDuplicates(_PLACE).select(RAW.names)
 
     def _check_repeated(self, repeats: DataFrame, added: DataFrame, stand: Column, epoch: int) -> None:
-        """OffsetsInvalid if one of these offsets is not fresh and was not there before: it is out of order.
-        SourceReplaced if the copies of one are not the same record.
+        """OffsetsInvalid if an offset is not fresh and has no earlier copy: it is out of order. SourceReplaced if the
+        copies of an offset are different records.
         """
         before = self._at(epoch).select(*RAW.names).union(added.where(F.col(EPOCH) <= stand).select(*RAW.names))
         known = repeats.join(before.select(_PLACE), _PLACE, "left_semi").select(_PLACE)
@@ -161,9 +165,9 @@ class LandingTable:
         if missing:
             (row,) = missing
             raise OffsetsInvalid(
-                f"version {row[_FIRST]} of the landing table brings offset {row['offset']} of partition "
-                f"{row['partition']} after later ones, and has no earlier copy of it: it landed out of order, or its "
-                f"first copy was deleted, so that nobody can tell whether it is the same record. {_AGAIN}",
+                f"version {row[_FIRST]} of the landing table adds offset {row['offset']} of partition "
+                f"{row['partition']} after later ones, and there is no earlier copy to compare it with: it landed out "
+                f"of order, or its first copy was deleted; {_AGAIN}",
                 partition=row["partition"],
                 offset=row["offset"],
                 version=row[_FIRST],
@@ -175,24 +179,29 @@ class LandingTable:
         """SourceReplaced unless all rows of an offset are the same record."""
         none = F.array().cast(RAW["headers"].dataType)
         record = F.struct("timestamp", "key", "value", F.coalesce("headers", none).alias("headers"))
-        # As text: a null and nothing are told apart.
+        # As JSON text, in which a null differs from an empty value.
         content = F.sha2(F.to_json(record, {"ignoreNullFields": "false"}), 256)
         kinds = copies.groupBy(_PLACE).agg(F.min(content).alias("one"), F.max(content).alias("other"))
         with lost_history_named():
             found = kinds.where(F.col("one") != F.col("other")).orderBy(_PLACE).limit(1).collect()
         if found:
             raise SourceReplaced(
-                f"the landing table has offset {found[0]['offset']} of partition {found[0]['partition']} twice, as "
-                f"two different records: topic {self.topic} was created again, or another one landed as it. {_AGAIN}",
+                f"the landing table has offset {found[0]['offset']} of partition {found[0]['partition']} twice, with "
+                f"different records: topic {self.topic} was created again, or another topic landed under its name; "
+                f"{_AGAIN}",
                 partition=found[0]["partition"],
                 offset=found[0]["offset"],
             )
 
     def _added(self, epochs: EpochRange) -> DataFrame:
-        """The rows that these epochs added, with EPOCH; as many as the commits say."""
+        """The rows that these epochs added, with EPOCH. Their number is checked against the commits."""
         changes = self._source.changes(epochs, RAW.names, (), feed=False)
         if not changes.only_adds:
-            raise NotAppendOnly(f"epochs {epochs.start} to {epochs.last} do more than add rows", epoch=epochs.start)
+            raise NotAppendOnly(
+                f"epochs {epochs.start} to {epochs.last} of the landing table change or delete rows, but the build can "
+                "only take added ones; plan again with on_existing='restart', and only append to the landing table",
+                epoch=epochs.start,
+            )
         changes.prove(changes.counted())
         return changes.frame.where(F.col("topic") == self.topic)
 
@@ -205,7 +214,7 @@ class LandingTable:
 
 
 def _inside(offsets: Mapping[int, Offsets]) -> Column:
-    """Whether a row is of one of these ranges, by partition."""
+    """Whether a row is in the range of its partition."""
     wanted = F.lit(False)
     for partition, some in offsets.items():
         inside = (F.col("offset") >= some.start) & (F.col("offset") < some.stop)
@@ -214,7 +223,7 @@ def _inside(offsets: Mapping[int, Offsets]) -> Column:
 
 
 def by_partition(values: Mapping[int, int], otherwise: int) -> Column:
-    """A number for each partition."""
+    """The value of a row's partition; ``otherwise`` if it has none."""
     if not values:
         return F.lit(otherwise).cast("bigint")
     pairs = [F.lit(part) for pair in values.items() for part in pair]

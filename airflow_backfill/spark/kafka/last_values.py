@@ -1,13 +1,12 @@
-"""The last value of every key among the records of a round: what keyed mode merges into the target.
+"""The last value of every key among the records of a round, which a keyed build merges into the target.
 
-The last record of a key is the one of the greatest offset, which is an order within one partition only. A key that is
-in several, because partitions were added or a producer chose them, needs a column that orders them: then the last
-record is the one that is greatest by (order, partition, offset), within a partition too, so that parts of a history,
-reduced one by one and then together, come to the same as the whole. For that the target keeps these three columns:
-what is older than a row of the target does not touch it.
+Without ``order``, the last record of a key has the greatest offset. That works only within one partition. A key in
+several partitions needs a column ``order``: then the last record is the greatest by (order, partition, offset). This
+order is total, so the parts of a history can be merged in any sequence. The target keeps these three columns, and a
+record that is older than the target's row changes nothing.
 
-A tombstone has no value and still must say which row goes. So in keyed mode the columns of the key come from the
-record's key, and the order from what a tombstone has, too: its key or ``timestamp``.
+A tombstone has no value, but must identify the row to delete. So the columns of a key come from the record's key, and
+``order`` from its key or ``timestamp``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SAMPLE = 5
 
 
 def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None:
-    """Raise KeyInvalid or InvalidSpec if ``key`` or ``order`` names what not every record has: at plan time."""
+    """Raise KeyInvalid or InvalidSpec if ``key`` or ``order`` names a column that not every record has."""
     of_key = {field.name.lower(): field for field in records.key.fields}
     of_value = {field.name.lower() for field in records.value.fields}
     of_place = {field.name for field in RECORD.fields}
@@ -40,8 +39,8 @@ def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None
         if column.lower() in of_value | of_place:
             whence = "value" if column.lower() in of_value else "place in the topic"
             raise KeyInvalid(
-                f"key column {column!r} comes from the record's {whence}: a record without a value says which row goes "
-                f"by its key, which has: {', '.join(of_key)}",
+                f"key: column {column!r} comes from the record's {whence}, but a tombstone identifies its row by the "
+                f"record's key only; name columns of that: {', '.join(of_key)}",
                 column=column,
             )
     if order is None:
@@ -50,20 +49,21 @@ def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None
     if order.lower() not in orders or not isinstance(orders[order.lower()].dataType, ORDERED):
         fit = [name for name, field in orders.items() if isinstance(field.dataType, ORDERED)]
         raise InvalidSpec(
-            f"order: {order!r} does not order records with and without a value (columns that do: {', '.join(fit)})",
+            f"order: column {order!r} cannot order all records, because tombstones do not have it or its type has no "
+            f"order; name another one (columns that do: {', '.join(fit)})",
             field="order",
         )
 
 
 def place_columns(transform: Transform, order: str) -> tuple[str, ...]:
-    """The columns of the target that say which value of a key is the last; InvalidSpec if ``select`` loses one."""
+    """The target's columns that order the records of a key; InvalidSpec if ``select`` does not copy one."""
     found = []
     for name in (order, *_PLACE):
         output = _holding(transform, name)
         if output is None:
             raise InvalidSpec(
-                f"topic.order: the target has to keep {order!r}, 'partition' and 'offset', which tell a later record "
-                f"from an earlier one: add {name!r} to select, unchanged",
+                f"topic.order: the target must keep {order!r}, 'partition' and 'offset', which tell later records from "
+                f"earlier ones; add {name!r} to select, unchanged",
                 field="topic.order",
                 column=name,
             )
@@ -72,16 +72,16 @@ def place_columns(transform: Transform, order: str) -> tuple[str, ...]:
 
 
 def _holding(transform: Transform, source: str) -> str | None:
-    """The column of the target that repeats a column of the records unchanged."""
+    """The target's column that copies a column of the records unchanged."""
     same = (o.name for o in transform.outputs if o.source is not None and o.source.lower() == source.lower())
     return next(same, None)
 
 
 def last_per_key(rows: DataFrame, transform: Transform, key: Sequence[str], order: str | None = None) -> NetChanges:
-    """The last value per key of decoded ``rows``, none of them dead, for the target, whose key columns are ``key``.
+    """The last value of each key among decodable ``rows``, for the target, whose key columns are ``key``.
 
-    Raises KeyNull if a record has no key, OrderUnknown if one has no order or, without an order, a key is in more than
-    one partition. Nothing has been written then. Rows are never to be appended: their keys may be in the target.
+    Raises KeyNull if a record has no key; OrderUnknown if one has no order, or if, without ``order``, a key is in
+    several partitions. Writes nothing. The result must be merged, never appended: its keys may be in the target.
     """
     staged = stage(_placed(rows, transform, key, order))
     try:
@@ -93,9 +93,8 @@ def last_per_key(rows: DataFrame, transform: Transform, key: Sequence[str], orde
 
 def _placed(rows: DataFrame, transform: Transform, key: Sequence[str], order: str | None) -> DataFrame:
     """Every record as a row of the target, with its place in the topic and whether it is the last of its key."""
-    # Of a tombstone only the key counts, and of a row outside the filter: an expression may be undefined for it.
+    # Of a tombstone, and of a row outside the filter, only key and place count: an expression may fail on the rest.
     whole = ~F.col(TOMBSTONE) & transform.passes()
-    # And the place, by which a deletion is told from what is older.
     always = {*key, *(_holding(transform, name) for name in (_PLACE if order is None else (order, *_PLACE)))}
     values = [
         F.expr(o.sql).alias(o.name) if o.name in always else F.when(whole, F.expr(o.sql)).alias(o.name)
@@ -130,14 +129,17 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
     if seen["nameless"]:
         sample = _places(staged.where(any_missing(columns)))
         raise KeyNull(
-            f"{seen['nameless']} records have no key, for example {sample[0]}", count=seen["nameless"], sample=sample
+            f"{seen['nameless']} records have no key, for example {sample[0]}, so their rows cannot be identified; "
+            "set topic.undecodable to a table of dead letters, and plan again with on_existing='restart'",
+            count=seen["nameless"],
+            sample=sample,
         )
     if seen["torn"]:
         sample = _places(staged.where(_TORN))
         raise OrderUnknown(
-            f"of {seen['torn']} records nothing says whether they are the last of their key: its partition is not the "
-            f"only one, or the column that orders them is null; for example {sample[0]}; build the table again with "
-            "topic.order, a column that every record has",
+            f"{seen['torn']} records have no known order among the records of their key, for example {sample[0]}: the "
+            "key is in several partitions, or topic.order is null; set topic.order to a column that every record has, "
+            "and plan again with on_existing='restart'",
             count=seen["torn"],
             sample=sample,
         )
@@ -153,7 +155,7 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
 
 
 def _bounds(seen: Row, transform: Transform, key: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Least and greatest value of each key column, of those whose type has literals for them."""
+    """Minimum and maximum of each key column whose values have literals."""
     bounds = {}
     for i, column in enumerate(key):
         low, high = seen[f"low_{i}"], seen[f"high_{i}"]
@@ -167,7 +169,7 @@ def _bounds(seen: Row, transform: Transform, key: Sequence[str]) -> dict[str, tu
 
 
 def last_places(net: NetChanges, key: Sequence[str]) -> DataFrame:
-    """Of each key of such a round: its columns, and partition and offset of its last record."""
+    """For each key of a round: its columns, and partition and offset of its last record."""
     at = F.col(_AT)
     columns = [F.col(quoted(name)) for name in key]
     return net.staged.where(_LAST).select(*columns, at["partition"].alias("partition"), at["offset"].alias("offset"))

@@ -1,8 +1,7 @@
-"""What a keyed topic's build remembers of keys beside its target: a Delta table of its own.
+"""The memory of keys of a keyed topic's build: a Delta table beside the target.
 
-Entries are facts about the topic and are only added; one that is there twice says nothing else than one. So attempts
-and zombies write it without asking each other. The plan makes it, and nothing else does: a memory that is missing later
-was lost, and is never taken for an empty one.
+Entries are facts about the topic and are only added, and a repeated entry is harmless. So attempts and zombies can all
+write. Only the plan creates the memory: if it is missing later, it was lost, and is never treated as empty.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TIDY = 25
-"""Versions from one time to the next at which superseded entries go, and small files become large ones."""
-FEW = 100_000
-"""Keys that are sent to wherever the entries are."""
+TIDY_VERSIONS = 25
+"""Versions between two clean-ups, which delete superseded entries and compact small files."""
+BROADCAST_KEYS = 100_000
+"""Up to this number, keys are broadcast when they are joined with the entries."""
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _KEPT = "interval 1 days"
-"""For how long an attempt may read a version after the next one was written."""
+"""How long an attempt can read a version after a newer one was written."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The entries at ``location``, each of a key with as many columns as ``width`` says."""
+    """The entries at ``location``. A key has ``width`` columns."""
 
     spark: SparkSession
     location: str
@@ -51,7 +50,7 @@ class Memory:
         return [f"key_{n}" for n in range(self.width)]
 
     def make(self, schema: StructType) -> None:
-        """Create it, empty, unless it is there."""
+        """Create the memory, empty, unless it exists."""
         table = DeltaTable.createIfNotExists(self.spark).location(self.location).addColumns(schema)
         for name in ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration"):
             table = table.property(name, _KEPT)
@@ -59,55 +58,55 @@ class Memory:
 
     @property
     def version(self) -> int:
-        """The newest one. MemoryLost."""
+        """The newest version. MemoryLost."""
         try:
             return DeltaLog(open_store(self.location, spark=self.spark)).head()
         except SourceNotDelta:
             raise MemoryLost(
-                f"{self.location} is gone, in which the build remembers keys: without it an older record could undo a "
-                "newer one; put the folder back as it was, or build the table again in another place",
+                f"the memory of keys at {self.location} is gone; without it an older record could overwrite a newer "
+                "one; put the folder back, or plan again with on_existing='restart'",
                 location=self.location,
             ) from None
 
     def entries(self) -> DataFrame:
-        """All of them, always of one version, however often they are read. MemoryLost."""
+        """All entries, at one version even if they are read several times. MemoryLost."""
         return self.spark.read.format("delta").option("versionAsOf", self.version).load(self.location)
 
     def of(self, keys: DataFrame, count: int) -> DataFrame:
         """The entries of about ``count`` ``keys``. MemoryLost."""
         wanted = keys.select(*self.key)
-        return self.entries().join(F.broadcast(wanted) if count <= FEW else wanted, self.key, "left_semi")
+        return self.entries().join(F.broadcast(wanted) if count <= BROADCAST_KEYS else wanted, self.key, "left_semi")
 
     def add(self, entries: DataFrame) -> None:
-        """Add them. MemoryLost."""
+        """Append entries. MemoryLost."""
         assert self.version >= 0
         entries.write.format("delta").mode("append").save(self.location)
 
     @property
     def untidy(self) -> bool:
-        """Whether there have been many versions since it was tidied up last."""
-        return self.version % TIDY == TIDY - 1
+        """Whether a clean-up is due."""
+        return self.version % TIDY_VERSIONS == TIDY_VERSIONS - 1
 
     def tidy(self, superseded: DataFrame | None = None) -> None:
-        """Let go of the ``superseded`` entries, and of no other, whatever is added meanwhile; keep few files."""
+        """Delete exactly the ``superseded`` entries, also if others are added meanwhile, and compact files."""
         table = DeltaTable.forPath(self.spark, self.location)
-        log.info("tidying up %s", self.location)
+        log.info("cleaning up the memory of keys at %s", self.location)
         try:
             if superseded is not None:
                 same = same_values("t", "s", superseded.columns)
                 table.alias("t").merge(superseded.alias("s"), same).whenMatchedDelete().execute()
             table.optimize().executeCompaction()
-            # Spark lists folders in 10,000 tasks, and here is one folder.
+            # Spark would list this one folder in 10,000 tasks.
             with settings_for(self.spark, {_LISTING: "1"}):
                 table.vacuum()
         except Exception as error:
             if classify(error) is None:
                 raise
-            log.info("somebody else writes to it; it is left as it is")
+            log.info("another writer changed the memory of keys; it is cleaned up later")
 
 
 def same_values(one: str, other: str, columns: Sequence[str]) -> Column:
-    """Whether two sides of a join have the same in these columns."""
+    """Whether two sides of a join have equal values in these columns."""
     same = F.lit(True)
     for name in columns:
         same = same & F.col(f"{one}.{name}").eqNullSafe(F.col(f"{other}.{name}"))

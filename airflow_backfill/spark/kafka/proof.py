@@ -1,10 +1,9 @@
-"""The proof of a topic's build, also if Kafka has lost some of the history since it was read.
+"""The proof of a topic's build, which also works if Kafka has lost a part of the history since it was read.
 
-While all of it is there the comparison is the one of every build. Retention goes on while a history is read, and so
-does compaction: of what is gone nothing can be compared any more. The rest is: each row that it asks for is in the
-target. Without a key the target has as many rows as were written, so none is there twice; with one, no key is there
-whose last record is a tombstone. What retention takes while it is read ends nothing: the proof is tried again without
-it, and without what may be taken meanwhile.
+If the history is complete, the comparison is that of every build. Otherwise records deleted by retention or compaction
+cannot be compared; the others are: the target must have all their rows. Without a key, it must also have as many rows
+as were written, so no row is doubled. With a key, it must have no key whose last record is a tombstone. If retention
+deletes records while the proof reads them, the proof starts again behind them, with a margin.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ from airflow_backfill.spark.verify.proof import Proof
 
 log = logging.getLogger(__name__)
 
-TRIES = 4
-"""How often retention may take something of what a proof is reading."""
+PROOF_TRIES = 4
+"""How often a proof starts, if retention deletes records while it reads them."""
 
 
 @dataclass(frozen=True)
 class TopicProof:
-    """Proves the target of ``proof`` to hold ``rows``."""
+    """Proves that the target of ``proof`` holds ``rows``."""
 
     proof: Proof
     rows: TopicRows
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
-        """The certificate, which says how many records were gone, and how many passed over, or VerificationFailed."""
+        """The certificate, with the numbers of records that were gone and that were skipped; or VerificationFailed."""
         one = self
-        for _ in range(TRIES - 1):
+        for _ in range(PROOF_TRIES - 1):
             try:
                 return one._certificate(wanted, now)
             except Exception as error:
                 floors = one.rows.overtaken()
                 if not floors:
                     raise
-                log.warning("retention came before what was read (%s); once more, from %s on", error, floors)
+                log.warning("retention deleted records during the proof (%s); it starts again at %s", error, floors)
                 one = replace(one, rows=replace(one.rows, floors=floors))
         return one._certificate(wanted, now)
 
@@ -59,7 +58,7 @@ class TopicProof:
                 whole = replace(self.proof, history=self.rows.target)
                 return self._counted(whole.certificate(wanted.epoch, wanted.target_version, now))
             except VerificationFailed:
-                # Of a key the last value is enough, and compaction leaves that.
+                # A keyed proof needs only the last value of a key, which compaction keeps.
                 if not (self.rows.short if self.proof.key else self.rows.gone)(wanted.epoch):
                     raise
         return self._counted(self._of_the_rest(wanted, now))

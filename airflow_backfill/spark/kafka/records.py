@@ -1,4 +1,4 @@
-"""The records of a topic, read in batches by Spark: exactly the offsets that were asked for, committed ones only."""
+"""Reads the records of a topic in batches: exactly the requested offsets, only committed records."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows of the landing table, with their ranges, that are read beside records of the topic: Kafka has lost them."""
+    """Rows of the landing table, with their ranges, that replace records that Kafka has lost."""
 
     ranges: Mapping[int, Offsets]
     rows: DataFrame
 
 
 class TopicRecords:
-    """Reads one topic, and holds what it read last until it is asked again."""
+    """Reads one topic. Holds the records of the last ``hold`` until the next one."""
 
     def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str, topic_id: str) -> None:
         self._spark, self._connection, self._topic, self._id = spark, connection, topic, topic_id
@@ -45,24 +45,23 @@ class TopicRecords:
         self._holes = False
 
     def hold(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> Fetched:
-        """As the effect ``Fetch`` says: ``held`` has the records."""
+        """The answer to the effect FetchRecords. ``held`` then has the records."""
         self.release()
         self._held = stage(self._both(ranges, kept))
         return self._counted(self._held, ranges)
 
     def count(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> Fetched:
-        """As the effect ``Fetch`` says, for a look."""
+        """The answer to the effect FetchRecords without ``hold``: only counts."""
         return self._counted(self._both(ranges, kept), ranges)
 
     def written(
         self, ranges: Mapping[int, Offsets], kept: KeptRows | None, write: Callable[[DataFrame], None]
     ) -> Fetched:
-        """The same, of records that ``write`` reads: they are counted on their way, and never in another read, between
-        which and this one compaction could take some.
+        """The same, but counts the records while ``write`` reads them: between two reads compaction could delete some.
 
-        In one number, as long as every offset has held a record, because a number for each partition costs half as much
-        again as reading. The first time that one has not, ``write`` is called again, and from then on with a number for
-        each.
+        As long as every offset has a record, only the total is counted: counts by partition take half as long as the
+        read itself. The first time an offset has no record, ``write`` is called again; from then on each partition is
+        counted.
         """
         whole = {**ranges, **(kept.ranges if kept is not None else {})}
         seen, each = Observation(), whole if self._holes else ()
@@ -99,7 +98,7 @@ class TopicRecords:
         )
         with self.coded():
             groups = counted.collect()
-        # Whatever retention took while it was read is missed by nobody but us.
+        # Spark does not notice what retention deletes during the read.
         self.check_there(ranges)
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
         return Fetched(batches, sum(g["bytes"] for g in groups))
@@ -109,9 +108,7 @@ class TopicRecords:
         return reduce(DataFrame.union, frames if kept is None else [*frames, kept.rows])
 
     def read(self, ranges: Mapping[int, Offsets], *, committed: bool = True) -> DataFrame:
-        """The records of these ranges, raw; nothing is read before Spark needs it. Unless ``committed`` those that are
-        not, too.
-        """
+        """The raw records of these ranges, read lazily. Without ``committed``, uncommitted and aborted ones too."""
         reader = self._spark.read.format("kafka").options(**kafka_options(self._connection))
         if not committed:
             reader = reader.option("kafka.isolation.level", "read_uncommitted")
@@ -125,7 +122,7 @@ class TopicRecords:
         )
 
     def held(self, ranges: Mapping[int, Offsets]) -> DataFrame:
-        """What was fetched last: it is all of it."""
+        """The records of the last ``hold``, which had these ranges."""
         assert self._held is not None and ranges
         return self._held
 
@@ -135,16 +132,20 @@ class TopicRecords:
             self._held = None
 
     def check_there(self, ranges: Mapping[int, Offsets]) -> Mapping[int, Log]:
-        """The topic's logs. KafkaLost if one begins after its range does, SourceReplaced if it is another topic's."""
+        """The topic's logs. KafkaLost if one starts after its range, SourceReplaced if the topic was created again."""
         found = self.broker.ask()
         if found.id != self._id:
-            raise SourceReplaced(f"topic {self._topic} has id {found.id}: it was created again", found=found.id)
+            raise SourceReplaced(
+                f"topic {self._topic} has id {found.id}, but {self._id} was planned: it was created again, and its "
+                "offsets mean other records; plan again with on_existing='restart'",
+                found=found.id,
+            )
         logs = found.logs
         for partition, some in ranges.items():
             if partition not in logs or logs[partition].start > some.start:
                 have = logs[partition].start if partition in logs else None
                 raise KafkaLost(
-                    f"partition {partition}: offset {some.start} is wanted, the log starts at {have}. {PLAN_AGAIN}",
+                    f"partition {partition}: offset {some.start} is needed, but the log starts at {have}. {PLAN_AGAIN}",
                     partition=partition,
                     wanted=some.start,
                     have=have,
@@ -153,7 +154,7 @@ class TopicRecords:
 
     @contextmanager
     def coded(self) -> Iterator[None]:
-        """Errors of Kafka in the block have their code."""
+        """Raise errors of Kafka in the block as coded errors."""
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:

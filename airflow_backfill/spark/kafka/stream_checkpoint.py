@@ -1,8 +1,7 @@
-"""What a structured stream, as an ingestion, says of the landing table that it writes.
+"""Reads the checkpoint of an ingestion that is a structured stream.
 
-Its checkpoint names the stream, and for each of its batches the offsets at which that ended. The landing table's log
-names the last batch that it has, under the stream's name. Together they say through which offset all has landed, also
-of a partition from which nothing came: its offsets were looked at all the same.
+The checkpoint has the stream's id, and the end offsets of each batch. The landing table's log has the last batch of
+that stream. Together they say up to which offset everything has landed, also for a partition without new records.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LIMIT = 4 << 20
 
 @dataclass(frozen=True)
 class Ingestion:
-    """The stream whose notes are at ``checkpoint``, and which lands ``topic`` in ``table``."""
+    """The stream with the checkpoint at ``checkpoint``, which lands ``topic`` in ``table``."""
 
     spark: SparkSession
     checkpoint: str
@@ -32,7 +31,7 @@ class Ingestion:
     topic: str
 
     def check(self) -> None:
-        """LandingInvalid if there are no notes of a stream."""
+        """LandingInvalid if the location has no checkpoint of a structured stream."""
         _ = self._stream
 
     @property
@@ -40,29 +39,35 @@ class Ingestion:
         try:
             return str(json.loads(self._read("metadata"))["id"])
         except (NotFound, ValueError, KeyError, TypeError):
-            raise LandingInvalid(f"{self.checkpoint} holds no notes of a structured stream") from None
+            raise LandingInvalid(
+                f"topic.checkpoint: {self.checkpoint} has no checkpoint of a structured stream, so it does not say "
+                "what has landed; correct or leave out topic.checkpoint"
+            ) from None
 
     def ends(self, epoch: int) -> dict[int, int]:
-        """By partition: the offset before which all has landed at a version of the table; none if nothing is known."""
+        """By partition: the offset before which everything has landed at an epoch; empty if unknown."""
         batch = DeltaVersion(self.spark, self.table, epoch).transactions.get(self._stream)
         if batch is None:
             return {}
         try:
             lines = self._read(f"offsets/{batch}").splitlines()
         except NotFound:
-            return {}  # a stream forgets its oldest batches
+            return {}  # a stream deletes its oldest batches
         for line in lines:
             ends = _ends(line, self.topic)
             if ends is not None:
                 return ends
-        raise LandingInvalid(f"{self.checkpoint} belongs to a stream that does not read topic {self.topic}")
+        raise LandingInvalid(
+            f"topic.checkpoint: the stream of {self.checkpoint} does not read topic {self.topic}; name the checkpoint "
+            "of this topic's ingestion, or leave topic.checkpoint out"
+        )
 
     def _read(self, name: str) -> str:
         return open_store(self.checkpoint, spark=self.spark).read(name, _LIMIT).decode()
 
 
 def _ends(line: str, topic: str) -> dict[int, int] | None:
-    """The offsets of one of a batch's sources, if that reads the topic."""
+    """The offsets of one source of a batch; None if it does not read the topic."""
     try:
         found: Any = json.loads(line)
         return {int(partition): int(offset) for partition, offset in found[topic].items()}

@@ -1,11 +1,10 @@
-"""What an ordered build has deleted, and at which place: kept for as long as its target lives.
+"""The memory of a keyed build with ``order``: deleted keys, each with the place of its newest deletion.
 
-Partitions are read one beside the other and land one behind the other, so an older value of a key may come long after
-its deletion, and nothing says that none will come any more. One entry stays for each key that a tombstone or the
-filter has ever deleted: the newest.
+Partitions are read and land independently, so an older value of a key may come long after its deletion. The newest
+entry of each key that a tombstone or the filter has deleted is kept as long as the target.
 
-Entries are written before the commit that deletes by them. Whether it lands or not, they say what the topic holds; but
-an entry counts only once the target holds its record, so that what a zombie or a failed round wrote changes nothing.
+Entries are written before the commit that deletes by them. They are facts about the topic, whether that commit lands or
+not. But an entry counts only once the target holds its record: entries of a zombie or a failed round change nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _PLACE = ("order", "partition", "offset")
 
 
 class Tombstones:
-    """The memory at ``location``. ``key`` and ``place`` (order, partition, offset) are columns of the target."""
+    """The memory at ``location``. ``key`` and ``place`` (order, partition, offset) name columns of the target."""
 
     def __init__(self, spark: SparkSession, location: str, key: Sequence[str], place: Sequence[str]) -> None:
         self._memory = Memory(spark, location, len(key))
@@ -39,15 +38,15 @@ class Tombstones:
         self._names = list(zip((*key, *place), (*self._memory.key, *_PLACE), strict=True))
 
     def make(self, target: StructType) -> None:
-        """Create it, empty, for a target with this schema."""
+        """Create the memory, empty, for a target with this schema."""
         schema = StructType()
         for column, name in self._names:
             schema.add(name, target[column].dataType)
         self._memory.make(schema)
 
     def sifted(self, net: NetChanges, held: Mapping[int, int]) -> NetChanges:
-        """``net`` without what was deleted later; its own deletes are kept first. ``held``: the greatest offset of each
-        partition that the target holds once ``net`` is in it. MemoryLost.
+        """``net`` without changes whose key was deleted later. First stores the deletes of ``net``. ``held``: by
+        partition, the greatest offset that the target holds after the commit of ``net``. MemoryLost.
         """
         places = net.frame.select(OP, *(F.col(quoted(column)).alias(name) for column, name in self._names))
         known = self._memory.of(places, net.upserts + net.deletes)
@@ -60,13 +59,13 @@ class Tombstones:
         return replace(net, frame=net.frame.alias("s").join(counting.alias("t"), later, "left_anti"))
 
     def _keep(self, gone: DataFrame, known: DataFrame) -> None:
-        """A round that is tried again adds nothing."""
+        """Store the new entries of ``gone``. A repeated round stores nothing."""
         same = same_values("s", "t", gone.columns)
         self._memory.add(gone.alias("s").join(known.alias("t"), same, "left_anti"))
 
     def tidy(self, held: Callable[[], Mapping[int, int]]) -> None:
-        """Now and then leave the newest entry of each key that counts, and those that do not count yet. ``held``: what
-        the target holds for certain.
+        """If a clean-up is due, delete entries that a newer entry supersedes, provided that it counts. ``held``: by
+        partition, the greatest offset that the target holds for certain.
         """
         if self._memory.untidy:
             at = F.struct(*_PLACE)

@@ -1,8 +1,7 @@
-"""A topic's history and the table in which it lands, as one source: what a round takes of both, and what the target has
-to hold of them in the end.
+"""A topic and its landing table as one source: the records that a round takes from both.
 
-The rows of both go through one code path: raw records, decoded, then the user's ``select`` and ``where``. Undecodable
-records go to a table of their own, each once, whoever finds them: what is decoded depends on nothing but the record.
+The records of both are decoded and transformed by the same code. Undecodable records go to the table of dead letters,
+each once, even if several attempts find them: decoding depends only on the record.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from airflow_backfill.spark.transform.transform import Transform, parse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRAFTED = 100
-"""Partitions of a round that are counted while they are written: each has numbers of its own."""
+DRAFT_PARTITIONS = 100
+"""A round with more partitions is held first: each partition has its own counts, which would slow down a draft."""
 
 
 @dataclass
@@ -45,21 +44,22 @@ class History:
     spark: SparkSession
     plan: Plan
     draft: Draft | None = field(default=None, init=False)
-    """What was decoded last, where that is in files already."""
+    """The records decoded last, if they are in files already."""
     _drafting: Draft | None = field(default=None, init=False)
     _fetched: int = field(default=0, init=False)
     _decoded: DataFrame | None = field(default=None, init=False)
 
     @cached_property
     def records(self) -> Records:
-        """DecoderInvalid if they would not be decoded as it was planned."""
+        """The decoding of the records; DecoderInvalid if its rules differ from the plan's."""
         planned, spec = self.plan.splits, self.plan.spec
         assert spec.topic is not None and isinstance(planned, Partitions)
         found = records(self.spark, spec.topic.decoding, spec.key)
         if found.rules != planned.rules:
             raise DecoderInvalid(
-                f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; restore "
-                "the previous decoder version, or plan again with on_existing='restart'",
+                f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; the same record "
+                "could become another row; restore the previous decoder version, or plan again with "
+                "on_existing='restart'",
                 found=found.rules,
                 planned=planned.rules,
             )
@@ -67,7 +67,8 @@ class History:
 
     @cached_property
     def transform(self) -> Transform:
-        return parse(self.spark, self.records.schema, self.plan.spec.select, self.plan.spec.where)
+        spec = self.plan.spec
+        return parse(self.spark, self.records.schema, spec.select, spec.where, spec.functions)
 
     @cached_property
     def landing(self) -> LandingTable:
@@ -82,7 +83,7 @@ class History:
 
     @cached_property
     def topic(self) -> TopicRecords:
-        """Not before somebody reads it: once the history is read no broker is needed."""
+        """The reader of the topic. Created on first use: once the history is read, no broker is needed."""
         splits, spec = self.plan.splits, self.plan.spec.topic
         assert isinstance(splits, Partitions) and spec is not None
         return TopicRecords(self.spark, connection(), spec.name, splits.topic_id)
@@ -94,7 +95,7 @@ class History:
             case fx.AskBroker(unread):
                 return self.topic.broker.ask(unread)
             case fx.ReadLanded(epochs, known):
-                return self.landing.sift(epochs, known)
+                return self.landing.landed(epochs, known)
             case fx.ReadIngested(epoch):
                 return self._ingestion.ends(epoch)
             case fx.FetchRecords(ranges, hold, kept):
@@ -105,30 +106,30 @@ class History:
 
     @property
     def order(self) -> str | None:
-        """The column that says which record of a key is the last one."""
+        """The column that orders the records of a key."""
         assert self.plan.spec.topic is not None
         return self.plan.spec.topic.order
 
     @property
     def _drafts(self) -> bool:
-        """Whether every record becomes a row as it is, or none: they are written at once, and never held."""
+        """Whether records can be written directly to files, without being held: none is undecodable or merged."""
         return self.records.certain and not self.plan.spec.key
 
     def _fetch(self, ranges: Mapping[int, Offsets], kept: KeptRows | None) -> fx.Fetched:
         self._drafting = None
-        if not self._drafts or len(ranges) > DRAFTED:
+        if not self._drafts or len(ranges) > DRAFT_PARTITIONS:
             return self.topic.hold(ranges, kept)
         fetched = self.topic.written(ranges, kept, self._begin_draft)
         self._fetched = sum(batch.count for batch in fetched.batches.values())
         return fetched
 
     def _begin_draft(self, raw: DataFrame) -> None:
-        """One that was begun before is nobody's."""
+        """Start a new draft with these records. An earlier draft is never committed."""
         self._drafting = Draft(self.spark, self.plan.spec.target)
         self._drafting.add(self._rows(raw))
 
     def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
-        """What was fetched last and what landed: files, or rows that are held."""
+        """Decode the records fetched last and the landed ones, into a draft or into held rows."""
         self.draft, self._drafting = self._drafting, None
         if self.draft is None and self._drafts and not work.fetched:
             self.draft, self._fetched = Draft(self.spark, self.plan.spec.target), 0
@@ -152,8 +153,8 @@ class History:
         return counted
 
     def compacted_away(self, ranges: Mapping[int, Offsets], epoch: int, *fetched: DataFrame) -> DataFrame | None:
-        """The tombstones that have landed in these ranges, and that Kafka has compacted away since; None for none.
-        Of other records that are compacted away a later one of their key is known.
+        """The tombstones in these ranges that have landed and that Kafka has compacted away since; None if there are
+        none. Other records are compacted away only if their key has a later record.
         """
         rows, place = self.landing.within(ranges, epoch).where("value IS NULL"), ["partition", "offset"]
         for some in fetched:
@@ -161,12 +162,12 @@ class History:
         spans = rows.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
         if not spans:
             return None
-        # What a reader of uncommitted records still gets was aborted.
+        # A row that a reader of uncommitted records still gets was aborted, not compacted.
         aborted = self.topic.read({n: Offsets(first, last + 1) for n, first, last in spans}, committed=False)
         return rows.join(aborted.select(place), place, "left_anti").select(RAW.names)
 
     def _completed(self, draft: Draft, landed: DataFrame | None) -> fx.Decoded:
-        """The draft with what landed; all that was read is decoded, and what is missing in its files is unwanted."""
+        """Add the landed records to the draft. Every record is decodable, so those without a row are unwanted."""
         read = self._fetched
         if landed is not None:
             seen = Observation()
@@ -176,7 +177,7 @@ class History:
 
     @property
     def taken(self) -> DataFrame:
-        """The records that were decoded last, without the undecodable ones."""
+        """The decodable records of the last DecodeRecords."""
         assert self._decoded is not None
         return dead_letters.good(self._decoded)
 
@@ -184,7 +185,7 @@ class History:
         return self.transform.apply(dead_letters.good(self.records.decode(raw)))
 
     def _bury(self, rows: DataFrame, count: int) -> None:
-        """Undecodable records to their table, those of them that are not there yet."""
+        """Add undecodable records to their table, unless it has them already."""
         assert self.plan.spec.topic is not None
         location = self.plan.spec.topic.decoding.dead_letters
         if location is None:

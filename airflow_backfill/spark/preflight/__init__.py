@@ -1,1 +1,1 @@
-"""What has to be right before a build may begin."""
+"""Checks before a build begins."""

@@ -1,4 +1,4 @@
-"""What has to be right before a build may begin: each check raises its coded error, and none writes anything."""
+"""Checks of a source table before a build begins. Each raises its coded error; none writes anything."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 SAMPLE = 5
 RECENT_EPOCHS = 200
-"""How many epochs of the source are looked at for its change rate, and for whether it only adds rows."""
+"""Epochs of the source to read for its change rate, and for whether it only adds rows."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """A source that passed, at the epoch that will be pinned."""
+    """A source that passed the checks, at the epoch to pin."""
 
     spec: BackfillSpec
     epoch: int
@@ -40,22 +40,22 @@ class Preflight:
     transform: Transform
     target_key: tuple[str, ...]
     digest: str | None = None
-    """Of the epoch's commit."""
+    """The hash of the epoch's commit file."""
     recent: Sequence[Epoch] = ()
     """The source's last epochs up to this one, oldest first."""
     files: Sequence[DataFile] = ()
-    """What a version of the table consists of; none of a topic."""
+    """The data files of the epoch; empty for a topic."""
     expiry: TopicExpiry | None = None
-    """For how long the history of a topic is kept."""
+    """How long a topic keeps its history."""
 
     @property
     def parts(self) -> int:
-        """What will be read: files."""
+        """Number of parts to read: files."""
         return len(self.files)
 
     @property
     def units(self) -> int:
-        """What a round cannot divide: files."""
+        """Number of units that a round cannot divide: files."""
         return len(self.files)
 
     @property
@@ -64,28 +64,28 @@ class Preflight:
 
     @property
     def rows(self) -> int | None:
-        """None if a file does not say how many it has."""
+        """None if a file has no row count."""
         rows = [file.rows for file in self.files]
         return None if any(n is None for n in rows) else sum(n or 0 for n in rows)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The source's columns that the build reads; None if it needs all of them."""
+        """The source's columns that the build reads; None: all of them."""
         if self.spec.select is None:
             return None
         return tuple(name for name in self.transform.source_schema.fieldNames() if name in self.transform.uses)
 
 
 def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
-    """Check everything about the source and the expressions, at its newest committed version."""
+    """Check the source and the expressions at the source's newest epoch."""
     assert_safe(spark)
     log = open_log(spec.table, spark)
     admitted = log.admit(spec)
     epoch, metadata = admitted.epoch, admitted.metadata
     schema = schema_of(metadata.schema_json)
     if not schema.fields:
-        raise KeyInvalid("the source has no columns")
-    transform = parse(spark, schema, spec.select, spec.where)
+        raise KeyInvalid("the source has no columns, so a key cannot name one; check source, then clear the task")
+    transform = parse(spark, schema, spec.select, spec.where, spec.functions)
     check_canonical(transform.schema)
     key = transform.target_key(spec.key)
     source = open_source(spark, spec.table)
@@ -93,7 +93,7 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
     rows = source.at(epoch)
     with lost_history_named():
-        # Opens every data file, so one that is gone is found now and not after hours.
+        # Opens every data file, so a missing one is found now and not after hours.
         if spec.key:
             check_keys(found, rows)
         else:
@@ -104,11 +104,11 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
 def check_keys(found: Preflight, rows: DataFrame) -> None:
     """KeyNull or DuplicateKey, with count and sample, unless the key identifies every row of the source.
 
-    Rows outside the filter count, too: an update can bring them in. The key columns are read once, if all is well.
+    Rows outside the filter count too: an update can bring them in. The key columns are read once if no check fails.
     """
     keys = [F.col(quoted(column)) for column in found.spec.key]
     nameless = any_missing(keys)
-    # Hashes: they shuffle eight bytes a row, whatever the key is, and only rows whose hash repeats are looked at.
+    # Hashes shuffle eight bytes a row whatever the key is, and only rows with a repeated hash are compared.
     hashed = F.xxhash64(*keys)
     groups = rows.groupBy(hashed.alias("h")).agg(
         F.count(F.lit(1)).alias("rows"), F.count_if(nameless).alias("nameless")
@@ -116,7 +116,12 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     nulls, repeated = groups.agg(F.sum("nameless"), F.count_if(F.col("rows") > 1)).collect()[0]
     if nulls:
         sample = [_shown(row) for row in rows.where(nameless).select(*keys).limit(SAMPLE).collect()]
-        raise KeyNull(f"{nulls} rows have no key, for example {sample[0]}", count=nulls, sample=sample)
+        raise KeyNull(
+            f"{nulls} rows have no key, for example {sample[0]}; a key must identify every row; give them one in the "
+            "source, or delete them there, then clear the task",
+            count=nulls,
+            sample=sample,
+        )
     if not repeated:
         return
     again = groups.where("rows > 1").select("h").limit(10_000)
@@ -125,7 +130,12 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     count = twins.count()
     if count:
         sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]
-        raise DuplicateKey(f"{count} keys have several rows, for example {sample[0]}", count=count, sample=sample)
+        raise DuplicateKey(
+            f"{count} keys have several rows, for example {sample[0]}; a key must identify one row; delete all rows "
+            "but one of each key in the source, or name more key columns, then clear the task",
+            count=count,
+            sample=sample,
+        )
 
 
 def _shown(row: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What has to be right about the target's place before a build may begin."""
+"""Checks of the target's location before a build begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
-    """The target's metadata if it is this build's own, None if there is nothing yet; TargetExists otherwise."""
+    """The target's metadata if it belongs to this build; None if the location is empty; TargetExists otherwise."""
     metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
     if metadata is None:
         _check_empty(spark, spec.target)
@@ -30,6 +30,10 @@ def _check_empty(spark: SparkSession, target: str) -> None:
     if not files.exists(path):
         return
     inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
-    # A log without a commit is a table that another planner is making.
+    # A log without a commit: another planner is creating the table.
     if inside not in ([], ["_delta_log"]) or files.getFileStatus(path).isFile():
-        raise TargetExists(f"{target} exists and is no Delta table; it is left alone", target=target)
+        raise TargetExists(
+            f"{target} is not empty and not a Delta table, so no target is created there; name another target, or move "
+            "its files away, then clear the task",
+            target=target,
+        )

@@ -1,6 +1,6 @@
-"""What has to be right before a build of a topic's history may begin, and the partitions as they are planned.
+"""Checks of a topic before a build begins, and its partitions as planned.
 
-The landing table is pinned first, and the brokers are asked second: the other way round records that land in between
+The landing table is pinned first, and the brokers are asked second. In the other order, records that land in between
 would be in neither (docs/behaviours/source.md, S001.21).
 """
 
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLE = 100_000
-"""Offsets, over all partitions, of which is looked whether the ingestion lands committed records only."""
+"""Offsets, over all partitions, to check that the ingestion lands only committed records."""
 NO_TABLE = '{"type":"struct","fields":[]}'
-"""The schema of a landing table that there is not."""
+"""The schema in the plan of a build without a landing table."""
 
 
 @dataclass(frozen=True)
 class TopicPreflight(Preflight):
-    """A topic that passed, with its landing table, if there is one."""
+    """A topic that passed the checks, with its landing table if it has one."""
 
     partitions: Partitions = field(kw_only=True)
-    """What will be pinned."""
+    """The partitions to pin."""
 
     @property
     def parts(self) -> int:
-        """What will be read: partitions."""
+        """Number of parts to read: partitions."""
         return len(self.partitions)
 
     @property
     def units(self) -> int:
-        """What a round cannot divide: records."""
+        """Number of units that a round cannot divide: records."""
         return self.partitions.rows
 
     @property
@@ -73,13 +73,13 @@ class TopicPreflight(Preflight):
 
 
 def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> TopicPreflight:
-    """Check everything about topic, landing table and expressions, and pin both. Nothing is written.
+    """Check topic, landing table and expressions, and choose the epoch and offsets to pin. Writes nothing.
 
-    LandingAhead, which a retry cures, if the brokers do not have yet what has landed.
+    Raises LandingAhead, which is worth a retry, if the landing table holds offsets beyond the brokers' ends.
     """
     assert_safe(spark)
     decoded = records(spark, wanted.decoding, spec.key)
-    transform = parse(spark, decoded.schema, spec.select, spec.where)
+    transform = parse(spark, decoded.schema, spec.select, spec.where, spec.functions)
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)
@@ -115,7 +115,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:
-    """Of each partition what landed last and Kafka still has, a bounded number of offsets."""
+    """By partition: the last offsets that landed and that Kafka still has, at most ``SAMPLE`` in total."""
     found, each = {}, max(SAMPLE // max(len(landed), 1), 1)
     for n, last in landed.items():
         if topic.logs[n].start <= last:
@@ -135,8 +135,9 @@ def _opened(
     strange = sorted(landed.keys() - topic.logs.keys())
     if strange:
         raise SourceReplaced(
-            f"the landing table has partition {strange[0]} of topic {wanted.name}, the brokers do not: it was created "
-            "again, or is another cluster's",
+            f"the landing table has partition {strange[0]} of topic {wanted.name}, but the brokers do not: the topic "
+            "was created again, or the connection leads to another cluster; correct the connection or name another "
+            "landing table, then clear the task",
             partition=strange[0],
         )
     first: dict[int, int] = {}

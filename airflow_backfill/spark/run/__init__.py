@@ -1,1 +1,1 @@
-"""Applications: what is started, planned, answered and announced."""
+"""The Spark applications: command line, planner, interpreter of effects, announcements."""

@@ -1,7 +1,7 @@
-"""Announces the epochs of a chain in a thread of its own, while the application works on their data.
+"""Announces the epochs of a chain in a thread, while the application works on their data.
 
-A round may take an hour, and a barrier waits for its end; an announcement must not. Both share the JVM that holds the
-target's lock, and nothing else: the thread has a session, a view of the log and a lane of its own.
+A round may take an hour, and announcements must not wait for its barrier. The thread shares only the JVM, which holds
+the target's lock; it has its own session, view of the log and lane.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 
 class _Over(Exception):
-    """The work that was announced beside has ended."""
+    """The application's work has ended."""
 
 
 @contextmanager
 def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callable[[fx.Effect[Any]], Any]]:
-    """How to answer the effects of the work meanwhile: as ``shell`` does, but once announcing has failed with that
-    error. When the block ends, so does the thread.
+    """Announce while the block runs. Answer the effects of the block's work with the function that this yields: it
+    answers like ``shell``, and raises the error of announcing if that has failed.
     """
     beside, over, failed = Shell(shell.spark.newSession(), shell.target), Event(), list[Exception]()
 

@@ -1,6 +1,6 @@
-"""Answers an attempt's effects with a real target and source: the only place where decisions meet Spark.
+"""Answers an attempt's effects with a real target and source.
 
-It decides nothing. What a commit carries was decided by the core; what happened to it, the core reads back.
+It decides nothing: the core decides what a commit carries, and reads back what happened to it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 
 
 class Shell:
-    """Runs generators of effects against the target at ``target``, in one Spark session."""
+    """Runs generators of effects against the target at the location ``target``, in one Spark session."""
 
     def __init__(self, spark: SparkSession, target: str) -> None:
         read_as_written(spark)
@@ -47,14 +47,16 @@ class Shell:
         self.target = target
         self.reader = BuildReader(target, spark)
         self._begun: Begun | None = None
-        """What is done since the last look at the commands."""
+        """The work since the last ReadCommands."""
 
     def run(self, generator: fx.Asks[_Result]) -> _Result:
         """Drive an attempt to its end."""
         return drive(generator, self.answer)
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
-        """Raises Interrupted, or has it in what is Written, if a command stopped a long effect."""
+        """The answer to an effect. If a command stops a long effect: raises Interrupted, or, for CommitRecord, returns
+        a CommitOutcome with it.
+        """
         if self._begun is None or not _long(effect):
             return self._answer(effect)
         begun, build = self._begun, self.plan.build
@@ -104,7 +106,7 @@ class Shell:
             case _:
                 return self.reader.answer(effect)
 
-    # --- what is fixed once the plan is known ---
+    # --- fixed once the plan is known ---
 
     plan: Plan
 
@@ -150,7 +152,7 @@ class Shell:
         self._rounds.write(work, record, txn, text)
 
     def _attempted(self, commit: Any) -> fx.CommitOutcome:
-        """What the client was told about a commit."""
+        """Commit, and return what the client was told about it."""
         crash_point("before_commit")
         try:
             commit()
@@ -159,7 +161,7 @@ class Shell:
         except Exception as error:
             conflict = classify(error)
             if conflict is not None:
-                log.warning("the commit lost to another one: %s", conflict.value)
+                log.warning("another writer's commit came first: %s", conflict.value)
                 return fx.CommitOutcome(conflict=conflict.value)
             log.exception("the commit failed")
             return fx.CommitOutcome(error=coded(error))
@@ -178,7 +180,7 @@ def _name(record: Record | Announcement | Fence) -> str:
 
 
 def _long(effect: fx.Effect[Any]) -> bool:
-    """Whether it may take long, and is somebody's work: a barrier without rows is neither."""
+    """Whether the effect may take long, so that commands can interrupt it."""
     match effect:
         case fx.CommitRecord(_, work):
             return not isinstance(work, fx.Nothing)

@@ -1,7 +1,7 @@
-"""A shared ingestion as an example: lands the new records of a Kafka topic in a Delta table, each offset once.
+"""An example of a shared ingestion: lands the new records of a Kafka topic in a Delta table, each offset once.
 
-A structured stream, whose checkpoint says what has landed; the table's own log says it, too, so that a batch that was
-committed just before the stream died is not written again. A topic that no longer has what comes next is an error.
+A structured stream. Its checkpoint and the table's log both record what has landed, so a batch that was committed just
+before the stream died is not written again. It fails if the topic no longer has the next records.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """The columns of a landing table, with the names and types of Spark's Kafka source."""
 INTERVAL = "2 seconds"
-"""Between two commits, at least."""
+"""Minimum time between two commits."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line. It is public: any launcher may call it."""
-    arguments = argparse.ArgumentParser(prog="landing", epilog=f"The connection is in the environment: {VARIABLE}.")
+    """The public command line."""
+    epilog = f"The environment variable {VARIABLE} holds the connection."
+    arguments = argparse.ArgumentParser(prog="landing", epilog=epilog)
     arguments.add_argument("--topic", required=True, help="name of the topic")
-    arguments.add_argument("--table", required=True, help="location of the landing table; made if it is not there")
-    arguments.add_argument("--checkpoint", required=True, help="location of the stream's own notes, kept for good")
-    help_ = "where the first run begins; later ones go on where the last one ended"
+    arguments.add_argument("--table", required=True, help="location of the landing table; created if it is missing")
+    arguments.add_argument("--checkpoint", required=True, help="location of the stream's checkpoint; never delete it")
+    help_ = "where the first run begins; later runs continue where the last one ended"
     arguments.add_argument("--starting-offsets", choices=("earliest", "latest"), default="latest", help=help_)
-    arguments.add_argument("--max-runtime", type=float, help="seconds to follow the topic; one pass if not given")
+    help_ = "seconds to follow the topic; without it, one pass over the available records"
+    arguments.add_argument("--max-runtime", type=float, help=help_)
     return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Land what there is, or for as long as was asked for; 0 if that went well."""
+    """Land the available records, or follow the topic for ``--max-runtime`` seconds. Returns the exit code."""
     from airflow_backfill.spark.run.application import session
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def land(spark: SparkSession, connection: dict[str, str], options: argparse.Namespace) -> None:
-    """Land records in batches, each one commit of the table."""
+    """Land records in batches. Each batch is one commit of the table."""
     rows = (
         spark.readStream.format("kafka")
         .options(**kafka_options(connection))
@@ -74,9 +76,9 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
 
 
 def _make(spark: SparkSession, table: str, schema: StructType) -> None:
-    """An empty table, so that it can be looked at before the first record has come."""
+    """Create the table, empty, so that it can be read before the first record lands."""
     from delta.tables import DeltaTable
 
     new = DeltaTable.createIfNotExists(spark).location(table).addColumns(schema)
-    # Rows are only added, and readers that know no deletion vectors shall read them.
+    # Rows are only added, and readers without support for deletion vectors can read the table.
     new.property("delta.enableDeletionVectors", "false").execute()

@@ -1,4 +1,4 @@
-"""Planning a build: check, make the target, settle the one plan; or find the build that is already there."""
+"""Plans a build: checks, creates the target, and settles the plan; or returns the existing build."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _ODD = set(" ,;{}()\n\t=")
 
 
 class OnExisting(str, Enum):
-    """What to do about a build that the target already holds."""
+    """What to do if the target already holds a build."""
 
     RESUME = "resume"
     FAIL = "fail"
@@ -77,7 +77,7 @@ class OnExisting(str, Enum):
 
 
 class Planner:
-    """Plans the build that ``spec`` asks for, in one Spark session."""
+    """Plans the build of ``spec`` in one Spark session."""
 
     def __init__(
         self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt, size: RoundSize | None = None
@@ -87,13 +87,17 @@ class Planner:
         self._shell = Shell(spark, spec.target)
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
-        """The build's state, and what the plan says about the work ahead."""
+        """The build's state, and the plan's report."""
         guarantee = commit_guarantee(self._spark, self._spec.target)
         if on_existing is OnExisting.RESTART:
             self._drop()
         existing = self._existing()
         if existing is not None and on_existing is OnExisting.FAIL:
-            raise TargetExists(f"{self._spec.target} holds build {existing.plan.build}", build=existing.plan.build)
+            raise TargetExists(
+                f"target: {self._spec.target} already holds build {existing.plan.build}, and on_existing is 'fail'; "
+                "set on_existing to 'resume' or 'restart', or name another target",
+                build=existing.plan.build,
+            )
         if existing is not None:
             check_same(existing.plan.spec, self._spec)
             check_rules(existing.plan, existing.phase, self._shell.reader.properties)
@@ -123,11 +127,15 @@ class Planner:
     def _check_lanes(self) -> None:
         why = self._preparation().one_lane() if self._spec.strategy != AUTO else None
         if why is not None and self._lanes != 1:
-            raise InvalidSpec(f"lanes: {why}, in one lane (got {self._lanes}); give Spark more cores", field="lanes")
+            raise InvalidSpec(
+                f"lanes is {self._lanes}, but this build must run in one lane: {why}; set lanes=1, and give Spark more "
+                "cores to go faster",
+                field="lanes",
+            )
 
     def _drop(self) -> None:
-        """Remove the build that is there, whatever can be read of it. Who works on it is fenced first, if that can be
-        said in its log.
+        """Remove the existing build, even if its records are damaged. Running attempts are fenced first, if the log
+        allows it.
         """
         if inspect_target(self._spark, self._spec) is None:
             return
@@ -135,14 +143,14 @@ class Planner:
             try:
                 self._shell.run(run(CancelGoal(), self._me))
             except NotAllowedNow:
-                # It is finished, and somebody may follow the source with it.
+                # The build is finished; an upstream task may be running.
                 self._shell.run(run(TakeOverGoal(), self._me))
         except NotPlanned:
             return
         except BackfillError as error:
             if error.retry or isinstance(error, Fenced):
                 raise
-            log.warning("the build is dropped as it is: %s", error)
+            log.warning("the build cannot be cancelled first; it is dropped anyway: %s", error)
         drop_target(self._spark, self._spec.target)
 
     def _existing(self) -> BuildState | None:
@@ -154,7 +162,7 @@ class Planner:
             return None
 
     def _revived(self, state: BuildState) -> BuildState:
-        """The build, with a cancel lifted: planning it again is how people say that it should go on."""
+        """The build, resumed if it was cancelled: planning again lifts a cancel."""
         commands = self._shell.reader.commands(state.plan.build)
         if state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled:
             number = max((n for n, _ in commands), default=0)
@@ -162,7 +170,7 @@ class Planner:
         return state
 
     def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
-        """Create the target, unless it is there. Of several planners at once, the first one's table stays."""
+        """Create the target if it is missing. If several planners run at once, the first one's table stays."""
         self._check_defaults()
         schema = nullable(found.transform.schema)
         properties = {
@@ -171,7 +179,7 @@ class Planner:
             **more,
         }
         if found.target_key:
-            # Without statistics on the key no MERGE could skip a file of the target.
+            # A MERGE skips files of the target by statistics on the key.
             columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
             properties["delta.dataSkippingStatsColumns"] = columns
         if any(set(field.name) & _ODD for field in schema.fields):
@@ -184,8 +192,7 @@ class Planner:
                 table.execute()
                 return
             except Exception as error:
-                # Another planner is making the table at this very moment: Delta refuses a place that is half
-                # made.
+                # Another planner is creating the table: Delta refuses a folder that is not empty.
                 if inspect_target(self._spark, self._spec) is not None:
                     return
                 rival = classify(error) is not None or HALF_MADE in str(error)
@@ -194,14 +201,14 @@ class Planner:
                 time.sleep(0.2 * (tries + 1))
 
     def _check_defaults(self) -> None:
-        """UnsafeOption if the session gives every new table a property under which no build can work."""
+        """UnsafeOption if the session gives every new table a property that a build cannot work with."""
         for name in (TXN_RETENTION, APPEND_ONLY):
             setting = f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}"
             value = self._spark.conf.get(setting, None)
             if value is not None and value.lower() != "false":
                 raise UnsafeOption(
-                    f"{setting} = {value} would make {name} a property of the target, and a build cannot work under "
-                    f"it; take it from the settings of the application, or of the cluster",
+                    f"{setting} = {value} would set {name} on the target, and no build can work with that property; "
+                    "remove the setting from the application or the cluster, then clear the task",
                     option=setting,
                 )
 
@@ -230,7 +237,7 @@ class Planner:
         )
 
     def _sighted(self, found: Preflight) -> Sighted:
-        """What there is to see of the source for whoever chooses a strategy."""
+        """What the choice of a strategy depends on."""
         retention = Retention.of(found.metadata.configuration)
         expected = forecast(self._work(found), _of_last_hours(found.recent), _now(), retention)["expected_seconds"]
         try:
@@ -248,7 +255,7 @@ class Planner:
         )
 
     def _work(self, found: Preflight) -> Work:
-        """What reading the source once comes to."""
+        """The work of reading the source once."""
         cores = self._spark.sparkContext.defaultParallelism
         return Work(found.parts, found.units, found.bytes, found.rows, self._size, cores)
 
@@ -258,7 +265,11 @@ class Planner:
             commit = self._shell.reader.log.read(version)
             if commit.data_change or commit.txns:
                 if version == 0:
-                    raise TargetExists(f"{self._spec.target} was made with rows in it", target=self._spec.target)
+                    raise TargetExists(
+                        f"target: {self._spec.target} was created with rows that are not this build's; name another "
+                        "target, or move that table away",
+                        target=self._spec.target,
+                    )
                 return version - 1
         return head
 
@@ -272,9 +283,9 @@ class Planner:
     ) -> dict[str, Any]:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
-            notes.append("lanes take turns: the target's store lets one writer in at a time")
+            notes.append("lanes take turns: a target on file: has one writer at a time")
         retention, epochs = Retention.of(found.metadata.configuration), _of_last_hours(found.recent)
-        # Of ranges the rows were counted, whatever the files say of themselves.
+        # For ranges, rows were counted; files may have no counts.
         work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=cut.often)
         return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
 
@@ -285,9 +296,7 @@ def _of_last_hours(recent: Sequence[Epoch]) -> list[Epoch]:
 
 
 def nullable(schema: StructType) -> StructType:
-    """The schema with every column nullable: the source may loosen what it requires, the target need not
-    follow.
-    """
+    """The schema with every column nullable, so that the source may drop NOT NULL later."""
     document = json.loads(schema.json())
     for field in document["fields"]:
         field["nullable"] = True
@@ -296,10 +305,14 @@ def nullable(schema: StructType) -> StructType:
 
 
 def drop_target(spark: SparkSession, target: str) -> None:
-    """Remove the target, and what lies beside it but for the attempts. NotPlanned if no plan of ours made it."""
+    """Remove the target and its control folder, except the attempts. NotPlanned if a build did not create it."""
     _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
     if OWNER not in metadata.configuration:
-        raise NotPlanned(f"{target} was not made by a table backfill; it is left alone", target=target)
+        raise NotPlanned(
+            f"{target} was not created by a table backfill, so it is not removed; correct the target, or remove the "
+            "table yourself",
+            target=target,
+        )
     remove(spark, target)
     for folder in OF_A_BUILD:
         remove(spark, f"{location_beside(target)}/{folder}")

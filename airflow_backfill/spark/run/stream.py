@@ -1,4 +1,4 @@
-"""A structured stream of the user's own that goes on exactly where a table backfill was handed over."""
+"""A structured stream for the user's own query, which begins exactly where a table backfill ended."""
 
 from __future__ import annotations
 
@@ -14,21 +14,28 @@ _BEYOND_THE_HEAD = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.en
 
 
 def follow(spark: SparkSession, target: str) -> DataFrame:
-    """What the source of a finished build got after the target's epoch, as a stream in a session of its own.
+    """The source of a finished build after the target's epoch, as a stream in its own session.
 
-    Its first epoch is the target's plus one, also if the source has not got there yet. The rows are those of the change
-    feed, with ``_change_type`` and ``_commit_version``; of a source that only adds rows, the rows that were added; of a
-    topic without a landing table its records, each partition from the offset that the plan pinned as its end.
-    Where the query writes, and that it writes once, is up to its checkpoint: start it once, and let nobody else follow.
+    The first epoch is the target's epoch plus one, even if the source has not committed it yet. The rows are:
 
-    Raises NotAllowedNow unless the build is finished; KafkaLost or SourceReplaced if the topic does not reach back.
+    * the change feed, with ``_change_type`` and ``_commit_version``;
+    * added rows, if the build only appends;
+    * a topic's records, if it has no landing table: each partition from the end offset that the plan pinned.
+
+    The query's checkpoint makes sure that it writes each row once. Start one query, and no ``upstream`` task beside it.
+
+    Raises NotAllowedNow unless the build is finished; KafkaLost or SourceReplaced if the topic lacks those offsets.
     """
     reader = BuildReader(target, spark)
     state = reader.state()
     if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.applied is None:
-        raise NotAllowedNow(f"the build is in {state.phase.value}: nothing is handed over", phase=state.phase.value)
+        raise NotAllowedNow(
+            f"the build is in phase {state.phase.value}, but a stream can begin only after the hand-off; run the "
+            "finish task first",
+            phase=state.phase.value,
+        )
     plan, session = state.plan, spark.newSession()
     read_as_written(session)
-    # Only for this stream: a batch that asks for what is not there yet would be given nothing, without an error.
+    # Only for this stream: a batch query beyond the head would return nothing, without an error.
     session.conf.set(_BEYOND_THE_HEAD, "true")
     return rounds(spark, plan, target, reader).stream(session, state)

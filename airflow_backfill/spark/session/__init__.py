@@ -1,1 +1,1 @@
-"""The Spark session: its settings, its failures, its locks."""
+"""The Spark session: settings, failures, locks."""

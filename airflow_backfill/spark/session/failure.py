@@ -1,5 +1,5 @@
-"""What an error of Spark or Delta means: another writer came first, something that is needed is gone, or the same would
-happen again. Whatever is not known here is worth another try.
+"""What an error of Spark or Delta means: a conflict with another writer, lost data, or a failure that would repeat.
+Unknown errors are retried.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 
-_RESTART = "mend it, and plan again with on_existing='restart'"
+_RESTART = "correct it, and plan again with on_existing='restart'"
 _NOT_SET_UP = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _UNSTABLE = ("42K03", "42P01")
-"""SQL states of a path or table that is not there: somebody may be making it at this moment."""
+"""SQL states of a missing path or table. Another process may be creating it, so these are retried."""
 
 
 def _of_delta(trouble: Trouble) -> bool:
@@ -68,33 +68,33 @@ _FATAL: tuple[tuple[type[BackfillError], Callable[[Trouble], bool], str], ...] =
     (
         TargetRefuses,
         lambda t: t.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY" or t.state.startswith("23"),
-        "a rule of the target refuses these rows: take it from the target (DROP CONSTRAINT, or delta.appendOnly = "
-        "false), then clear the task",
+        "a rule of the target refuses these rows: remove the rule (DROP CONSTRAINT, or delta.appendOnly = false), then "
+        "clear the task",
     ),
     (
         ExpressionFailed,
         lambda t: t.state.startswith("22") and not _of_delta(t),
-        f"an expression of select or where cannot take a row of the source: {_RESTART}",
+        f"an expression of select or where fails on a row of the source: {_RESTART}",
     ),
     (
         QueryRefused,
         lambda t: t.state.startswith(("42", "0A")) and t.state not in _UNSTABLE,
-        "source, target or functions are not what they were at the plan: put them back and clear the task, or plan "
-        "again with on_existing='restart'",
+        "source, target or functions have changed since the plan: restore them and clear the task, or plan again with "
+        "on_existing='restart'",
     ),
 )
-"""What would fail again, by Spark's and Delta's names and by their classes of SQL states (22: data, 23: constraints,
-42: a query that does not fit, 0A: one that is not supported), and the way out of each.
+"""Failures that would repeat, by Spark's and Delta's error conditions and SQL states (22: data, 23: constraints, 42:
+invalid query, 0A: unsupported), each with its way out.
 """
 
 
 def classify(error: BaseException) -> Conflict | None:
-    """Which conflict with another writer the error is, None if it is none."""
+    """The conflict with another writer; None if the error is something else."""
     return next((_CONFLICTS[trouble.kind] for trouble in troubles(error) if trouble.kind in _CONFLICTS), None)
 
 
 def coded(error: BaseException) -> BackfillError:
-    """The error as a coded one: by what it says of itself, ApplicationFailed if that is nothing known."""
+    """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
     known = history_lost(error) or _damaged(error) or incomplete(error) or _no_python(error)
@@ -104,30 +104,32 @@ def coded(error: BaseException) -> BackfillError:
         for kind, holds, way_out in _FATAL:
             if holds(trouble):
                 return kind(f"{trouble.said}; {way_out}", condition=trouble.condition)
-    return ApplicationFailed(f"{innermost(error)}; it is tried again", error=type(error).__name__)
+    return ApplicationFailed(f"{innermost(error)}; the task is retried", error=type(error).__name__)
 
 
 def history_lost(error: BaseException) -> HistoryLost | None:
-    """The error as HistoryLost if it says that a file which the log names is not there any more, or a commit."""
+    """The error as HistoryLost if it reports a missing commit, or a missing file that the log names; else None."""
     for trouble in troubles(error):
         if (listed := _VERSIONS.search(trouble.text)) is not None:
             there = [int(version) for version in listed.group(1).split(",")]
             gone = next((n for n in range(there[0], there[-1]) if n not in there), there[-1] + 1)
             return HistoryLost(
-                f"the commit of version {gone} is gone from the middle of a table's log ({trouble.said}); restore it "
-                "(a copy, or the store's versions) and clear the task, or plan again with on_existing='restart'",
+                f"the commit of version {gone} is missing in the middle of a table's log, so its changes would be lost "
+                f"({trouble.said}); restore it (from a copy, or the store's versions) and clear the task, or plan "
+                "again with on_existing='restart'",
                 version=gone,
             )
         if trouble.condition in _CLEANED_UP:
             return HistoryLost(
-                f"a table's log was cleaned up further than the version that is needed ({trouble.said}); restore it (a "
-                "copy, or the store's versions) and clear the task, or plan again with on_existing='restart'"
+                f"a table's log was cleaned up further than the version that the build needs ({trouble.said}); restore "
+                "it (from a copy, or the store's versions) and clear the task, or plan again with "
+                "on_existing='restart'"
             )
         if trouble.kind == "FileNotFoundException" or any(name in trouble.text for name in _GONE):
             what = _file(error, trouble)
             return HistoryLost(
-                f"a file that the log names is gone: {what}; restore it (a copy, or the store's versions) and clear "
-                "the task, or plan again with on_existing='restart'",
+                f"a file that the log names is gone, so its rows cannot be read: {what}; restore it (from a copy, or "
+                "the store's versions) and clear the task, or plan again with on_existing='restart'",
                 file=what,
             )
     return None
@@ -138,32 +140,32 @@ def _damaged(error: BaseException) -> FileDamaged | None:
         if trouble.kind in _DAMAGED or any(text in trouble.text for text in _NO_PARQUET):
             what = _file(error, trouble)
             return FileDamaged(
-                f"{what} cannot be read: {trouble.said}; restore the file (a copy, or the store's versions) and clear "
-                "the task, or mend the table and plan again with on_existing='restart'",
+                f"{what} is damaged, so its rows cannot be read: {trouble.said}; restore the file (from a copy, or the "
+                "store's versions) and clear the task, or repair the table and plan again with on_existing='restart'",
                 file=what,
             )
     return None
 
 
 def _no_python(error: BaseException) -> SparkIncomplete | None:
-    """What Python says of a package that is not installed, and py4j of a class that is not there."""
+    """SparkIncomplete for a missing Python package (ImportError) or a missing Java class (py4j's TypeError)."""
     if isinstance(error, ImportError) or "'JavaPackage' object is not callable" in str(error):
         return SparkIncomplete(
-            f"{type(error).__name__}: {error}; a package or jar is missing where the driver runs: add it "
-            "(spark.jars.packages, --jars, --py-files), then clear the task"
+            f"{type(error).__name__}: {error}; the driver lacks a package or jar; add it (spark.jars.packages, --jars, "
+            "--py-files), then clear the task"
         )
     return None
 
 
 def _file(error: BaseException, trouble: Trouble) -> str:
-    """Which file it is about: the innermost error may not know."""
+    """The file that the error is about. The innermost error may not name it."""
     named = (_PATH.search(one.text) for one in (trouble, *troubles(error)))
     return next((found.group(1) for found in named if found), None) or innermost(error)
 
 
 @contextmanager
 def lost_history_named() -> Iterator[None]:
-    """Raises HistoryLost in place of an error that says so in Spark's words."""
+    """Raise HistoryLost instead of Spark's own error for the same thing."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,8 @@
 """Named points at which a test can kill an application. Without the environment variable they do nothing.
 
-``TABLE_BACKFILL_CRASH=point:nth:whom`` kills at the nth passage of the point, with SIGKILL: ``python`` only
-(its JVM lives on for seconds, and may still commit), ``jvm`` only, or ``group``, both. The points are
-``before_commit``, ``before_apply``, ``after_commit``, ``before_verify`` and ``after_part`` (of a verification).
+``TABLE_BACKFILL_CRASH=point:nth:whom`` sends SIGKILL at the nth passage of the point to ``python`` (its JVM lives on
+for seconds and may still commit), ``jvm``, or ``group`` (both). The points are ``before_commit``, ``before_apply``,
+``after_commit``, ``before_verify`` and ``after_part`` (of a verification).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _passed: dict[str, int] = {}
 
 
 def crash_point(point: str) -> None:
-    """Die here, if the environment says so."""
+    """Kill this application here, if the environment variable says so."""
     wanted = os.environ.get(VARIABLE)
     if not wanted:
         return

@@ -1,7 +1,7 @@
-"""Looks at the commands beside a unit of work, and cancels its Spark jobs once one of them stops it.
+"""Checks the commands while a unit of work runs, and cancels its Spark jobs when a command stops it.
 
-What runs on the driver between two jobs goes on, and so does a commit that is being written; the next job of the same
-unit is cancelled again.
+Driver code between two jobs is not stopped, nor is a commit that is being written; the next job of the unit is
+cancelled too.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY = 2.0
-"""Seconds between two looks."""
+CHECK_SECONDS = 2.0
+"""Time between two checks."""
 
 
 @dataclass
 class Unit:
-    """What is done while somebody looks."""
+    """A unit of work whose jobs can be cancelled."""
 
     stopped: str | None = None
-    """By what, if it was."""
+    """The command that stopped it; None if none did."""
 
 
 @contextmanager
-def interruptible(spark: SparkSession, stopped: Callable[[], str | None], every: float | None = None) -> Iterator[Unit]:
-    """For as long as the block lasts its Spark jobs are cancelled once ``stopped`` says by what. The error that this
-    makes of them is the block's.
+def interruptible(
+    spark: SparkSession, stopped: Callable[[], str | None], check_seconds: float | None = None
+) -> Iterator[Unit]:
+    """While the block runs, cancel its Spark jobs once ``stopped`` returns a command. The block gets Spark's error of
+    a cancelled job.
     """
     context, tag, unit, over = spark.sparkContext, f"unit-{uuid4().hex}", Unit(), Event()
 
     def look() -> None:
-        while not over.wait(every or EVERY):
+        while not over.wait(check_seconds or CHECK_SECONDS):
             try:
                 unit.stopped = unit.stopped or stopped()
             except Exception as error:
-                log.warning("the commands cannot be read, so none stops this round: %s", error)
+                log.warning("commands cannot be read, so none can stop this round; reading is retried: %s", error)
             if unit.stopped and not over.is_set():
                 log.info("%s: the jobs of this round are cancelled", unit.stopped)
                 context.cancelJobsWithTag(tag)

@@ -1,7 +1,7 @@
 """One writer at a time for a target on ``file:``, where two JVMs can both win the same version.
 
-The lock is held by the JVM, not by Python: after a kill of Python its JVM can still write for seconds, and
-must still hold it. The file lies in the control folder, outside of what VACUUM removes, and is never deleted.
+The JVM holds the lock, not Python: after Python is killed, its JVM can still write for seconds and must still hold it.
+The lock file is in the control folder, where VACUUM does not reach, and is never deleted.
 """
 
 from __future__ import annotations
@@ -20,35 +20,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 600.0
-"""Seconds for which a second writer waits."""
+PATIENCE_SECONDS = 600.0
+"""How long a second writer waits."""
 
 _PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 _held: dict[str, Any] = {}
-"""The locks that this process's JVM holds, by path: Java refuses to take one twice."""
+"""The locks that this process's JVM holds, by path: Java refuses to lock a file twice."""
 
 
 def commit_guarantee(spark: SparkSession, target: str) -> str:
-    """What keeps two writers of the target apart; UnsafeCommitStore if nothing does."""
+    """How two writers of the target are kept apart, in words; UnsafeCommitStore if they are not."""
     scheme = Location.parse(target).scheme
     if scheme == "file":
-        return "a lock that one writer at a time holds"
+        return "a lock file; one writer at a time"
     if scheme in _PUT_IF_ABSENT:
         return "the store creates a commit only if it is absent"
     store = spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)
     if store:
         return f"the log store {store}"
     raise UnsafeCommitStore(
-        f"the default log store for {scheme}: is safe for a single driver only; set spark.delta.logStore.{scheme}.impl "
-        "to one that is safe for several",
+        f"the default log store for {scheme}: is safe for a single driver only, so two writers could overwrite each "
+        f"other's commits; set spark.delta.logStore.{scheme}.impl to a log store that is safe for several writers",
         scheme=scheme,
     )
 
 
-def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> None:
-    """Hold the target's lock until this JVM ends; TargetBusy after ``patience`` seconds. Only ``file:`` has
-    one.
-    """
+def hold_lock(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    """Hold the target's lock until this JVM ends; TargetBusy after ``patience_seconds``. Only ``file:`` has a lock."""
     location = Location.parse(target)
     if not location.local:
         return
@@ -58,11 +56,15 @@ def hold_lock(spark: SparkSession, target: str, patience: float = PATIENCE) -> N
     path.parent.mkdir(parents=True, exist_ok=True)
     jvm: Any = spark.sparkContext._jvm
     channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + patience_seconds
     while (lock := channel.tryLock()) is None:
         if time.monotonic() >= deadline:
             channel.close()
-            raise TargetBusy(f"another writer has held {path} for {patience:.0f} s", path=str(path))
+            raise TargetBusy(
+                f"another writer has held the lock {path} for {patience_seconds:.0f} s, so nothing can be committed; "
+                "end the other application on this target; the task is retried",
+                path=str(path),
+            )
         log.info("waiting for another writer of %s", target)
         time.sleep(1)
     _held[str(path)] = lock

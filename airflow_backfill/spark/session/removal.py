@@ -1,4 +1,4 @@
-"""Removing a table that this product has made, files and all."""
+"""Removes a table with all its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def remove(spark: SparkSession, location: str) -> None:
-    """Remove the folder at ``location``, if it is there, and what Delta remembers of a table in it."""
+    """Remove the folder at ``location``, if it exists, and Delta's cached state."""
     jvm: Any = spark.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(location)
     path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)

@@ -1,10 +1,10 @@
-"""What every Spark session of a build sets, pins and refuses.
+"""The settings that every Spark session of a build sets, pins and refuses.
 
-Four kinds of settings: those that make Delta work and keep small work small (``session_confs``), those that change
-what an expression means (``SessionSettings``: read once, at plan time, and set again in every later session), the one
-that would replace parts of its text (``read_as_written``), and those that would trade rows for silence
-(``assert_safe``). What the user gave (``--conf``, or Spark's file of defaults) wins over the first kind, and is refused
-where it differs from the second and the last.
+Four kinds: settings for Delta and for speed (``session_confs``); settings that change what an expression means
+(``SessionSettings``: read at the plan, and set again in every later session); the setting that replaces parts of an
+expression's text (``read_as_written``); and settings that lose rows without an error (``assert_safe``). The user's
+settings (``--conf``, or Spark's defaults file) win over the first kind; they are refused if they differ from the second
+or the last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUBSTITUTION = "spark.sql.variable.substitute"
 
 _DEFAULTS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # What is done beside a round gets a core that becomes free, and does not wait until all tasks of that have begun.
+    # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
     "spark.databricks.delta.delete.deletionVectors.persistent": "true",
@@ -58,12 +58,12 @@ _PINNED = {
 }
 
 _OFF = {
-    "spark.databricks.delta.autoCompact.enabled": "the rewrite after a commit would carry its record without its rows",
-    "spark.databricks.delta.optimizeWrite.enabled": "a round would shuffle its rows again, whatever it was sized for",
-    "spark.databricks.delta.schema.autoMerge.enabled": "a new column of the source would change the target unasked",
+    "spark.databricks.delta.autoCompact.enabled": "the rewrite after a commit would repeat its record without its rows",
+    "spark.databricks.delta.optimizeWrite.enabled": "a round would shuffle its rows again, and exceed its size",
+    "spark.databricks.delta.schema.autoMerge.enabled": "a new column of the source would change the target's schema",
 }
 _UNSAFE = _OFF | {
-    "spark.sql.files.ignoreMissingFiles": "a data file that is gone would be read as empty",
+    "spark.sql.files.ignoreMissingFiles": "a missing data file would be read as empty",
     "spark.sql.files.ignoreCorruptFiles": "a damaged data file would be read as empty",
     "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled": (
         "the changes of an epoch that does not exist would be read as empty"
@@ -74,11 +74,11 @@ _UNSAFE = _OFF | {
 def session_confs(
     *, cores: int, table_files: int = 0, work_bytes: int = 0, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The confs every application sets beside those that were ``given``, sized to the table (its files) and to a round
-    of work (its bytes). Extensions are added to.
+    """The settings of every application, without those that are ``given``, sized for the table (its files) and for a
+    round (its bytes). Delta's extension is added to given extensions.
 
-    Delta rebuilds a table's state in ``snapshotPartitions`` tasks for every commit with a transaction id, and
-    Spark shuffles in 200: on a small table that alone costs seconds.
+    Delta rebuilds a table's state in ``snapshotPartitions`` tasks for every commit with a transaction id, and Spark
+    shuffles in 200 by default: on a small table that costs seconds.
     """
     given = given or {}
     state = min(max(1, -(-table_files // _FILES_PER_STATE_PARTITION)), 50)
@@ -91,17 +91,15 @@ def session_confs(
 
 
 def read_as_written(spark: SparkSession) -> None:
-    """Let ``${…}`` in a text be nothing but that text, in every expression, key and border that the session reads.
+    """Read ``${…}`` literally in every expression, key and border of the session.
 
-    Spark would replace it by what the driver's environment, its Java or its settings say under that name.
+    Spark would replace it by a variable of the driver's environment, its Java or its settings.
     """
     spark.conf.set(_SUBSTITUTION, "false")
 
 
 def assert_safe(spark: SparkSession) -> None:
-    """Raise UnsafeOption if the session would read something missing as something empty, or commit what was not asked
-    for.
-    """
+    """Raise UnsafeOption if the session would read missing data as empty, or change commits."""
     for name, consequence in _UNSAFE.items():
         value = spark.conf.get(name, "false") or "false"
         if value.strip().lower() != "false":
@@ -112,24 +110,23 @@ def assert_safe(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The settings under which the expressions of a build mean what they mean."""
+    """The settings that determine what the expressions of a build mean."""
 
     values: Mapping[str, str]
 
     @staticmethod
     def read(spark: SparkSession) -> SessionSettings:
-        """The settings as a session has them."""
+        """The settings of this session."""
         return SessionSettings({name: spark.conf.get(name, default) or default for name, default in _PINNED.items()})
 
     @staticmethod
     def from_json(values: Mapping[str, str]) -> SessionSettings:
-        """Settings that were stored; RecordInvalid unless they are exactly those that are pinned."""
+        """The settings from a plan; RecordInvalid unless they are exactly those that this version pins."""
         if set(values) != set(_PINNED):
             odd = sorted(set(values) ^ set(_PINNED))
             raise RecordInvalid(
-                f"the plan pins other session settings than this version of the package: {', '.join(odd)}; run "
-                "the version "
-                "that planned, or plan again with on_existing='restart'",
+                f"the plan pins other session settings than this version of the package: {', '.join(odd)}; expressions "
+                "could change their meaning; run the version that planned, or plan again with on_existing='restart'",
                 settings=odd,
             )
         return SessionSettings(dict(values))
@@ -138,9 +135,7 @@ class SessionSettings:
         return dict(self.values)
 
     def set(self, spark: SparkSession) -> None:
-        """Make the session mean what the plan meant, whatever its defaults are; UnsafeOption if Spark was told
-        otherwise.
-        """
+        """Set the plan's settings in the session; UnsafeOption if the application was given other values."""
         read_as_written(spark)
         given = spark.sparkContext.getConf()
         for name, value in self.values.items():
@@ -148,7 +143,7 @@ class SessionSettings:
             if told.lower() != value.lower():
                 raise UnsafeOption(
                     f"{name} is {told}, and {value} in the plan: the same expression could mean something else; leave "
-                    f"it out or set it to {value}, or plan again with on_existing='restart'",
+                    f"the setting out or set it to {value}, or plan again with on_existing='restart'",
                     option=name,
                     value=told,
                 )

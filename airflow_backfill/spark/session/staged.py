@@ -10,21 +10,21 @@ from pyspark.sql import DataFrame
 
 
 def stage(rows: DataFrame) -> DataFrame:
-    """The rows as Spark will hold them from their first reading on, in memory or on disk, until ``release``.
+    """The rows, held by Spark in memory or on disk from the first read until ``release``.
 
-    Not persist(): Delta copies a cached source once more before it merges, and refuses to take it as it is.
+    Not persist(): Delta copies a cached source once more before a MERGE.
     """
     return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
 def release(staged: DataFrame) -> None:
-    """Let Spark forget the staged rows."""
+    """Free the staged rows."""
     staged._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 @contextmanager
 def held(rows: DataFrame) -> Iterator[DataFrame]:
-    """``stage`` for as long as a block lasts."""
+    """``stage`` for the duration of the block."""
     staged = stage(rows)
     try:
         yield staged

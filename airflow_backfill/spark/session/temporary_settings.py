@@ -1,4 +1,4 @@
-"""Settings of a session that hold for a block only."""
+"""Settings of a session for the duration of a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def settings_for(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """While the block lasts the session has these settings; afterwards those it had before."""
+    """The session has these settings in the block, and its previous ones after it."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,1 +1,1 @@
-"""The source, as everything but its format sees it: rows, files, changes, ranges of its key."""
+"""The source, independent of its format: rows, files, changes, ranges of its key."""

@@ -1,8 +1,8 @@
-"""The changes of a range of epochs, as every format of a source gives them, and the proof that they are all of them.
+"""The changes of a range of epochs, in one shape for every source format, and the proof that they are complete.
 
 Rows have the source's columns, ``_change_type`` (insert, update_preimage, update_postimage, delete) and
-``_commit_version``. Nobody may apply the rows before ``prove`` has compared what was read with what must have been. An
-epoch that yields nothing is proven like any other: from its actions, never from an empty frame.
+``_commit_version``. Apply rows only after ``prove`` has compared the counts read with the counts that the log states.
+An epoch without changes is proven like any other: from its actions, never from an empty frame.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ CHANGE_TYPE = "_change_type"
 EPOCH = "_commit_version"
 INSERT, POST_IMAGE, PRE_IMAGE, DELETE = "insert", "update_postimage", "update_preimage", "delete"
 COMES = (INSERT, POST_IMAGE)
-"""Changes that bring a row."""
+"""Changes that add a row."""
 GOES = (DELETE, PRE_IMAGE)
-"""Changes that take one away."""
+"""Changes that remove a row."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a range of epochs, not read yet, and what reading them must give."""
+    """The changes of a range of epochs, not read yet, and the counts that a complete read has."""
 
     frame: DataFrame
     how: Sequence[str]
-    """How they are read, and why, for people."""
+    """How they are read and why, as lines for the log."""
     keys_only: bool
-    """Of a row that goes no more than its key may be known."""
+    """A removed row may have only its key."""
     moved: bool
-    """Some rows that go and come again may be unchanged: their files were rewritten."""
+    """A row may be removed and added unchanged, because its file was rewritten."""
     only_adds: bool
-    """No commit does anything to rows but add files of them."""
+    """Every commit only adds rows."""
     expected: Sequence[Expected]
     distrusting: Callable[[frozenset[int]], Changes]
     """The same changes, with the files of these epochs read instead of their change data."""
 
     def counted(self) -> dict[tuple[int, str], int]:
-        """How many rows there are of each epoch and type; reads them, but none of their columns."""
+        """Number of rows by epoch and type. Reads the rows, but none of their other columns."""
         rows = self.frame.groupBy(EPOCH, CHANGE_TYPE).count().collect()
         return {(row[EPOCH], row[CHANGE_TYPE]): row["count"] for row in rows}
 
     def prove(self, read: Mapping[tuple[int, str], int]) -> frozenset[int]:
-        """Raise ChangesIncomplete unless ``read``, counts by epoch and type, is all; returns epochs to distrust."""
+        """Call ``prove`` with the counts ``read`` (by epoch and type). Returns the epochs to distrust."""
         return prove(self.expected, read)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What must be read as the changes of one epoch. None: the log does not say."""
+    """Row counts of one epoch according to the log. None: the log does not say."""
 
     epoch: int
     growth: int | None
-    """Rows that come, less rows that go."""
+    """Rows added minus rows removed."""
     comes: int | None
     goes: int | None
     images: bool
@@ -65,10 +65,10 @@ class Expected:
 
 
 def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> frozenset[int]:
-    """Raise ChangesIncomplete unless the counts that were read (by epoch and type) are what they must be.
+    """Raise ChangesIncomplete unless the counts that were read (by epoch and type) match ``expected``.
 
-    Returns the epochs whose change data is not all of the change (some writers leave pre-images out): their data
-    files have to be read instead.
+    Returns the epochs whose change data is incomplete (some writers leave out pre-images): read their data files
+    instead.
     """
     lacking = set()
     by_epoch: dict[int, dict[str, int]] = {}
@@ -81,7 +81,9 @@ def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> 
         elif wrong is not None:
             what, must, did = wrong
             raise ChangesIncomplete(
-                f"epoch {one.epoch}: {what} must be {must} by its commit, {did} were read",
+                f"epoch {one.epoch} of the source: {what} must be {must} according to its commit, but {did} were read; "
+                "rows would be lost or doubled; clear the task once; if the error returns, check how the source is "
+                "written",
                 epoch=one.epoch,
                 what=what,
                 expected=must,
@@ -89,7 +91,11 @@ def prove(expected: Sequence[Expected], read: Mapping[tuple[int, str], int]) -> 
             )
     odd = sorted(by_epoch.keys() - {one.epoch for one in expected})
     if odd:
-        raise ChangesIncomplete(f"changes of epoch {odd[0]} were read, which was not asked for", epoch=odd[0])
+        raise ChangesIncomplete(
+            f"changes of epoch {odd[0]} were read, which is outside the requested range; the source's log is "
+            "inconsistent; clear the task once; if the error returns, check how the source is written",
+            epoch=odd[0],
+        )
     return frozenset(lacking)
 
 
@@ -98,8 +104,8 @@ def _wrong(one: Expected, read: Mapping[str, int]) -> tuple[str, int, int] | Non
     goes = sum(read.get(kind, 0) for kind in GOES)
     counts = [
         ("rows gained", one.growth, comes - goes),
-        ("rows that come", one.comes, comes),
-        ("rows that go", one.goes, goes),
+        ("rows added", one.comes, comes),
+        ("rows removed", one.goes, goes),
     ]
     if one.images:
         counts.append(("pre-images", read.get(POST_IMAGE, 0), read.get(PRE_IMAGE, 0)))
@@ -107,6 +113,6 @@ def _wrong(one: Expected, read: Mapping[str, int]) -> tuple[str, int, int] | Non
 
 
 def shown(row: Row) -> dict[str, Any]:
-    """A key, and its epoch, as errors name them."""
+    """A key and its epoch, as an error shows them."""
     texts = {name: None if value is None else str(value) for name, value in row.asDict().items()}
     return {"epoch" if name == EPOCH else name: value for name, value in texts.items()}

@@ -1,7 +1,7 @@
 """The order of a source's keys, as Spark compares them: conditions on rows, with borders as SQL literals.
 
 A border is a prefix of a key (see ``key_ranges``). A key is at or before a border if its first columns are, compared
-from left to right; so every key that begins with the border is.
+from left to right. Every key that begins with the border is at or before it.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyOrder:
-    """The key columns of a source, in the order that counts."""
+    """The key columns of a source, most significant first."""
 
     names: tuple[str, ...]
     kinds: tuple[DataType, ...]
 
     @staticmethod
     def of(schema: StructType, key: Sequence[str]) -> KeyOrder:
-        """KeyInvalid if a column has no order that everybody agrees on."""
+        """KeyInvalid if a column's type has no order that Spark and file statistics share."""
         fields = {field.name.lower(): field for field in schema.fields}
         columns = [fields[name.lower()] for name in key]
         for name, kind in ((column.name, column.dataType) for column in columns):
             if not isinstance(kind, ORDERED) or "collate" in kind.simpleString():
                 raise KeyInvalid(
-                    f"column {name!r} of type {kind.simpleString()} has no order to cut a table by",
+                    f"key: column {name!r} has type {kind.simpleString()}, which has no order to cut the source by; "
+                    "choose another key, or strategy='snapshot'",
                     column=name,
                 )
         return KeyOrder(tuple(c.name for c in columns), tuple(c.dataType for c in columns))
 
     def renamed(self, names: Sequence[str]) -> KeyOrder:
-        """The same order of columns that are called otherwise."""
+        """The same order, for columns with other names."""
         return KeyOrder(tuple(names), self.kinds)
 
     def columns(self) -> list[Column]:
         return [F.col(quoted(name)) for name in self.names]
 
     def after(self, border: Key) -> Column:
-        """Whether a key comes after a border; the empty one is before every key."""
+        """Whether a key comes after a border. The empty border is before every key."""
         beyond = F.lit(not border)
         for column, text in reversed(list(zip(self.columns(), border, strict=False))):
             value = F.expr(text)
@@ -59,14 +60,14 @@ class KeyOrder:
         return beyond
 
     def upto(self, border: Key | None) -> Column:
-        """Whether a key is at or before a border; None is after every key."""
+        """Whether a key is at or before a border. None is after every key."""
         if border is None:
             return F.lit(True)
         pruned = self.columns()[0] <= F.expr(border[0]) if border else F.lit(True)
         return pruned & ~self.after(border)
 
     def between(self, low: Key, high: Key | None) -> Column:
-        """Whether a key is after ``low``, and at or before ``high``."""
+        """Whether a key is after ``low`` and at or before ``high``."""
         pruned = self.columns()[0] >= F.expr(low[0]) if low else F.lit(True)
         return pruned & self.after(low) & self.upto(high)
 
@@ -80,15 +81,15 @@ class KeyOrder:
         return sum(row)
 
     def nameless(self) -> Column:
-        """Whether a part of the key is missing: such a row has no place in the order."""
+        """Whether a key column is missing. Such a row has no place in the order."""
         return any_missing(self.columns())
 
     def ordinals(self) -> list[Column]:
-        """What ``border`` takes for the columns."""
+        """The columns as the values that ``border`` accepts."""
         return [ordinal(column, kind) for column, kind in zip(self.columns(), self.kinds, strict=True)]
 
     def border(self, values: Sequence[Any]) -> Key:
-        """The border at these ordinals of the first columns."""
+        """The border with these ordinals of the first columns."""
         return tuple(
             literal(value, kind) or f"CAST(X'{str(value).encode().hex()}' AS STRING)"
             for value, kind in zip(values, self.kinds, strict=False)

@@ -1,7 +1,7 @@
-"""Cuts a source into ranges of its key, and the ranges into chunks: where the next rows end, what they cost to read.
+"""Cuts a source into ranges of its key, and ranges into chunks: the end of the next rows, and the cost to read them.
 
-Where files hold ranges of keys, chunks end where files do, and every file is opened about once. Where they do not,
-every chunk opens about all of them: the plan says how often, before anything is read.
+If the files are clustered by the key, chunks end where files end, and each file is opened about once. If not, each
+chunk opens nearly all files; the plan reports how often before anything is read.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     pass
 
 CLUSTERED = 1.3
-"""How often the source's bytes may be read for its files to count as ranges of keys."""
+"""A source counts as clustered by its key if its bytes are read at most this often."""
 SAMPLE = 20_000
-"""Keys that are looked at to find borders that files do not have."""
+"""Keys to sample for borders, if the source is not clustered."""
 SHOWN = 5
-"""Repeated keys that an error names."""
+"""Repeated keys that an error shows."""
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges of one source, and how they are read."""
+    """Cuts and reads the ranges of one source."""
 
     source: Source
     schema: StructType
@@ -50,7 +50,7 @@ class Ranges:
         return Ranges(source, schema, KeyOrder.of(schema, key), partitions)
 
     def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
-        """The next rows of the ranges at an epoch. Raises DuplicateKey if two of them have one key."""
+        """The next rows of the ranges at an epoch. Raises DuplicateKey if two of the rows have the same key."""
         first, low = stands(ranges, asked.positions)
         size = asked.bytes
         if ranges.rows:
@@ -58,8 +58,8 @@ class Ranges:
         files = self._files(asked.epoch)
         end = files.end(low, size)
         complete = self.order.count_upto(self.source.spark, ranges.borders, end) if end else len(ranges)
-        # Files that end far beyond what was asked for, or nobody knows where, hold no ranges of keys: then the planned
-        # borders say how much it is.
+        # Files that end far beyond the requested size, or have no known end, are not clustered by the key. Then the
+        # chunk ends at a planned border.
         parts = max(1, round(len(ranges) * size / max(ranges.bytes, 1)))
         if end is not None and complete - first > (2 * parts if end else parts):
             complete = first + parts
@@ -71,11 +71,11 @@ class Ranges:
         return Chunks(ends, *files.cost(low, end or None), rows)
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
-        """The source's rows at an epoch with keys after ``low``, up to ``high``."""
+        """The source's rows at an epoch with keys after ``low`` and up to ``high`` (inclusive; None: no limit)."""
         return self.source.at(epoch).where(self.order.between(low, high))
 
     def plan(self, epoch: int, parts: int, size: int) -> tuple[KeyRanges, float]:
-        """Ranges for rounds of ``size`` bytes, and how often they make the source's bytes be read."""
+        """Ranges for rounds of ``size`` bytes, and how often such a build reads the source's bytes."""
         files = self._files(epoch)
         _, whole = files.cost((), None)
         borders, rows = files.ends(parts), self.source.at(epoch).count()
@@ -87,7 +87,7 @@ class Ranges:
         return KeyRanges(tuple(borders), whole, rows), often
 
     def _cost(self, files: KeyFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
-        """Bytes of the files to be opened in all rounds, for each byte there is."""
+        """Bytes of the files that all rounds open, per byte of the source."""
         step = max(1, round((len(borders) + 1) / rounds))
         ends: list[Key | None] = [*borders[step - 1 :: step], None]
         if not borders:
@@ -115,8 +115,9 @@ class Ranges:
             twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN).collect()
             sample = [shown(row) | {"epoch": str(epoch)} for row in twins]
             raise DuplicateKey(
-                f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}: delete all "
-                "rows but one of each key in the source, and clear the task",
+                f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}; changes are "
+                "applied by key, so rows would be lost; delete all rows but one of each key in the source, then clear "
+                "the task",
                 count=doubles,
                 epoch=epoch,
                 sample=sample,
@@ -128,8 +129,8 @@ class Ranges:
 
 
 def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:
-    """The first range that is not complete, and the key up to which everything is read: ranges are read one after
-    another. One past the last, and no key, if all are complete.
+    """The first incomplete range, and the key up to which everything is read: ranges are read in order. If all are
+    complete: the number of ranges, and the empty key.
     """
     for split, position in enumerate(positions):
         if isinstance(position, AtKey):
@@ -139,12 +140,12 @@ def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The keys up to a border, all of them without one; and those that are none, so that they are seen and refused."""
+    """The keys up to a border (None: all keys), and rows with a missing key, so that those are found and refused."""
 
     order: KeyOrder
     border: Key | None
 
     def holds(self, key: Sequence[str]) -> Column:
-        """Whether the key in these columns is behind."""
+        """Whether the key in these columns is at or before the border, or is missing."""
         order = self.order.renamed(key)
         return order.upto(self.border) | order.nameless()

@@ -1,4 +1,4 @@
-"""A table that is read: what Spark's side asks of it, whatever its format is."""
+"""The interface of a source table on Spark, independent of its format."""
 
 from __future__ import annotations
 
@@ -20,45 +20,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file of a version. ``rows`` are those that are alive; None if the file carries no count."""
+    """A data file of a version. ``rows`` counts live rows; None if the file has no count."""
 
     path: str
     size: int
     rows: int | None
     deleted: str | None = None
-    """Which of its rows are deleted: the identity of its deletion vector. A file of this path and vector holds the same
-    live rows in every version.
-    """
+    """The identity of its deletion vector. A file with this path and vector has the same live rows in every version."""
 
 
 class VersionFiles(Protocol):
-    """The data files of one epoch, in one order for ever, addressed by index."""
+    """The data files of one epoch, addressed by index in an order that never changes."""
 
     @property
     def files(self) -> Sequence[DataFile]: ...
 
     def read(self, *ranges: range) -> DataFrame:
-        """The rows of the files with these indices: exactly those files, as of exactly this epoch."""
+        """The rows of exactly the files with these indices, at exactly this epoch."""
 
 
 class KeyFiles(Protocol):
-    """Which keys the files of one epoch may hold, as far as anybody wrote that down. Hints: no row depends on them."""
+    """The keys that the files of one epoch may hold, from file statistics. Hints only: no result depends on them."""
 
     def end(self, after: Key, size: int) -> Key | None:
-        """The greatest key of the file with which the files that have keys after ``after``, in the order of their
-        greatest keys, reach ``size`` bytes; None if all of them together do not. The empty key if nobody knows where
-        that file ends.
+        """Where ``size`` bytes of files with keys after ``after`` end, with files ordered by their greatest keys: the
+        greatest key of the last file needed. None if all files together are smaller. The empty key if that file has no
+        statistics.
         """
 
     def ends(self, parts: int) -> list[Key]:
-        """Greatest keys of files, between parts of about equal bytes; fewer where files do not end there."""
+        """Greatest keys of files that cut the source into ``parts`` of about equal bytes; fewer if files are large."""
 
     def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
-        """How many files have to be opened for the keys in between, and their bytes."""
+        """The number of files to open for keys after ``after`` up to ``upto``, and their bytes."""
 
 
 class Source(Protocol):
-    """A table with numbered, committed epochs."""
+    """A table with numbered epochs."""
 
     @property
     def spark(self) -> SparkSession: ...
@@ -71,15 +69,15 @@ class Source(Protocol):
         """All rows as of an epoch."""
 
     def files(self, epoch: int) -> VersionFiles:
-        """The data files of an epoch. HistoryLost, when they are read, if one is gone."""
+        """The data files of an epoch. Reading them raises HistoryLost if one is gone."""
 
     def key_files(self, epoch: int, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> KeyFiles:
-        """Its files by the keys that they hold."""
+        """The data files of an epoch by the keys that they hold."""
 
     def changes(self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True) -> Changes:
-        """The changes of ``epochs`` (at least one), as ``columns``. With ``feed`` off nothing but added rows is wanted,
+        """The changes of ``epochs`` (at least one), with these ``columns``. Without ``feed`` only added rows are read,
         and no change data is needed. HistoryLost if an epoch is gone.
         """
 
     def later(self, session: SparkSession, epoch: int, *, feed: bool) -> DataFrame:
-        """What comes after an epoch, as a stream: changes with ``feed``, else the rows that are added."""
+        """The epochs after ``epoch`` as a stream: changes with ``feed``, else added rows."""

@@ -1,1 +1,1 @@
-"""What each strategy does on Spark: how its build is prepared, and how its rounds are read and written."""
+"""Each strategy on Spark: how a build is prepared, and how its rounds are read and written."""

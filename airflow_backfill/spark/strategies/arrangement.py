@@ -1,4 +1,4 @@
-"""The arrangement on Spark: ranges of the key are read at the newest version, and the changes behind them applied."""
+"""The arrangement on Spark: reads ranges of the key at the newest epoch, and applies changes of keys already read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def key_ranges(spark: SparkSession, found: Preflight) -> Ranges:
-    """The ranges by which a source can be cut; KeyInvalid if its key has no order."""
+    """The source's ranges of its key; KeyInvalid if the key has no order."""
     source, schema = open_source(spark, found.spec.table), found.transform.source_schema
     return Ranges.of(source, found.spec.key, schema, found.metadata.partition_columns)
 
@@ -29,7 +29,7 @@ class Preparation(TablePreparation):
     """Splits are ranges of the key, in one lane."""
 
     def one_lane(self) -> str | None:
-        return "a round of an arrangement takes all ranges along"
+        return "a round of an arrangement covers all ranges"
 
     def cut(self, found: Preflight) -> Cut:
         ranges = key_ranges(self.spark, found)
@@ -37,15 +37,15 @@ class Preparation(TablePreparation):
         notes = [f"every byte of the source is read about {often:.1f} times"]
         if often > CLUSTERED:
             notes.append(
-                "the source's files hold no ranges of the key, so that each round opens most of them; cheaper: "
-                f"OPTIMIZE … ZORDER BY ({self.spec.key[0]}), larger rounds, or the strategy snapshot, which reads "
-                "each file once"
+                "the source's files are not clustered by the key, so each round opens most of them; cheaper: "
+                f"OPTIMIZE … ZORDER BY ({self.spec.key[0]}), larger rounds, or strategy='snapshot', which reads each "
+                "file once"
             )
         return Cut(splits, often, notes)
 
 
 class Rounds(TableRounds):
-    """Reads chunks of the ranges, and applies the changes behind them in the same commit."""
+    """Reads chunks of the ranges, and applies the changes of keys already read in the same commit."""
 
     def answer(self, effect: Effect[Any]) -> Any:
         if isinstance(effect, NextChunk):
@@ -53,7 +53,7 @@ class Rounds(TableRounds):
         return super().answer(effect)
 
     def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
-        """The changes behind the old positions and the rows up to the new ones: their keys are disjoint."""
+        """Commit the changes of keys up to the old positions, and the rows from there to the new positions."""
         if not isinstance(work, ReadRanges):
             super().write(work, record, txn, text)
             return

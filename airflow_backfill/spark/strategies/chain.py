@@ -1,4 +1,4 @@
-"""The chain on Spark: as the snapshot, and its target gets many commits without rows."""
+"""The chain on Spark: a snapshot whose target also gets many commits without rows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 from airflow_backfill.spark.strategies import snapshot
 
-CHECKPOINTS = 100
-"""Commits from one of Delta's checkpoints to the next where a commit may come every two seconds: ten, as Delta has it,
-would be a job over all files of the target every twenty seconds, and announcing waits for it.
+CHECKPOINT_COMMITS = 100
+"""Commits between two Delta checkpoints of the target. A chain may commit every two seconds, and announcements wait for
+a checkpoint: with Delta's default of ten, one job over all files of the target would run every twenty seconds.
 """
 
 
 class Preparation(snapshot.Preparation):
-    """One lane, whose application announces."""
+    """One lane: the application that reads the snapshot also announces."""
 
     def one_lane(self) -> str | None:
         return "a chain's epochs are announced by the application that reads its snapshot"
 
     def properties(self) -> Mapping[str, str]:
-        return {"delta.checkpointInterval": str(CHECKPOINTS)}
+        return {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
 
 
 Rounds = snapshot.Rounds

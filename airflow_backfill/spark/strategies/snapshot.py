@@ -1,4 +1,4 @@
-"""The snapshot on Spark: the files of one pinned version are cut by size, and appended some at a time."""
+"""The snapshot on Spark: the files of one pinned epoch, cut by size and appended in rounds."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class Preparation(TablePreparation):
 
 
 class Rounds(TableRounds):
-    """Appends files of the pinned version."""
+    """Appends files of the pinned epoch."""
 
     @cached_property
     def files(self) -> tuple[FileSize, ...]:
-        """The pinned files; HistoryLost unless they are the very ones that were planned."""
+        """The pinned files; HistoryLost unless they are the planned ones."""
         planned = self.plan.splits
         assert isinstance(planned, FileSplits)
         files = self._snapshot.files
         if FileSplits.digest_of((f.path, f.size) for f in files) != planned.digest:
             raise HistoryLost(
-                f"version {self.plan.source.epoch} of the source no longer has the files that were planned: the "
-                "source was put back or rewritten; "
-                "plan again with on_existing='restart'",
+                f"epoch {self.plan.source.epoch} of the source no longer has the planned files: the source was "
+                "restored or rewritten, and a mix of two histories would be copied; plan again with "
+                "on_existing='restart'",
                 epoch=self.plan.source.epoch,
             )
         return tuple(FileSize(f.size, f.rows) for f in files)

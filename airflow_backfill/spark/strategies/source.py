@@ -1,4 +1,4 @@
-"""The source strategy on Spark: a topic's partitions, read from Kafka and then from the table in which they land."""
+"""The source strategy on Spark: a topic's partitions, read from Kafka first and from the landing table after that."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Preparation:
 
     def one_lane(self) -> str | None:
         if self.spec.key and self._order is not None:
-            return "what is deleted in one lane is not known in another, so an ordered topic is read"
+            return "a lane does not know what another lane has deleted, so a topic with order is read"
         return None
 
     def cut(self, found: Preflight) -> Cut:
@@ -74,7 +74,7 @@ class Preparation:
         return {}
 
     def with_memory(self, draft: Plan, found: Preflight) -> Plan:
-        """Of a single partition without an order nothing has to be remembered."""
+        """A single partition without an order needs no memory."""
         memory, key = memory_beside(draft.spec.target, draft.build), found.target_key
         if not key:
             return draft
@@ -94,7 +94,7 @@ class Preparation:
 
 
 class Rounds:
-    """Takes offsets of the topic and of its landing table, and proves the target to hold their records."""
+    """Takes offsets from the topic and its landing table, and proves that the target holds their records."""
 
     def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
         self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
@@ -132,8 +132,8 @@ class Rounds:
         return TopicProof(proof, TopicRows(self._history, wanted.positions)).certificate(wanted, now)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
-        """The landing table's rows; without one the topic's records from the pinned ends on, and of partitions that
-        have appeared since, from their first one on.
+        """The landing table's rows. Without one: the topic's records from the pinned ends on; new partitions from their
+        start.
         """
         spec = self.plan.spec.topic
         assert spec is not None and state.applied is not None
@@ -147,19 +147,28 @@ class Rounds:
         assert isinstance(planned, Partitions)
         topic = Broker(session, options, name).ask()
         if topic.id != planned.topic_id:
-            raise SourceReplaced(f"topic {name} has id {topic.id}: it was created again", found=topic.id)
+            raise SourceReplaced(
+                f"topic {name} has id {topic.id}, but {planned.topic_id} was planned: it was created again, and its "
+                "offsets mean other records; plan again with on_existing='restart'",
+                found=topic.id,
+            )
         ends = {split.partition: split.end for split in planned.splits}
         starts = {partition: log.start for partition, log in topic.logs.items()} | ends
         for partition, start in starts.items():
             if partition not in topic.logs or topic.logs[partition].start > start:
                 raise KafkaLost(
-                    f"partition {partition}: the stream would begin at {start}, which is gone", wanted=start
+                    f"partition {partition}: the stream begins at offset {start}, which Kafka no longer has, so "
+                    "records would be missing; plan again with on_existing='restart', and give the topic longer "
+                    "retention",
+                    wanted=start,
                 )
         first = json.dumps({name: {str(partition): start for partition, start in starts.items()}})
         reader = session.readStream.format("kafka").options(**kafka_options(options))
         rows = reader.option("subscribe", name).option("startingOffsets", first).load()
         pinned = F.create_map(*(F.lit(number) for pair in starts.items() for number in pair))[F.col("partition")]
-        early = F.raise_error(F.concat(F.lit("a record of before the hand-off: offset "), F.col("offset")))
+        early = F.raise_error(
+            F.concat(F.lit("the stream got a record that the target already has: offset "), F.col("offset"))
+        )
         offset = F.when(F.col("offset") < pinned, early.cast("bigint")).otherwise(F.col("offset"))
         return rows.withColumn("offset", offset)
 

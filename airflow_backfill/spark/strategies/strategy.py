@@ -1,7 +1,7 @@
-"""The Spark side of a strategy: two objects, one for the planner and one for whoever works on the build.
+"""The Spark side of a strategy: ``Preparation`` for the planner, ``Rounds`` for the shell that runs a build.
 
-A strategy names the module that holds them (``Traits.on_spark``). The planner and the shell ask these questions, and
-no other code of Spark's side may ask which strategy a build has.
+A strategy names the module that holds both (``Traits.on_spark``). No other Spark code may ask which strategy a build
+has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPLITS = 64
-"""Splits of a plan, at least, where there is enough to cut."""
+"""A plan has at least this many splits if the source is large enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +44,29 @@ class Cut:
     often: float = 1.0
     """How often its bytes will be read."""
     notes: Sequence[str] = ()
-    """What the plan's report says about it."""
+    """Lines for the plan's report."""
 
 
 class Preparation(Protocol):
-    """What a planner asks. Made from the session, the spec, and the wanted lanes and size of a round."""
+    """Prepares a build for the planner. ``lanes`` and ``size`` (of a round) are the requested ones."""
 
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None: ...
 
     def one_lane(self) -> str | None:
-        """Why the build can have one lane only; None if it can have several."""
+        """Why the build can have only one lane; None if it can have several."""
 
     def cut(self, found: Preflight) -> Cut:
         """The source's splits."""
 
     def properties(self) -> Mapping[str, str]:
-        """Of the target, beside those of every build."""
+        """Properties of the target, in addition to those of every build."""
 
     def with_memory(self, draft: Plan, found: Preflight) -> Plan:
-        """The draft, with what the build remembers beside its target: that is made here."""
+        """The draft, with the memory of keys beside its target. Creates that memory, empty."""
 
 
 class Rounds(Protocol):
-    """What a shell asks. Made for one build, once its plan is known."""
+    """Reads and writes the rounds of one build. Made once the plan is known."""
 
     def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None: ...
 
@@ -75,31 +75,31 @@ class Rounds(Protocol):
 
     @property
     def files(self) -> tuple[FileSize, ...]:
-        """The pinned files in the plan's order; none where none are pinned. HistoryLost if they are others now."""
+        """The pinned files in the plan's order; empty if none are pinned. HistoryLost if they have changed."""
 
     def answer(self, effect: Effect[Any]) -> Any:
-        """The answer to an effect that only this strategy asks for."""
+        """The answer to an effect that only this strategy yields."""
 
     def write(self, work: Work, record: Record, txn: Txn, text: str) -> None:
-        """Commit the rows of ``work``, with ``txn`` and ``text``, in one commit."""
+        """Commit the rows of ``work`` with the transaction id ``txn`` and the metadata ``text``, in one commit."""
 
     def proof(self, positions: tuple[Position, ...]) -> Proof:
-        """How the target is compared with the source, where the splits stand there."""
+        """The comparison of target and source, with the splits at these positions."""
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
-        """The certificate; VerificationFailed if the target is not what the source says."""
+        """The certificate; VerificationFailed if target and transformed source differ. ``now``: ms since 1970."""
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
-        """What the source got after the state's epoch, as a stream in this session."""
+        """The source after the state's epoch, as a stream in this session."""
 
 
 def preparation(spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> Preparation:
-    """Of the strategy that the spec names."""
+    """The preparation of the spec's strategy."""
     return cast(Preparation, _module(spec.strategy).Preparation(spark, spec, lanes, size))
 
 
 def rounds(spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> Rounds:
-    """Of the strategy of the build."""
+    """The rounds of the plan's strategy."""
     return cast(Rounds, _module(plan.spec.strategy).Rounds(spark, plan, target, reader))
 
 

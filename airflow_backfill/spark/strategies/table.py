@@ -1,4 +1,4 @@
-"""What the strategies of a table have in common: the log that follows the snapshot, and the proof."""
+"""Common to the strategies with a table as source: applying its log, and the proof."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class TablePreparation:
-    """Several lanes, nothing in the target that other builds have not, and no memory."""
+    """Defaults: several lanes, no extra properties of the target, no memory."""
 
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
         self.spark, self.spec, self.lanes, self.size = spark, spec, lanes, size
@@ -54,7 +54,7 @@ class TablePreparation:
 
 
 class TableRounds:
-    """Applies the log of a table, and proves the target equal to a version of it."""
+    """Applies the log of a table, and proves the target equal to an epoch of it."""
 
     def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
         self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
@@ -67,7 +67,7 @@ class TableRounds:
     def transform(self) -> Transform:
         spec = self.plan.spec
         schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
-        return parse(self.spark, schema, spec.select, spec.where)
+        return parse(self.spark, schema, spec.select, spec.where, spec.functions)
 
     @property
     def files(self) -> tuple[FileSize, ...]:
@@ -88,7 +88,10 @@ class TableRounds:
     def apply_changes(
         self, epochs: EpochRange, part: Part | None, more: DataFrame | None, txn: apply.Txn, text: str
     ) -> None:
-        """Apply what these epochs changed, or a part of it, unless a key has several rows then; and add ``more``."""
+        """Apply the changes of these epochs, or a ``part`` of them, and add the rows ``more``.
+
+        Raises DuplicateKey if a key then has several rows.
+        """
         spec, transform = self.plan.spec, self.transform
         with rebuilding(self.spark, self.target):
             changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
@@ -121,14 +124,13 @@ class TableRounds:
         return RepeatedKeys(self.source, self.target, self.transform, self.plan.spec.key)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
-        """The rows that these epochs added, as they are: no key is looked at, and twins stay twins."""
+        """The rows that these epochs added. Keys are not checked, and equal rows are kept."""
         spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
         changes = self.source.changes(epochs, columns, spec.key, feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(
-                f"epochs {epochs.start} to {epochs.last} do more than add rows; give the source a change data "
-                "feed and the build a key, then plan "
-                "again with on_existing='restart'",
+                f"epochs {epochs.start} to {epochs.last} change or delete rows, but this build can only append; give "
+                "the source a change data feed and the build a key, then plan again with on_existing='restart'",
                 epoch=epochs.start,
             )
         changes.prove(changes.counted())

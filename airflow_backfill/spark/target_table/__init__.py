@@ -1,1 +1,1 @@
-"""The target: changes reduced to one per key, and applied in one commit."""
+"""The target: reduces changes to one per key and applies them in one commit."""

@@ -1,7 +1,7 @@
-"""Rows into the target: each call is exactly one Delta commit, with rows, transaction id and user metadata together.
+"""Writes rows to the target. Each call is exactly one Delta commit with rows, transaction id and user metadata.
 
-What the commit carries comes from the caller. Delta skips a transaction version that is already there without an
-error, so a call that returns proves nothing: the caller reads the log back.
+If the target already has the transaction version, Delta skips the commit without an error. So a call that returns
+proves nothing: the caller reads the log back.
 """
 
 from __future__ import annotations
@@ -23,25 +23,22 @@ from airflow_backfill.spark.transform.transform import quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _KEPT = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
 NARROW_BYTES = 1 << 30
-"""The size of a snapshot from which on a MERGE is told the range of the changed keys."""
+"""From this snapshot size on, a MERGE gets the range of the changed keys."""
 _SOURCE = "spark.databricks.delta.merge.materializeSource"
 
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """A transaction id: Delta lets one commit win each version of an application id."""
+    """A transaction id. For each version of an application id, Delta accepts one commit."""
 
     app_id: str
     version: int
 
 
 def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
-    """Add these rows to the target, in one commit."""
+    """Append these rows in one commit."""
     (
         rows.write.format("delta")
         .mode("append")
@@ -55,14 +52,14 @@ def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
 
 
 def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> None:
-    """Commit nothing but the transaction and the metadata."""
+    """Commit only the transaction id and the metadata."""
     commit_nothing(spark, target, txn.app_id, txn.version, user_metadata)
 
 
 def changes(
     net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str, *, narrowed: bool = True
 ) -> None:
-    """Bring these changes to the target in the cheapest way, in one commit. For ``narrowed`` see ``merge``."""
+    """Apply these changes in the cheapest way, in one commit. For ``narrowed`` see ``merge``."""
     if net.empty:
         empty(net.frame.sparkSession, target, txn, user_metadata)
     elif net.only_inserts:
@@ -72,7 +69,7 @@ def changes(
 
 
 def narrowed(plan: Plan) -> bool:
-    """Whether the target is large enough for a MERGE to be told the range of the changed keys."""
+    """Whether the target is large enough that a MERGE should get the range of the changed keys."""
     return plan.splits.bytes >= NARROW_BYTES
 
 
@@ -86,14 +83,14 @@ def merge(
     narrowed: bool = True,
     place: Sequence[str] = (),
 ) -> None:
-    """Bring the target's rows of the changed keys to their last state, in one commit.
+    """Bring the rows of the changed keys to their last state, in one commit.
 
-    ``narrowed`` tells Delta the range of the changed keys, so that it skips files outside of it. On a small target that
-    costs more than it saves: half a second on 60 MB. What has a lesser ``place``, in these columns, than the row of
-    the target changes nothing.
+    ``narrowed`` tells Delta the range of the changed keys, so it skips files outside of it. On a small target that
+    costs more than it saves: half a second on 60 MB. With ``place`` (columns), a change with a smaller place than the
+    target's row is ignored.
 
-    Runs in a session of its own: Delta takes the transaction of a MERGE from the session, where another statement
-    (or the rewrite after a commit) would find it too.
+    Runs in its own session: Delta takes the transaction id of a MERGE from the session, and other statements in the
+    same session would use it too.
     """
     session = _session(net.frame.sparkSession, txn, user_metadata)
     columns = [name for name in net.frame.columns if name != OP]
@@ -109,7 +106,7 @@ def merge(
 
 
 def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:
-    """Remove the target's rows of every key that a ``DELETE`` names, add the rows with ``UPSERT``, in one commit."""
+    """Remove the target's rows of every key with ``DELETE`` and add the rows with ``UPSERT``, in one commit."""
     session = _session(rows.sparkSession, txn, user_metadata)
     values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in rows.columns if c != OP}
     goes = _of("s", OP) == DELETE
@@ -135,7 +132,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
         "spark.databricks.delta.autoCompact.enabled": "false",
         "spark.databricks.delta.optimizeWrite.enabled": "false",
         "spark.databricks.delta.schema.autoMerge.enabled": "false",
-        # The changes are staged and every row has one value: reading them twice cannot give two answers.
+        # The changes are staged, so reading them twice returns the same rows.
         _SOURCE: spark.sparkContext.getConf().get(_SOURCE) or "none",
     }
     for name, value in confs.items():
@@ -145,7 +142,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
 
 
 def _same_key(net: NetChanges, key: Sequence[str], narrowed: bool) -> Column:
-    """Equal keys; and the range the keys are in, as literals, because Delta prunes files by literals only."""
+    """Equal keys, and the range of the keys as literals: Delta prunes files by literals only."""
     condition = _of("s", OP) != BESIDE if net.beside else F.lit(True)
     for column in key:
         condition = condition & (_of("t", column) == _of("s", column))
@@ -160,5 +157,5 @@ def _of(side: str, column: str) -> Column:
 
 
 def place_of(side: str, columns: Sequence[str]) -> Column:
-    """Where in the topic a row of one side of a join comes from: what is greater is later."""
+    """The place in the topic of a row on one side of a join. A greater place is later."""
     return F.struct(*(F.col(f"{side}.{quoted(name)}").alias(f"at_{n}") for n, name in enumerate(columns)))

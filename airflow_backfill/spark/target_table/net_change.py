@@ -1,11 +1,11 @@
 """The last change of every target key in a range of epochs, staged once, counted, and checked.
 
-Order is (epoch, rank): within one epoch a row that goes (a delete, a pre-image) ranks below a row that comes (an
-insert, a post-image), so that a delete and an insert of one key are its new state, whatever order they are read in.
-A row that leaves the filter, or takes another key, is a delete of the key it had.
+Changes are ordered by (epoch, rank). Within an epoch, a removed row (delete, pre-image) ranks below an added row
+(insert, post-image), so a delete and an insert of one key give the inserted row, in whatever order they are read. A row
+that leaves the filter or changes its key is a delete of the old key.
 
-Of a key that identifies one row, rows come and go in turns, and before the first that comes the target has none. What
-contradicts this is marked here, and looked into by ``repeated_keys``.
+If a key identifies one row, its rows are added and removed in turns, and the target has no row before the first is
+added. Changes that contradict this are marked here and checked by ``repeated_keys``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ OP = "_backfill_op"
 UPSERT = "upsert"
 DELETE = "delete"
 BESIDE = "beside"
-"""Comes whatever rows of its key the target has: they go by a ``DELETE`` of their own."""
+"""An added row that never matches rows of the target: a separate ``DELETE`` removes those of its key."""
 NEW = "_backfill_new"
-"""Whether the target has no row of this key, if the key identifies one row."""
+"""True if the target must have no row of this key, provided that the key identifies one row."""
 PLACE = "_backfill_place"
 REPEATED = "_backfill_repeated"
-"""Whether another row of this key comes, or goes, without one that goes, or comes, between the two."""
+"""True if two rows of a key are added (or removed) in succession, without a removal (or addition) in between."""
 
 RECOVER = "table-backfill recover"
 _WHOLE = "_backfill_whole"
@@ -46,7 +46,7 @@ _SAMPLE = 5
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Part of the keys: those whose hash, of ``of`` classes, is in ``start <= class < stop``."""
+    """The keys whose hash modulo ``of`` is in ``start <= hash < stop``."""
 
     start: int
     stop: int
@@ -58,46 +58,46 @@ class Buckets:
 
 
 class Part(Protocol):
-    """Some of the keys."""
+    """A subset of the keys."""
 
     def holds(self, key: Sequence[str]) -> Column:
-        """Whether the key in these columns is one of them."""
+        """Whether the key in these columns is in the subset."""
 
 
 @dataclass(frozen=True)
 class NetChanges:
-    """What a range of epochs comes to. ``frame`` has the target's columns and ``OP``, one row a key.
+    """The net change of a range of epochs. ``frame`` has the target's columns and ``OP``, one row per key.
 
-    The rows are held by Spark until ``release``; use it as a context manager.
+    Spark holds the rows until ``release``; use it as a context manager.
     """
 
     frame: DataFrame
     upserts: int
     deletes: int
     changes: int
-    """Rows of the feed that were read for it."""
+    """Number of change rows that were read."""
     only_inserts: bool
-    """Every commit only adds, nothing but inserts was read, and no key twice: the rows may be appended."""
+    """Every commit only adds rows, only inserts were read, and no key occurs twice: the rows may be appended."""
     bounds: Mapping[str, tuple[str, str]]
-    """Least and greatest value of the key columns, as SQL literals of exactly the column's type."""
+    """Minimum and maximum of each key column, as SQL literals of exactly the column's type."""
     staged: DataFrame
     more: bool = False
-    """Whether there are rows beside the changes."""
+    """Whether ``frame`` has rows in addition to the changes."""
     repeated: int = 0
-    """Rows that are ``REPEATED``."""
+    """Number of ``REPEATED`` rows."""
     new: int = 0
-    """Keys that are ``NEW``."""
+    """Number of ``NEW`` keys."""
     new_bounds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Their ``bounds``."""
+    """The ``bounds`` of the ``NEW`` keys."""
     beside: bool = False
-    """Whether some rows come by ``BESIDE``."""
+    """Whether some rows are ``BESIDE``."""
 
     def rows(self) -> DataFrame:
-        """What may be appended if ``only_inserts``: a row that the filter keeps out deletes what is not there."""
+        """The rows to append if ``only_inserts``. Deletes are left out: the target has no row of those keys."""
         return self.frame.where(F.col(OP) == UPSERT).drop(OP)
 
     def replacing(self, gone: DataFrame, come: DataFrame) -> NetChanges:
-        """The changes, but for the keys in ``gone``: of these all rows of the target go, and ``come`` is what comes."""
+        """The changes, but for the keys in ``gone`` all rows of the target are removed and the rows ``come`` added."""
         columns = [F.col(quoted(c)) for c in come.columns]
         key = gone.columns
         absent = [
@@ -114,13 +114,13 @@ class NetChanges:
         return not self.more and self.upserts == 0 and (self.only_inserts or self.deletes == 0)
 
     def with_new(self, rows: DataFrame) -> NetChanges:
-        """The changes, and rows of the target whose keys are neither among the changes nor in the target."""
+        """The changes, plus ``rows`` (columns of the target) whose keys are neither in the changes nor the target."""
         frame = self.frame.union(rows.withColumn(OP, F.lit(UPSERT)))
         unchanged = self.upserts + self.deletes == 0 and not self.beside
         return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True)
 
     def release(self) -> None:
-        """Let Spark forget the staged rows."""
+        """Free the staged rows."""
         release(self.staged)
 
     def __enter__(self) -> NetChanges:
@@ -135,11 +135,11 @@ class NetChanges:
 def net_changes(
     changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None, *, named: bool = False
 ) -> NetChanges:
-    """The net of ``changes`` for the target, whose key columns are ``key``; if ``named``, of rows that have a key.
+    """The net change for the target, whose key columns are ``key``. With ``named``, rows without a key are left out.
 
-    Rows without a key are not in the target: those that came and went again are passed over. Raises KeyNull if one is
-    left, ChangesIncomplete if what was read is not what the commits say, HistoryLost if a file is gone. Nothing has
-    been written then.
+    The target has no rows without a key, so such a row that was added and removed again is ignored. Raises KeyNull if
+    one remains, ChangesIncomplete if the counts read differ from the log, HistoryLost if a file is gone. Writes
+    nothing.
     """
     placed = _placed(changes, transform, key)
     chosen = placed if part is None else placed.where(part.holds(key))
@@ -169,15 +169,15 @@ def _nameless(key: Sequence[str]) -> Column:
 
 
 def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataFrame:
-    """Every change as a row of the target, with its place among the changes of its key: 1 is the last."""
+    """Every change as a row of the target, with its place among the changes of its key (1: the last)."""
     comes, before = F.col(CHANGE_TYPE).isin(*COMES), F.col(CHANGE_TYPE) == PRE_IMAGE
-    # Of a row that goes only the key counts, and of a row outside the filter: an expression may be undefined for it.
+    # Of a removed row, and of a row outside the filter, only the key counts: an expression may fail on the rest.
     whole = (comes | before if changes.moved else comes) & transform.passes()
     values = [
         F.expr(o.sql).alias(o.name) if o.name in key else F.when(whole, F.expr(o.sql)).alias(o.name)
         for o in transform.outputs
     ]
-    # Of a row that goes, the difference of files may know no more than the key, and nothing about the filter.
+    # The difference of files may have only the key of a removed row, so the filter cannot be evaluated on it.
     known = before if changes.keys_only else ~comes
     absent = comes | (known & ~transform.passes())
     rows = changes.frame.select(*values, whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH))
@@ -197,12 +197,12 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
 
 
 def _comparable(kind: DataType) -> bool:
-    """Whether equal values are the same value: maps and variants have no equality, collations one of their own."""
+    """Whether equal values are identical: maps and variants have no equality, and collations have their own."""
     return not any(word in kind.simpleString() for word in ("map<", "variant", "collate"))
 
 
 def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[Row]:
-    """One pass over the staged rows: what was read, what it comes to, and where the keys lie."""
+    """Counts by epoch and type, and bounds of the keys, in one pass over the staged rows."""
     last = F.col(PLACE) == 1
     new = last & F.col(NEW)
     bounds = [
@@ -225,7 +225,7 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
 
 
 def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]) -> None:
-    """Raise KeyNull unless as many rows without a key went as came: before the changes there was none."""
+    """Raise KeyNull unless as many rows without a key were removed as added: before the changes there was none."""
     came = sum(g["nameless"] for g in groups if g[CHANGE_TYPE] in COMES)
     went = sum(g["nameless"] for g in groups) - came
     if came == went:
@@ -234,10 +234,11 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
     found = staged.where(_nameless(key)).select(*columns, EPOCH).limit(_SAMPLE).collect()
     sample = [shown(row) for row in found]
     raise KeyNull(
-        f"{max(came, went)} changed rows have no key, for example {sample[0]}: give them one in the source, or delete "
-        "them there, and clear the task; if that was done later than this round ends, with larger rounds (round_rows, "
-        f"round_bytes), so that one of them holds both; where that does not help, say at which epoch the target is to "
-        f"stand ({RECOVER} --epoch), verify, and repair what differs",
+        f"{max(came, went)} changed rows have no key, for example {sample[0]}; changes are applied by key, so they "
+        "would be lost; give them a key in the source, or delete them there, then clear the task; if the correction is "
+        "later than this round ends, clear the task with larger rounds (round_rows, round_bytes), so that one round "
+        f"has both; if that does not help, run `{RECOVER} TARGET --epoch N` with the epoch of the correction, verify, "
+        "and repair the keys that differ",
         count=max(came, went),
         sample=sample,
     )

@@ -1,9 +1,9 @@
-"""Keys that several rows of the source seem to have: suspected by changes and target, judged by the source.
+"""Keys with several rows in the source.
 
-Changes are applied by key, so of a key that is there twice a row would be lost, or one too many would stay. A key is
-suspected if its changes contradict each other (see ``net_change``), or if rows of it come that the target has already.
-What is true then is read from the source as it is at the end of the epochs: a key that has one row there at most, since
-it was put right meanwhile, gets exactly that. Another one is an error before anything is written.
+Changes are applied by key, so a repeated key would lose a row or keep one too many. A key is suspected if its changes
+contradict each other (see ``net_change``), or if a row is added whose key the target already has. Then the source at
+the last epoch decides: a key with at most one row there gets exactly that row; a key with several rows is an error
+before anything is written.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 SAMPLE = 5
 BROADCAST_ROWS = 1_000_000
-"""New keys up to this number are taken to the target's keys, and not both to another place."""
+"""Up to this number, new keys are broadcast when they are joined with the target."""
 
 
 @dataclass(frozen=True)
 class RepeatedKeys:
-    """Looks for repeated keys in the changes of one build."""
+    """Finds repeated keys in the changes of one build."""
 
     source: Source
     target: str
@@ -43,13 +43,13 @@ class RepeatedKeys:
 
     @property
     def key(self) -> Sequence[str]:
-        """The columns of the target."""
+        """The key columns of the target."""
         return self.transform.target_key(self.source_key)
 
     @contextmanager
     def settled(self, net: NetChanges, epoch: int) -> Iterator[NetChanges]:
-        """The changes up to ``epoch``, with what the source says there in place of the suspected keys', for as long as
-        a block lasts. Raises DuplicateKey if one of them has several rows there.
+        """The changes up to ``epoch``, where suspected keys get their rows of the source at that epoch. Valid in the
+        block. Raises DuplicateKey if a key has several rows there.
         """
         if not net.repeated and not (net.new and self._met(net).limit(1).collect()):
             yield net
@@ -68,10 +68,10 @@ class RepeatedKeys:
                     yield replace(settled, frame=frame)
 
     def _met(self, net: NetChanges) -> DataFrame:
-        """The new keys that the target has rows of."""
+        """The new keys of which the target already has rows."""
         there = self.source.spark.read.format("delta").load(self.target)
         for column, (low, high) in net.new_bounds.items():
-            # Files that cannot hold one of the keys are not opened; if all keys lie beyond the target's, none is.
+            # Delta skips files outside the range of the new keys.
             there = there.where(F.col(quoted(column)).between(F.expr(low), F.expr(high)))
         new = net.staged.where((F.col(PLACE) == 1) & F.col(NEW)).select(*_columns(self.key))
         few = F.broadcast(new) if net.new <= BROADCAST_ROWS else new
@@ -86,27 +86,27 @@ class RepeatedKeys:
         last = comes.groupBy(*_columns(self.key)).agg(F.max(EPOCH).alias(EPOCH))
         sample = [shown(row) for row in last.orderBy(EPOCH, *_columns(self.key)).limit(SAMPLE).collect()]
         raise DuplicateKey(
-            f"{count} keys have several rows in the source at epoch {epoch}, for example {sample}: changes are applied "
-            f"by key, so that rows would be lost; {self._way_out(twins)}",
+            f"{count} keys have several rows in the source at epoch {epoch}, for example {sample}; changes are applied "
+            f"by key, so rows would be lost; {self._way_out(twins)}",
             count=count,
             epoch=epoch,
             sample=sample,
         )
 
     def _way_out(self, twins: DataFrame) -> str:
-        """What helps now: at the source's head the keys are right by now, or are not."""
+        """The way out, which depends on whether the keys are unique again at the source's head."""
         head = self.source.head
         if self._twins(self.source.at(head)).join(twins, list(self.key), "left_semi").limit(1).collect():
-            return "delete all rows but one of each key in the source, and clear the task"
+            return "delete all rows but one of each key in the source, then clear the task"
         return (
-            f"the source is right again at epoch {head}: clear the task with larger rounds (round_rows, round_bytes), "
-            "so that one of them holds both; where that does not help, because a part of the epoch is applied or the "
-            f"hand-off epoch comes before, say that the target stands there ({RECOVER} {self.target} --epoch {head}), "
-            "verify, and repair what differs"
+            f"the source is correct again at epoch {head}: clear the task with larger rounds (round_rows, "
+            "round_bytes), so that one round has both epochs; if that does not help, because a part of the epoch is "
+            f"applied or the hand-off epoch is earlier, run `{RECOVER} {self.target} --epoch {head}`, verify, and "
+            "repair the keys that differ"
         )
 
     def _twins(self, rows: DataFrame) -> DataFrame:
-        """The keys, named as in the target, of several of these rows of the source."""
+        """The keys, named as in the target, that several of these source rows have."""
         counted = rows.groupBy(*_columns(self.source_key)).agg(F.count(F.lit(1)).alias(OWN + "rows"))
         return counted.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").toDF(*self.key)
 

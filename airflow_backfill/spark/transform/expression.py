@@ -1,8 +1,7 @@
-"""Whether one SQL expression may decide what a target holds.
+"""Checks one SQL expression of ``select`` or ``where``.
 
-Two looks: at what the user wrote (Spark's parse tree: no subquery, window or parameter, known functions only),
-before anything is resolved; then at what Spark makes of it (resolved against the source's columns alone, one value
-per row, deterministic).
+In two steps. First the text as written, in Spark's parse tree: no subquery, window or parameter, known functions only.
+Then the resolved expression: only the source's columns, one value per row, deterministic.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ from airflow_backfill.core.errors import InvalidExpression, UnsupportedTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CLOCK = "depends on when or by whom it is run"
+_CLOCK = "depends on the time or the user of the run, so a retry could give another value; use columns of the source"
+_ROW_BY_ROW = "an expression sees one row of the source"
 _REFUSED = {
-    r".*Subquery|Exists|ListQuery": "holds a subquery",
-    r".*Window.*": "holds a window function",
-    r".*Generator|MultiAlias": "makes several columns or rows of one",
-    r".*Star": "names columns with *; name them one by one",
-    r".*Parameter": "holds a parameter",
-    r".*UnresolvedIdentifier": "holds an identifier that is not written out",
-    r"VariableReference": "names a variable of a session",
-    r"AggregateExpression": "sums over rows",
+    r".*Subquery|Exists|ListQuery": f"has a subquery; {_ROW_BY_ROW}",
+    r".*Window.*": f"has a window function; {_ROW_BY_ROW}",
+    r".*Generator|MultiAlias": "returns several rows or columns; an expression returns one value for each row",
+    r".*Star": "has a *; name the columns one by one",
+    r".*Parameter": "has a parameter; write its value",
+    r".*UnresolvedIdentifier": "has an IDENTIFIER clause; write the name",
+    r"VariableReference": "names a variable of a session, which differs between runs; write its value",
+    r"AggregateExpression": f"has an aggregate function; {_ROW_BY_ROW}",
     r"Current.*|LocalTimestamp|Now": _CLOCK,
-    r"CallMethodViaReflection": "calls a method of Java",
+    r"CallMethodViaReflection": "calls a Java method, which is not allowed; use Spark's functions",
 }
-# Typed literals such as TIMESTAMP 'now' are read off the clock by the parser, so no tree shows them.
+# The parser replaces typed literals such as TIMESTAMP 'now' by the current time, so the tree does not show them.
 _TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
 _TIME_WORDS = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b[^'"]*['"]""", re.IGNORECASE)
 _MAX_SQL = 100_000
@@ -44,12 +44,12 @@ _MAX_SQL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CheckedColumn:
-    """A column as the target will have it. ``source`` is the source column it repeats unchanged, if it does."""
+    """A column of the target. ``source`` is the source column that it copies unchanged; None if it does not."""
 
     field: StructField
     source: str | None
     uses: frozenset[str]
-    """The source's columns that it is made of."""
+    """The source's columns that it reads."""
 
 
 class Checker:
@@ -61,12 +61,13 @@ class Checker:
             self._rows = spark.createDataFrame([], schema)
         except (PySparkException, Py4JError) as error:
             raise UnsupportedTable(
-                f"Spark cannot hold the source's columns ({_first_line(error)}); build from a table without that column"
+                f"Spark cannot represent the source's columns ({_first_line(error)}), so the source cannot be read; "
+                "build from a table without that column"
             ) from None
         self._functions = functions
 
     def column(self, sql: str) -> CheckedColumn:
-        """What the expression selects, or InvalidExpression."""
+        """The column that the expression selects; InvalidExpression if it is not allowed."""
         written = self._written(sql)
         if written[0]["class"] not in ("Alias", "UnresolvedAttribute"):
             raise _invalid(sql, "needs a name: write it as `expression AS name`")
@@ -77,17 +78,17 @@ class Checker:
         return CheckedColumn(field, tree[0]["name"] if repeats else None, _used(tree))
 
     def condition(self, sql: str) -> frozenset[str]:
-        """The columns that it looks at. Raises InvalidExpression unless it says of each row whether it is in."""
+        """The source's columns that the condition reads; InvalidExpression unless it is a boolean for each row."""
         if self._written(sql)[0]["class"] == "Alias":
-            raise _invalid(sql, "has a name; a condition has none")
+            raise _invalid(sql, "has a name, but where is a condition; remove `AS name`")
         field, tree = self._resolved(sql)
         if not isinstance(field.dataType, BooleanType):
-            raise _invalid(sql, f"is of type {field.dataType.simpleString()}, a condition is a boolean")
+            raise _invalid(sql, f"has type {field.dataType.simpleString()}; where must be a boolean condition")
         return _used(tree)
 
     def _written(self, sql: str) -> list[dict[str, Any]]:
         if not sql.strip() or len(sql) > _MAX_SQL:
-            raise _invalid(sql, f"is empty or longer than {_MAX_SQL} characters")
+            raise _invalid(sql, f"is empty or longer than {_MAX_SQL} characters; write one SQL expression")
         try:
             tree = _nodes(self._parser.parseExpression(sql))
         except PySparkException as error:
@@ -95,7 +96,12 @@ class Checker:
         _refuse(sql, tree)
         for name in _called(tree):
             if name.lower() not in self._functions:
-                raise _invalid(sql, f"calls {name}, which is not among the functions that are allowed", function=name)
+                raise _invalid(
+                    sql,
+                    f"calls {name}, which is not an allowed function (not deterministic, not row by row, or unknown); "
+                    "use another function",
+                    function=name,
+                )
         return tree
 
     def _resolved(self, sql: str) -> tuple[StructField, list[dict[str, Any]]]:
@@ -107,13 +113,13 @@ class Checker:
             raise _invalid(sql, "does not fit the source: " + _first_line(error)) from None
         _refuse(sql, tree)
         if not resolved.deterministic():
-            raise _invalid(sql, "does not always give the same value for the same row")
+            raise _invalid(sql, "does not always return the same value for the same row; retries need the same value")
         field = selected.schema[0]
         return StructField(field.name, _bare(field.dataType), field.nullable), tree
 
 
 def _bare(kind: DataType) -> DataType:
-    """The type without what the source's table says about its columns: mapping ids, generators, CHAR lengths."""
+    """The type without the source table's column metadata: mapping ids, generators, CHAR lengths."""
     if isinstance(kind, StructType):
         return StructType([StructField(f.name, _bare(f.dataType), f.nullable) for f in kind.fields])
     if isinstance(kind, ArrayType):
@@ -128,7 +134,10 @@ def _nodes(expression: Any) -> list[dict[str, Any]]:
     try:
         nodes: list[dict[str, Any]] = json.loads(expression.toJSON())
     except Py4JError as error:
-        raise InvalidExpression(f"an expression cannot be looked into: {_first_line(error)}") from None
+        raise InvalidExpression(
+            f"Spark cannot show the tree of an expression, so it cannot be checked: {_first_line(error)}; "
+            "write it with other functions"
+        ) from None
     for node in nodes:
         node["class"] = node["class"].rsplit(".", 1)[-1]
     return nodes

@@ -1,8 +1,8 @@
-"""The functions of Spark that an expression of a build may call.
+"""The Spark functions that an expression of a build may call.
 
-Row by row, and the same answer every time: no aggregates, windows or generators, nothing that reads a clock, a
-user, a session, a file's name or a random number, nothing that loads a class or reaches outside the row. A name
-that is not here is refused, so a new version of Spark adds nothing by itself.
+They work row by row and always return the same value: no aggregates, windows or generators, nothing that reads a
+clock, a user, a session, a file's name or a random number, nothing that loads a class. A name that is not here is
+refused, so a new version of Spark adds nothing by itself.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ try_variant_get url_decode url_encode variant_get"""
 ALLOWED = frozenset(
     " ".join((_CONDITIONS, _PREDICATES, _CONVERSIONS, _NUMBERS, _STRINGS, _HASHES, _TIMES, _NESTED, _DOCUMENTS)).split()
 )
-"""Names as SQL calls them, in lower case."""
+"""SQL names in lower case."""

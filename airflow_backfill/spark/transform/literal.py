@@ -1,7 +1,7 @@
 """Values as SQL literals of exactly their column's type.
 
-Delta prunes files by comparing a column with a literal. A literal of another type would be cast, or cast the column,
-and prune nothing; a timestamp that went through a local time zone could prune what must be read.
+Delta prunes files by comparing a column with a literal. A literal of another type causes a cast, and nothing is pruned.
+A timestamp converted to a local time zone could prune files that must be read.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ORDERED = (
     TimestampType,
     StringType,
 )
-"""Types with an order that Spark, the log's statistics and a literal agree on."""
+"""Types whose order is the same in Spark, in the log's statistics and in literals."""
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST = 200
 
 
 def ordinal(column: Column, kind: DataType) -> Column:
-    """What ``literal`` takes for a value of the column: in the same order, and exact in Python too."""
+    """The column as the value that ``literal`` accepts: in the same order, and exact in Python."""
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, DateType):
@@ -51,7 +51,7 @@ def ordinal(column: Column, kind: DataType) -> Column:
 
 
 def literal(value: Any, kind: DataType) -> str | None:
-    """The value as SQL, or None if it has no form that is both exact and short."""
+    """The value as SQL; None if it has no exact and short form."""
     try:
         if isinstance(kind, TimestampType):
             return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z'"

@@ -1,13 +1,13 @@
-"""What becomes of a source row: the columns of the target, and whether the row is in it.
+"""The user's ``select`` and ``where``: from rows of the source to rows of the target.
 
-The expressions are checked by Spark's own parser and analyser before anything is read, and there is one code path
-for all phases: what ``Transform.apply`` does is what the snapshot, the log, the upstream and the verification do.
+Spark's parser and analyser check the expressions before anything is read. All phases and the verification use the same
+``Transform.apply``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
 from airflow_backfill.spark.transform.expression import Checker
 from airflow_backfill.spark.transform.functions import ALLOWED
+from airflow_backfill.spark.transform.user_functions import make_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 RESERVED = ("_change_type", "_commit_version", "_commit_timestamp")
 """Columns of a change feed. No column of a source or target may have these names."""
 OWN = "_backfill_"
-"""Columns whose names begin so are ours while rows are on their way."""
+"""Prefix of this package's own columns in intermediate rows."""
 
 _KEYS = (
     BinaryType,
@@ -62,7 +63,7 @@ _NOT_STORED = (NullType, DayTimeIntervalType, YearMonthIntervalType)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the target. ``source`` is the source column that it repeats unchanged, if it does."""
+    """One column of the target. ``source`` is the source column that it copies unchanged; None if it does not."""
 
     name: str
     sql: str
@@ -76,10 +77,10 @@ class Transform:
     outputs: tuple[Output, ...]
     where: str | None
     schema: StructType
-    """What the target's rows look like. Names and types only: no metadata of the source's columns."""
+    """The target's columns: names and types only, no metadata of the source's columns."""
     source_schema: StructType
     uses: frozenset[str]
-    """The source's columns that the rows are made of, or chosen by."""
+    """The source's columns that ``select`` or ``where`` reads."""
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """The target's rows for these source rows."""
@@ -87,30 +88,37 @@ class Transform:
         return kept.select(*(F.expr(o.sql).alias(o.name) for o in self.outputs))
 
     def passes(self) -> Column:
-        """Whether a source row is in the target: true or false, never null."""
+        """Whether ``where`` keeps a source row: true or false, never null."""
         return F.lit(True) if self.where is None else F.coalesce(F.expr(self.where), F.lit(False))
 
     def target_key(self, key: Sequence[str]) -> tuple[str, ...]:
-        """The columns of the target that hold the source's key; KeyInvalid unless all of it survives unchanged."""
+        """The target's columns that hold the source's key; KeyInvalid unless select copies every key column."""
         return tuple(self._target_column(column) for column in key)
 
     def _target_column(self, column: str) -> str:
         field = next((f for f in self.source_schema.fields if f.name.lower() == column.lower()), None)
         if field is None:
             names = ", ".join(self.source_schema.fieldNames()[:50])
-            raise KeyInvalid(f"the source has no key column {column!r} (it has: {names})", column=column)
+            raise KeyInvalid(
+                f"key: the source has no column {column!r} to identify rows by; name one of its columns: {names}",
+                column=column,
+            )
         if not _orders(field.dataType):
             kind = field.dataType.simpleString()
             raise KeyInvalid(
-                f"key column {column!r} is of type {kind}, which identifies no row; name columns of whole "
-                "numbers, text, dates or times",
+                f"key: column {column!r} has type {kind}, whose equal values can be different values, so it cannot "
+                "identify a row; name columns of whole numbers, text, dates or times",
                 column=column,
                 type=kind,
             )
         for output in self.outputs:
             if output.source == field.name:
                 return output.name
-        raise KeyInvalid(f"select loses key column {column!r}: name it without changing its value", column=column)
+        raise KeyInvalid(
+            f"select: key column {column!r} is missing or changed, so rows of the target could not be identified; "
+            "select it unchanged",
+            column=column,
+        )
 
 
 def parse(
@@ -118,19 +126,19 @@ def parse(
     source_schema: StructType,
     select: Sequence[str] | None = None,
     where: str | None = None,
-    functions: Iterable[str] = (),
+    functions: Mapping[str, str] | None = None,
 ) -> Transform:
-    """The transform that these expressions say, or InvalidExpression with the expression and what is wrong.
+    """The checked transform of these expressions. Raises InvalidExpression with the expression and the reason.
 
-    ``functions`` are names the user has registered, beside the built-in ones that are allowed. Reads nothing.
+    ``functions`` are the user's own, with their versions, beside the built-in ones that are allowed. Reads nothing.
     """
     _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
         _check_name(field.name, f"column {field.name!r} of the source")
-    checker = Checker(spark, source_schema, ALLOWED | {name.lower() for name in functions})
+    checker = Checker(spark, source_schema, ALLOWED | make_functions(spark, functions or {}))
     columns = [quoted(f.name) for f in source_schema.fields] if select is None else list(select)
     if not columns:
-        raise InvalidExpression("select names no column", expression="")
+        raise InvalidExpression("select is empty: name at least one column, or leave it out", expression="")
     outputs: list[Output] = []
     fields: list[StructField] = []
     uses: set[str] = set()
@@ -139,7 +147,7 @@ def parse(
         _check_name(found.field.name, sql)
         if isinstance(found.field.dataType, _NOT_STORED):
             kind = found.field.dataType.simpleString()
-            raise InvalidExpression(f"{sql!r} is of type {kind}, which a table cannot hold; cast it", expression=sql)
+            raise InvalidExpression(f"{sql!r} has type {kind}, which a table cannot store; cast it", expression=sql)
         if any(found.field.name.lower() == f.name.lower() for f in fields):
             raise InvalidExpression(
                 f"two columns of select are named {found.field.name!r}; give one another name with AS", expression=sql
@@ -153,7 +161,7 @@ def parse(
 
 
 def schema_of(text: str) -> StructType:
-    """The schema that a table's log says; UnsupportedTable if this Spark cannot read it."""
+    """The schema from a table's log (JSON); UnsupportedTable if this version of Spark cannot read it."""
     try:
         return StructType.fromJson(json.loads(text))
     except Exception as error:
@@ -165,7 +173,7 @@ def schema_of(text: str) -> StructType:
 
 
 def some_columns(schema: StructType, names: Sequence[str] | None) -> StructType:
-    """The part of a schema that these names are of; all of it for None."""
+    """The schema's columns with these names; None: all columns."""
     return schema if names is None else StructType([field for field in schema.fields if field.name in names])
 
 
@@ -178,7 +186,7 @@ def any_missing(columns: Iterable[Column]) -> Column:
 
 
 def quoted(name: str) -> str:
-    """``name`` as SQL reads it: one identifier, whatever characters it has."""
+    """``name`` as one SQL identifier, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -188,26 +196,28 @@ def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name and spark.conf.get("spark.sql.caseSensitive") == "false":
             raise UnsupportedTable(
-                f"the source has the columns {other!r} and {name!r}, which Spark cannot tell apart: rename one of them"
+                f"the source has the columns {other!r} and {name!r}, which differ only in case, so Spark cannot tell "
+                "them apart; rename one of them"
             )
 
 
 def _check_name(name: str, expression: str) -> None:
     if name.lower() in RESERVED or name.lower().startswith(OWN):
         raise InvalidExpression(
-            f"{expression}: the name {name!r} is reserved; give it another name with AS",
+            f"{expression}: the column name {name!r} is reserved; give it another name with AS",
             expression=expression,
             name=name,
         )
     if not name.strip() or len(name) > 255 or any(ord(c) < 32 for c in name):
         raise InvalidExpression(
-            f"{expression}: {name[:300]!r} is not a name for a column; give it another one with AS",
+            f"{expression}: {name[:300]!r} is not a valid column name (empty, longer than 255 characters, or with "
+            "control characters); give it another name with AS",
             expression=expression,
         )
 
 
 def _orders(kind: DataType) -> bool:
-    """Whether values of this type are equal exactly when they are the same, so that they can identify rows."""
+    """Whether equal values of this type are identical, so that they can identify rows."""
     if isinstance(kind, StringType):
         return kind.simpleString() == "string"
     return isinstance(kind, _KEYS)

@@ -1,1 +1,1 @@
-"""The proof that target and transformed source are equal, and the repair."""
+"""Proves that target and transformed source are equal, and repairs differences."""

@@ -1,8 +1,8 @@
-"""A row as text that only an equal row has.
+"""A row as text: equal rows have equal texts, different rows have different ones.
 
-Every value carries a tag of its type and ends where it says, so no two different rows read the same: not (null, 1)
-and (1, null), not "1" and 1, not ("a", "b") and ("ab", ""). Zeros and NaNs have one form, decimals their scale,
-timestamps their microseconds in UTC, maps the order of their keys. Strings are taken as they are.
+Every value has a type tag and a marked end, so these differ: (null, 1) and (1, null), "1" and 1, ("a", "b") and
+("ab", ""). Zeros and NaNs have one form, decimals keep their scale, timestamps are microseconds in UTC, maps are sorted
+by key. Strings are not changed.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ _PLAIN: dict[type[DataType], str] = {
 
 
 def canonical_row(schema: StructType) -> Column:
-    """The whole row, null never."""
+    """The text of a whole row; never null."""
     return F.concat(*(canonical(F.col(quoted(f.name)), f.dataType) for f in schema.fields))
 
 
 def check_canonical(schema: StructType) -> None:
-    """Raise UnsupportedTable if a column could not be verified: at the plan, and not after hours."""
+    """Raise UnsupportedTable if a column cannot be verified. Called at the plan, so that no build fails hours later."""
     for kind in {field.dataType.json(): field.dataType for field in schema.fields}.values():
         canonical(F.lit(None), kind)
 
 
 def canonical(value: Column, kind: DataType) -> Column:
-    """One value of this type, null never."""
+    """The text of a value of this type; never null."""
     return F.coalesce(_present(value, kind), F.lit(NULL))
 
 
 def _present(value: Column, kind: DataType) -> Column:
-    """The text of a value that is not null; null of one that is."""
+    """The text of a value; null if the value is null."""
     if isinstance(kind, (StructType, ArrayType, MapType)):
         return _nested(value, kind)
     if isinstance(kind, (StringType, VariantType)):
@@ -73,7 +73,7 @@ def _present(value: Column, kind: DataType) -> Column:
 
 
 def _long(value: Column, kind: StringType | VariantType) -> Column:
-    """Text of any characters: its length says where it ends."""
+    """Text with any characters, after its length."""
     if isinstance(kind, StringType):
         tag, text = "t", value.cast("string")
     else:
@@ -85,7 +85,7 @@ def _short(value: Column, kind: DataType) -> Column:
     if isinstance(kind, DecimalType):
         return _ended(f"m{kind.precision},{kind.scale}e", value.cast("string"))
     if isinstance(kind, (FloatType, DoubleType)):
-        # Adding zero makes one zero of two.
+        # Adding zero turns -0.0 into 0.0.
         return _ended("f" if isinstance(kind, FloatType) else "d", (value + F.lit(0.0).cast(kind)).cast("string"))
     if isinstance(kind, TimestampType):
         return _ended("z", F.unix_micros(value).cast("string"))
@@ -96,7 +96,11 @@ def _short(value: Column, kind: DataType) -> Column:
     if isinstance(kind, NullType):
         return value.cast("string")
     name = kind.simpleString()
-    raise UnsupportedTable(f"a column of type {name} cannot be verified; leave it out of select, or cast it", type=name)
+    raise UnsupportedTable(
+        f"a column of type {name} has no exact text, so the target could not be verified; leave it out of select, or "
+        "cast it",
+        type=name,
+    )
 
 
 def _nested(value: Column, kind: StructType | ArrayType | MapType) -> Column:
@@ -118,5 +122,5 @@ def _nested(value: Column, kind: StructType | ArrayType | MapType) -> Column:
 
 
 def _ended(tag: str, text: Column) -> Column:
-    """Text without a semicolon in it."""
+    """Text without a semicolon, which marks its end."""
     return F.concat(F.lit(tag), text, F.lit(";"))

@@ -1,8 +1,8 @@
-"""Whether two tables hold the same rows, without moving them: counts and digests by bucket, then the keys.
+"""Compares two tables without moving their rows: counts and digests by bucket, then the keys that differ.
 
-A row's digest is the SHA-256 of its canonical text, folded to 128 bits by two hashes of it: to read numbers out of its
-hexadecimal digits would take as long as the SHA-256 itself. A bucket's digest is their sum modulo 2^128: it does not
-depend on order, and a row that is there twice counts twice (with XOR a pair would vanish).
+A row's digest is the SHA-256 of its canonical text, folded to 128 bits by two 64-bit hashes: parsing its hexadecimal
+digits would take as long as the SHA-256 itself. A bucket's digest is the sum of its rows' digests modulo 2^128. The sum
+does not depend on the order, and counts equal rows (with XOR a pair would vanish).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULUS = 1 << 128
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a bucket holds: how many rows, and the sum of their digests."""
+    """The content of a bucket: number of rows, and the sum of their digests."""
 
     rows: int
     total: int
@@ -40,31 +40,31 @@ class Digest:
 
 
 class Kind(str, Enum):
-    """What is wrong with a key of the target."""
+    """How a key of the target differs."""
 
     MISSING = "missing"
-    """The source has it (more often)."""
+    """The source has more rows of it."""
     EXTRA = "extra"
-    """The target has it (more often)."""
+    """The target has more rows of it."""
     STALE = "stale"
-    """Both have it, with different values."""
+    """Both have as many rows of it, with different values."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """How many keys differ, and which, up to a limit. Without a key a row's digest stands for it."""
+    """Number of keys that differ, and a sample of them. Without a key, a row's digest takes its place."""
 
     counts: Mapping[Kind, int]
     sample: Sequence[tuple[Kind, Mapping[str, str | None]]]
 
 
 def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None) -> dict[int, Digest]:
-    """The digest of each bucket that is not empty. Rows are parted by key, or by their own digest without one."""
+    """The digest of each bucket that is not empty. Buckets are by key; without a key, by the row's digest."""
     return digests_by(digested(rows, rows.schema), _bucket(key, buckets))
 
 
 def digests_by(rows: DataFrame, bucket: Column) -> dict[int, Digest]:
-    """The digests of rows that are ``digested``, parted by an expression."""
+    """The digests of ``digested`` rows by ``bucket``."""
     sums = [F.sum(limb).alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
     grouped = rows.groupBy(bucket.alias("bucket")).agg(F.count(F.lit(1)).alias("rows"), *sums)
     return {row["bucket"]: Digest(row["rows"], _total(row)) for row in grouped.collect()}
@@ -101,7 +101,7 @@ def differing_keys(
 
 
 def differences(keys: DataFrame, key: Sequence[str] | None, limit: int) -> Differences:
-    """What ``differing_keys`` found, in numbers, and the first of them. ``keys`` is read twice."""
+    """The counts of ``differing_keys``, and the first ``limit`` keys. Reads ``keys`` twice."""
     names = _names(key)
     counts = {Kind(row[KIND]): row["count"] for row in keys.groupBy(KIND).count().collect()}
     texts = [F.col(quoted(name)).cast("string").alias(name) for name in names]
@@ -110,7 +110,7 @@ def differences(keys: DataFrame, key: Sequence[str] | None, limit: int) -> Diffe
 
 
 def digested(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Each row with the digest of the columns in ``schema``."""
+    """The rows, with a column for the digest of the columns in ``schema``."""
     return rows.withColumn(_DIGEST, F.sha2(canonical_row(schema).cast("binary"), 256))
 
 
@@ -124,7 +124,7 @@ def _bucket(key: Sequence[str] | None, of: int) -> Column:
 
 
 def _limbs() -> list[Column]:
-    """The digest as numbers whose sum over two billion rows fits into a long."""
+    """The digest as 32-bit numbers, whose sums over two billion rows fit into a long."""
     halves = [F.xxhash64(F.col(_DIGEST), F.lit(seed)) for seed in _SEEDS]
     low = F.lit((1 << _LIMB_BITS) - 1)
     return [limb for half in halves for limb in (F.shiftrightunsigned(half, _LIMB_BITS), half.bitwiseAND(low))]

@@ -1,11 +1,11 @@
 """The proof that a version of the target equals the transformed source at an epoch.
 
-Both sides go through the transform's one code path and one canonical encoding. Nothing of the build's own progress
-is believed: the source is read again, as of the epoch, whatever was appended or merged before.
+The proof does not rely on the build's progress: it reads the source again at the epoch, and uses the same transform and
+the same canonical encoding for both sides.
 
-Digests add up, so each side is taken in parts: some of the version's files at a time. What a part held is kept
-beside the target, under the name of its files and deletion vectors, and an attempt that comes after a kill goes on with
-the parts that are left, although its claim is a version of its own.
+Digests can be added, so each side is read in parts of some files each. The digests of a part are stored beside the
+target under a hash of its files and deletion vectors. After a kill the next attempt goes on with the missing parts,
+although its claim is a new version of the target.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ log = logging.getLogger(__name__)
 BUCKETS = 256
 SAMPLE = 20
 PART_BYTES = 8 << 30
-"""Bytes of files that are read between two points from which a verification can go on."""
+"""Bytes of files in a part: after a kill, at most this much is read again."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Proves a build's target equal to its source; ``control`` keeps what was found out on the way."""
+    """Proves that a build's target equals its source. ``control`` stores the digests of parts."""
 
     spark: SparkSession
     plan: Plan
@@ -65,10 +65,13 @@ class Proof:
     control: ControlFolder
     part_bytes: int = PART_BYTES
     history: Callable[[int], DataFrame] | None = None
-    """What the target has to hold at an epoch, if that is not what one version of the source holds."""
+    """The expected rows at an epoch, if they are not those of one version of the source."""
 
     def certificate(self, epoch: int, version: int, now: int) -> Certificate:
-        """The certificate, or VerificationFailed with the keys. HistoryLost if a file of either side is gone."""
+        """The certificate. VerificationFailed with keys if rows differ; HistoryLost if a file of a side is gone.
+
+        ``now``: milliseconds since 1970.
+        """
         wanted, found = self._sides(epoch, version)
         unequal = compare(wanted, found)
         if unequal:
@@ -81,8 +84,8 @@ class Proof:
     def certificate_of_part(
         self, epoch: int, version: int, now: int, gone: int, *, rows: int | None, deleted: DataFrame | None
     ) -> Certificate:
-        """The same where the source has lost ``gone`` records: every row that it still says is there, none of the keys
-        in ``deleted`` is, and the target has as many ``rows`` as were written, if that is known.
+        """The certificate of a source that has lost ``gone`` records. Proves that the target has every row that the
+        source still gives, no key in ``deleted``, and as many ``rows`` as were written (None: unknown).
         """
         wanted, found = self._sides(epoch, version)
         with self.differing_keys(epoch, version, compare(wanted, found)) as keys:
@@ -96,20 +99,25 @@ class Proof:
         have = _rows(found)
         if rows is not None and rows != have:
             raise VerificationFailed(
-                f"version {version} of the target has {have} rows, and {rows} were written to it",
+                f"version {version} of the target has {have} rows, but {rows} were written to it: rows are missing or "
+                "doubled; plan again with on_existing='restart'",
                 epoch=epoch,
                 target_version=version,
                 rows=have,
                 written=rows,
             )
-        log.warning("equal at epoch %d, but for %d records that are gone: %d rows", epoch, gone, have)
+        log.warning("equal at epoch %d: %d rows; %d records are gone and cannot be compared", epoch, have, gone)
         return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, gone)
 
     def _failed(self, epoch: int, version: int, seen: Differences) -> VerificationFailed:
         counts = {kind.value: count for kind, count in seen.counts.items()}
         return VerificationFailed(
-            f"version {version} of the target is not what the source says at epoch {epoch}: {counts}; "
-            + ("repair rewrites these keys" if self.key else "plan again with on_existing='restart'"),
+            f"version {version} of the target differs from the transformed source at epoch {epoch}: {counts}; "
+            + (
+                f"run `table-backfill repair {self.plan.spec.target}`, which rewrites these keys, then clear verify"
+                if self.key
+                else "plan again with on_existing='restart'"
+            ),
             epoch=epoch,
             target_version=version,
             counts=counts,
@@ -122,7 +130,7 @@ class Proof:
 
     @contextmanager
     def differing_keys(self, epoch: int, version: int, unequal: Sequence[int]) -> Iterator[DataFrame]:
-        """The target's keys in the ``unequal`` buckets that differ, and how, for as long as a block lasts."""
+        """The keys in the ``unequal`` buckets that differ, each with its ``Kind``. Valid in the block."""
         actual = open_source(self.spark, self.plan.spec.target).at(version).select(self._columns)
         with (
             lost_history_named(),
@@ -131,7 +139,7 @@ class Proof:
             yield keys
 
     def expected(self, epoch: int) -> DataFrame:
-        """What the target has to hold at ``epoch``."""
+        """The rows that the target must hold at ``epoch``."""
         if self.history is not None:
             return self.history(epoch)
         return self.transform.apply(open_source(self.spark, self.plan.spec.table).at(epoch))
@@ -145,7 +153,7 @@ class Proof:
         return [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
 
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
-        """The digests of the transformed source, and of the target."""
+        """The digests of the transformed source, and those of the target."""
         found = self._digests("target", self.plan.spec.target, version)
         if self.history is None:
             with self._newer_named(epoch), lost_history_named():
@@ -155,24 +163,22 @@ class Proof:
 
     @contextmanager
     def _newer_named(self, epoch: int) -> Iterator[None]:
-        """HistoryLost of the source's side says how to prove a newer epoch."""
+        """Add to HistoryLost of the source how to prove a newer epoch."""
         try:
             yield
         except HistoryLost as lost:
-            recover = f"say that the target stands there (table-backfill recover {self.plan.spec.target} --epoch N)"
-            way = f"{recover}, verify it and repair what differs"
+            target = self.plan.spec.target
+            way = f"run `table-backfill recover {target} --epoch N`, clear verify, and repair the keys that differ"
             if not self.key:
-                way = (
-                    "cancel the build (table-backfill cancel), plan it again and clear its tasks: what is applied stays"
-                )
+                way = f"run `table-backfill cancel {target}`, plan again and clear the tasks: applied rows stay"
             raise HistoryLost(
-                f"epoch {epoch} of the source is to be compared, and is not whole any more: {lost.message}. To prove a "
-                f"newer one, {way}",
+                f"epoch {epoch} of the source is incomplete, so the target cannot be compared with it: {lost.message}. "
+                f"To prove a newer one, {way}",
                 **{**lost.data, "epoch": epoch},
             ) from lost
 
     def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
-        """The digests of one side, part by part."""
+        """The digests of one side, added up over its parts."""
         files = open_source(self.spark, table).files(version)
         sizes = [file.size for file in files.files]
         borders = FileSplits.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
@@ -208,7 +214,8 @@ def _parsed(stored: Mapping[str, Sequence[int | str]]) -> dict[int, Digest]:
         return {int(b): Digest(int(rows), int(str(total), 16)) for b, (rows, total) in stored.items()}
     except (AttributeError, TypeError, ValueError):
         raise RecordInvalid(
-            "a part of the proof is damaged; remove the folder proofs beside the target, then clear the task"
+            "a stored part of the proof is damaged, so the proof cannot go on from it; remove the folder "
+            "<target>.backfill/proofs, then clear the task"
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""The rows that make a target equal to its transformed source again, for the keys that differ and for no others.
+"""The rows that make a target equal to its transformed source again. Only keys that differ are rewritten.
 
-Of such a key every row of the target goes, however many there are, and what the source says comes. Both are in one
-MERGE: a row that goes carries ``DELETE`` and matches by key, one that comes carries ``UPSERT`` and matches nothing.
+All rows of such a key are removed from the target, and the source's row is added. One MERGE does both: a ``DELETE`` row
+matches by key, and an ``UPSERT`` row matches nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from airflow_backfill.spark.verify.proof import Proof
 
 @contextmanager
 def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
-    """The target's columns and ``OP``; empty if version ``version`` is what the source says at ``epoch``. Raises
-    DuplicateKey if that says several rows of one key, KeyNull if it says one without a key.
+    """Rows with the target's columns and ``OP``. Empty if version ``version`` equals the source at ``epoch``. Raises
+    DuplicateKey if the source has several rows of a key there, KeyNull if it has a row without a key.
     """
     names = proof.transform.schema.fieldNames()
     key = proof.transform.target_key(proof.plan.spec.key)
@@ -43,7 +43,7 @@ def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
 
 
 def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
-    """Raise KeyNull or DuplicateKey if the next change of a row that comes could not tell which one it is of."""
+    """Raise KeyNull or DuplicateKey if a later change could not identify an added row."""
     columns = [F.col(quoted(name)) for name in key]
     odd = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where((F.col("count") > 1) | any_missing(columns))
     found = odd.drop("count").limit(SAMPLE).collect()
@@ -52,9 +52,9 @@ def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
     sample, nameless = [shown(row) for row in found], any(None in row for row in found)
     kind, what = (KeyNull, "rows without a key") if nameless else (DuplicateKey, "several rows of one key")
     raise kind(
-        f"the source has {what} at epoch {epoch}, for example {sample}: nothing is repaired; put them right in the "
-        f"source, then say that the target stands at the epoch of that commit ({RECOVER} --epoch), verify, and repair "
-        "again",
+        f"the source has {what} at epoch {epoch}, for example {sample}, so nothing is repaired: later changes could "
+        f"not identify these rows; correct them in the source, run `{RECOVER} TARGET --epoch N` with the epoch of that "
+        "commit, verify, and repair again",
         epoch=epoch,
         sample=sample,
     )

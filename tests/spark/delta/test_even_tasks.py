@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.spark.delta.even_tasks import MOST, end, even_tasks, filled, task_bytes
+from airflow_backfill.spark.delta.even_tasks import MOST_BYTES, end, even_tasks, filled, task_bytes
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 
 CONFS = [f"spark.sql.files.{name}" for name in ("maxPartitionBytes", "openCostInBytes", "minPartitionNum")]
@@ -55,7 +55,7 @@ def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int])
 @given(st.lists(st.integers(1, 300 * MB), min_size=1, max_size=60), st.integers(1, 16))
 def test_no_core_works_for_much_longer_than_its_share(sizes: list[int], cores: int) -> None:
     size = task_bytes(sizes, cores)
-    assert 1 <= size <= 1.5 * MOST
+    assert 1 <= size <= 1.5 * MOST_BYTES
     tasks = filled(sizes, size)
     assert sum(tasks) == sum(sizes) and max(tasks) <= size
-    assert end(tasks, cores) <= end(filled(sizes, MOST), cores) + size
+    assert end(tasks, cores) <= end(filled(sizes, MOST_BYTES), cores) + size

@@ -38,7 +38,7 @@ READS = "id BIGINT, name STRING"
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(decoders, "_registered", {})
+    monkeypatch.setattr(decoders.DECODERS, "_known", {})
     yield
 
 
@@ -74,7 +74,7 @@ def test_a_function_of_a_record_has_columns_and_its_errors_are_dead_letters(spar
     assert rows == [(1, "a"), (None, None), (None, None)]
     assert reasons == [
         "value makes its decoder raise ValueError",
-        "value made its decoder return null",
+        "value makes its decoder return null",
         "value makes its decoder raise JSONDecodeError",
     ]
 
@@ -112,7 +112,7 @@ def test_functions_of_spark_decode_columns(spark: SparkSession) -> None:
 
     assert outcomes(read_with(spark, ColumnDecoder(read_number, "1")), b"7", b"x", None) == (
         [(7,), (None,)],
-        ["value made its decoder return null"],
+        ["value makes its decoder return null"],
     )
 
 
@@ -135,7 +135,7 @@ def test_a_pandas_udf_decodes_columns_and_what_it_raises_fails_the_run(
 def test_a_class_on_the_class_path_decodes(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"ADD JAR '{java_decoder(tmp_path)}'")
     read = read_with(spark, JavaDecoder("Length", "BIGINT", version="1"))
-    assert outcomes(read, b"abc", b"", None) == ([(3,), (None,)], ["value made its decoder return null"])
+    assert outcomes(read, b"abc", b"", None) == ([(3,), (None,)], ["value makes its decoder return null"])
 
 
 def shuffled(raw: Column) -> Column:
@@ -173,9 +173,11 @@ def test_a_name_stands_for_one_decoder(spark: SparkSession) -> None:
     decoder = RecordDecoder(reader(), READS, "1")
     register("orders", decoder)
     register("orders", decoder)
-    with pytest.raises(DecoderInvalid, match="registered already"):
+    with pytest.raises(DecoderInvalid, match="decoder 'orders' is registered already"):
         register("orders", RecordDecoder(reader(), READS, "1"))
-    with pytest.raises(DecoderInvalid, match=r"no decoder 'order' .* did you mean 'orders'\? \(there are: orders\)"):
+    with pytest.raises(
+        DecoderInvalid, match=r"decoder 'order' is not installed .* did you mean 'orders'\? \(there are: orders\)"
+    ):
         registered("order")
 
 
@@ -191,7 +193,7 @@ text = "no decoder"
     monkeypatch.syspath_prepend(package(tmp_path, "acme_one", entries, module))
     assert registered("orders").version == "7"
     for name, says in {
-        "text": "is no decoder but a str",
+        "text": "is a str, not a decoder",
         "gone": "cannot be loaded .* AttributeError",
         "elsewhere": "cannot be loaded .* ModuleNotFoundError",
         "os": r"there are: elsewhere, gone, orders, text\)",

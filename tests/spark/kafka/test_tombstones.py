@@ -45,7 +45,7 @@ def test_the_newest_deletion_that_counts_stays(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What does not count yet stays, too; a round that is tried again adds nothing."""
-    monkeypatch.setattr(memory, "TIDY", 4)
+    monkeypatch.setattr(memory, "TIDY_VERSIONS", 4)
     tombstones = made(spark, tmp_path, ["id", "at"])
     for at in (10, 10, 20, 30):
         tombstones.sifted(net(spark, [], [(1, 5, 0, at), (2, 5, 1, at)]), {0: at, 1: at})

@@ -125,7 +125,7 @@ def test_announcing_needs_a_core_and_not_all_of_them(
     events: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Delta's checkpoints are jobs: each gets a core before a round that has tasks left, which ends later."""
-    monkeypatch.setattr(chain, "CHECKPOINTS", 1)
+    monkeypatch.setattr(chain, "CHECKPOINT_COMMITS", 1)
     build = chained(events, tmp_path)
     build.plan()
     over, seen = tmp_path / "over", list[int]()

@@ -189,5 +189,5 @@ def test_a_partition_to_which_nothing_came_is_known_to_have_landed(landed, topic
     assert [found.ends(epoch) for epoch in (newest, newest + 1)] == [{0: 3, 1: 4}, {0: 4, 1: 4}]
     with pytest.raises(LandingInvalid, match="does not read topic another"):
         Ingestion(landed.spark, found.checkpoint, landed.table, "another").ends(newest)
-    with pytest.raises(LandingInvalid, match="no notes"):
+    with pytest.raises(LandingInvalid, match="no checkpoint"):
         Ingestion(landed.spark, landed.table, landed.table, topic.name).check()

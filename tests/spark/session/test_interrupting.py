@@ -27,7 +27,7 @@ SLOW = "n + aggregate(sequence(1, 3000000), 0L, (sum, one) -> sum + one % (id + 
 
 def test_a_job_is_cancelled_and_what_is_done_afterwards_is_not(spark: SparkSession) -> None:
     begun = time.monotonic()
-    with interruptible(spark, lambda: "paused", every=0.1) as unit, pytest.raises(Exception, match="cancel"):
+    with interruptible(spark, lambda: "paused", check_seconds=0.1) as unit, pytest.raises(Exception, match="cancel"):
         spark.range(10**13).selectExpr(FOR_EVER).collect()
     assert unit.stopped == "paused"
     assert time.monotonic() - begun < 60
@@ -39,7 +39,7 @@ def test_a_job_that_nobody_stops_goes_on_and_so_does_one_whose_commands_cannot_b
         raise OSError("no such folder")
 
     for stopped in (lambda: None, broken):
-        with interruptible(spark, stopped, every=0.01) as unit:
+        with interruptible(spark, stopped, check_seconds=0.01) as unit:
             assert spark.range(100_000).selectExpr(FOR_EVER).collect()
         assert unit.stopped is None
 
@@ -48,7 +48,7 @@ def test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger=interrupting.log.name)
-    monkeypatch.setattr(interrupting, "EVERY", 0.2)
+    monkeypatch.setattr(interrupting, "CHECK_SECONDS", 0.2)
     build = Build(source, tmp_path / "target", select=["id", SLOW])
     build.plan()
     errors: list[Exception] = []

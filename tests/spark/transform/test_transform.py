@@ -6,7 +6,6 @@ import json
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
@@ -40,7 +39,7 @@ def test_a_schema_that_spark_cannot_read_is_refused(damaged: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ([("x", "long"), ("X", "long")], "'x' and 'X', which Spark cannot tell apart: rename one of them"),
+        ([("x", "long"), ("X", "long")], "'x' and 'X', which differ only in case, so Spark cannot tell them apart"),
         ([("id", "long"), ("g", "geometry")], "leave it out of select|build from a table without that column"),
     ],
     ids=["case", "geometry"],
@@ -114,8 +113,8 @@ def test_what_may_be_selected(spark: SparkSession, schema: StructType, sql: str,
         ("INTERVAL '1' DAY AS i", "interval"),
         ("a AS `_change_type`", "reserved"),
         ("a AS `_BACKFILL_op`", "reserved"),
-        ("a AS ` `", "not a name"),
-        ("a AS `x\ny`", "not a name"),
+        ("a AS ` `", "not a valid column name"),
+        ("a AS `x\ny`", "not a valid column name"),
         ("(SELECT 1) AS q", "subquery"),
         ("a IN (SELECT 1) AS q", "subquery"),
         ("sum(a) AS q", "sum"),
@@ -130,16 +129,16 @@ def test_what_may_be_selected(spark: SparkSession, schema: StructType, sql: str,
         ("monotonically_increasing_id() AS q", "monotonically_increasing_id"),
         ("spark_partition_id() AS q", "spark_partition_id"),
         ("current_timestamp() AS q", "current_timestamp"),
-        ("current_date AS q", "when or by whom"),
-        ("current_user AS q", "when or by whom"),
-        ("unix_timestamp() AS q", "when or by whom"),
-        ("TIMESTAMP'now' AS q", "when or by whom"),
-        ("DATE' Tomorrow ' AS q", "when or by whom"),
+        ("current_date AS q", "time or the user of the run"),
+        ("current_user AS q", "time or the user of the run"),
+        ("unix_timestamp() AS q", "time or the user of the run"),
+        ("TIMESTAMP'now' AS q", "time or the user of the run"),
+        ("DATE' Tomorrow ' AS q", "time or the user of the run"),
         ("version() AS q", "version"),
         ("system.builtin.upper(b) AS q", "system"),
         ("my_function(b) AS q", "my_function"),
         (":p AS q", "parameter"),
-        ("identifier('a') AS q", "not written out"),
+        ("identifier('a') AS q", "IDENTIFIER clause"),
         ("hash(m) AS q", "does not fit"),
     ],
 )
@@ -152,14 +151,14 @@ def test_what_may_not_be_selected(spark: SparkSession, schema: StructType, sql: 
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        ("a", "is of type int"),
+        ("a", "has type int"),
         ("a > 1 AS c", "has a name"),
         ("zz > 1", "zz"),
         ("1=1; DROP TABLE t", "not one SQL expression"),
         ("a > 'x", "not one SQL expression"),
         ("rand() < 0.5", "rand"),
         ("ts < now()", "now"),
-        ("ts < TIMESTAMP 'today'", "when or by whom"),
+        ("ts < TIMESTAMP 'today'", "time or the user of the run"),
         ("EXISTS (SELECT 1)", "subquery"),
         ("a > (SELECT max(id) FROM t)", "subquery"),
     ],
@@ -170,7 +169,7 @@ def test_what_may_not_be_a_filter(spark: SparkSession, schema: StructType, where
 
 
 def test_a_list_without_columns_and_columns_with_one_name(spark: SparkSession, schema: StructType) -> None:
-    with pytest.raises(InvalidExpression, match="no column"):
+    with pytest.raises(InvalidExpression, match="select is empty"):
         parse(spark, schema, [])
     with pytest.raises(InvalidExpression, match="two columns"):
         parse(spark, schema, ["a", "b AS A"])
@@ -179,26 +178,6 @@ def test_a_list_without_columns_and_columns_with_one_name(spark: SparkSession, s
 def test_a_source_with_columns_of_a_change_feed_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidExpression, match="reserved"):
         parse(spark, StructType.fromDDL("id bigint, _Commit_Version int"))
-
-
-def test_a_function_that_the_user_registered(spark: SparkSession, schema: StructType) -> None:
-    spark.udf.register("plus_one", lambda n: n + 1, "int")
-    try:
-        with pytest.raises(InvalidExpression, match="plus_one"):
-            parse(spark, schema, ["plus_one(a) AS p"])
-        transform = parse(spark, schema, ["plus_one(a) AS p"], functions=["plus_one"])
-        assert transform.schema.simpleString() == "struct<p:int>"
-    finally:
-        spark.sql("DROP TEMPORARY FUNCTION plus_one")
-
-
-def test_a_registered_function_that_is_not_deterministic(spark: SparkSession, schema: StructType) -> None:
-    spark.udf.register("dice", F.udf(lambda: 4, "int").asNondeterministic())
-    try:
-        with pytest.raises(InvalidExpression, match="same value"):
-            parse(spark, schema, ["dice() AS d"], functions=["dice"])
-    finally:
-        spark.sql("DROP TEMPORARY FUNCTION dice")
 
 
 def test_every_allowed_function_is_one_of_sparks(spark: SparkSession) -> None:
@@ -234,10 +213,10 @@ def test_the_key_survives(
 @pytest.mark.parametrize(
     ("select", "key", "reason"),
     [
-        (None, "nope", "no key column 'nope'"),
-        (["a"], "id", "loses key column 'id'"),
-        (["id + 0 AS id"], "id", "loses"),
-        (["cast(id AS int) AS id"], "id", "loses"),
+        (None, "nope", "no column 'nope'"),
+        (["a"], "id", "key column 'id' is missing or changed"),
+        (["id + 0 AS id"], "id", "missing or changed"),
+        (["cast(id AS int) AS id"], "id", "missing or changed"),
         (None, "fl", "double"),
         (None, "m", "map"),
         (None, "arr", "array"),
