@@ -94,14 +94,14 @@ def followed(half: Half) -> None:
 
 
 def arrangement(half: Half) -> None:
-    """Positions are keys; changes on both sides of them are applied and pending."""
-    for start in range(1000, 1800, 200):
+    """One position is a key within a range of two files; changes on both sides of it are applied, others are pending."""
+    for start in range(1000, 3400, 200):
         half.source.append(start, start + 200)
     half.plan(strategy="arrangement")
-    half.killed("snapshot", "--round-bytes", "3000", commits=3)
-    half.change(2000)
-    half.killed("snapshot", "--round-bytes", "3000", commits=2)
-    half.change(3000)
+    half.killed("snapshot", "--round-bytes", "1500", commits=4)
+    half.change(4000)
+    half.killed("snapshot", "--round-bytes", "1500", commits=3)
+    half.change(5000)
 
 
 def chain(half: Half) -> None:
@@ -243,6 +243,8 @@ def kinds(target: Path) -> Iterator[tuple[str, Any]]:
                 yield in_log(json.loads(told))
     for file in sorted(Path(f"{target}.backfill").rglob("*.json")):
         document, folder = json.loads(file.read_text()), file.parent.name
+        if folder == "plans":  # copies of what is in the log
+            continue
         yield (f"{folder[:-1]}_{document['verb']}" if "verb" in document else f"{folder[:-1]}{words(file)}"), document
 
 
