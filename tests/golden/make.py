@@ -19,6 +19,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +95,15 @@ def followed(half: Half) -> None:
 
 
 def arrangement(half: Half) -> None:
-    """One position is a key within a range of two files; changes on both sides of it are applied, others are pending."""
-    for start in range(1000, 3400, 200):
-        half.source.append(start, start + 200)
+    """One position is a key within a range; changes before and after it are applied, others pend."""
     half.plan(strategy="arrangement")
-    half.killed("snapshot", "--round-bytes", "1500", commits=4)
-    half.change(4000)
-    half.killed("snapshot", "--round-bytes", "1500", commits=3)
-    half.change(5000)
+    for start in (1000, 1100, 1200):
+        half.source.append(start, start + 100)
+    half.killed("snapshot", *FILE_BY_FILE, commits=5)
+    half.source.sql("UPDATE $table SET $name = 'both sides' WHERE $id % 7 = 1")
+    half.source.sql("DELETE FROM $table WHERE $id % 50 = 3")
+    half.killed("snapshot", *FILE_BY_FILE, commits=2)
+    half.change(2000)
 
 
 def chain(half: Half) -> None:
@@ -156,7 +158,7 @@ def cancelled(half: Half) -> None:
     half.plan()
     half.apps.result("snapshot")
     half.change(1000)
-    half.order("cancel")
+    half.order("cancel", "--no-submit")
     half.apps.result("cancel")
 
 
@@ -182,9 +184,10 @@ LANDED = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
         ("key", pa.binary()),
         ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
 
@@ -225,9 +228,10 @@ def land(topic: Topic, table: str, first: int) -> None:
             "topic": topic.name,
             "partition": message.partition(),
             "offset": message.offset(),
-            "timestamp": message.timestamp()[1],
+            "timestamp": datetime.fromtimestamp(message.timestamp()[1] / 1000, tz=timezone.utc),
             "key": message.key(),
             "value": message.value(),
+            "headers": None,
         }
         for message in found
     ]
