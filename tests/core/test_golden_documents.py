@@ -9,8 +9,6 @@ import pytest
 
 from airflow_backfill.core.model import announcement, record
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import barrier_record
-from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from tests.golden import format_1
 from tests.golden.archive import DOCUMENTS
@@ -62,11 +60,6 @@ def test_a_command_is_read_as_it_was_meant(name: str) -> None:
     written = document(name)
     assert len(written.pop("build")) == 32
     assert Command.from_json(written) == format_1.COMMANDS[name]
-
-
-def test_a_fence_is_no_barrier() -> None:
-    written = document("fence")
-    assert barrier_record(Commit(7, txns={"build/1/0": 3}, user_metadata=json.dumps(written))) is None
 
 
 def test_every_document_is_tested() -> None:

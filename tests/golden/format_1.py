@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_backfill.core.kafka.decoding import Decoding, Format
+from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.kafka.state import Backfilling
+from airflow_backfill.core.kafka.topic_spec import TopicSpec
 from airflow_backfill.core.model.announcement import Announced, Announcement, Kind
 from airflow_backfill.core.model.record import Certificate, Layout, Pending, Record, Tail
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.files import AtFile, FileSplits
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.splits.ranges import AtKey, KeyRanges
 from airflow_backfill.core.values.bound import Bound
@@ -265,6 +270,67 @@ RECORDS = {
             at=1795568831739,
         ),
     ),
+    "record_offsets": Record(
+        build="83eff2e8fa61358130183659f2961b83",
+        plan="366df11892f69c4de1e53fd24763e470",
+        layout=Layout(number=1, lanes=1),
+        lane=0,
+        seq=3,
+        generation=2,
+        attempt="97b6e2252085480fadb6061146696edf",
+        prev=3,
+        tails=(3,),
+        event=Event.OFFSETS,
+        phase=Phase.SNAPSHOT,
+        positions=(
+            AtOffset(
+                epoch=0,
+                split=Split(
+                    partition=0,
+                    state=Backfilling(offset=9),
+                    target=29,
+                    read=10,
+                    written=10,
+                    scanned=9,
+                    landed=29,
+                    end=30,
+                    oldest=1795569238842,
+                ),
+            ),
+            AtOffset(
+                epoch=0,
+                split=Split(
+                    partition=1,
+                    state=Backfilling(offset=9),
+                    target=29,
+                    read=10,
+                    written=10,
+                    scanned=9,
+                    landed=29,
+                    end=30,
+                    oldest=1795569238842,
+                ),
+            ),
+            AtOffset(
+                epoch=0,
+                split=Split(
+                    partition=2,
+                    state=Backfilling(offset=9),
+                    target=29,
+                    read=10,
+                    written=10,
+                    scanned=9,
+                    landed=29,
+                    end=30,
+                    oldest=1795569238842,
+                ),
+            ),
+        ),
+        totals=Totals(snapshot_bytes=364, snapshot_rows=15, undecodable_rows=1, unwanted_rows=3),
+        work=Totals(snapshot_bytes=374, snapshot_rows=15, undecodable_rows=1, unwanted_rows=2),
+        source=CommitId(version=0, digest="9c90f7aabca5ab3a57f3ca26bb7d999c"),
+        pending=Pending(head=0, epochs=0, rows=0, at=1795569282484),
+    ),
     "record_pin": Record(
         build="7e0429d17ae853fc2c92474da1ab2109",
         plan="5350a872ed2bed2daba22c944ecfeadd",
@@ -511,6 +577,54 @@ PLANS: dict[str, dict[str, Any]] = {
                 "name",
                 "n",
             ),
+        ),
+    },
+    "plan_source": {
+        "fingerprint": "366df11892f69c4de1e53fd24763e470",
+        "build": "83eff2e8fa61358130183659f2961b83",
+        "spec": BackfillSpec(
+            name="golden",
+            source="/tmp/airflow_backfill_golden/of_topic/source",
+            target="/tmp/airflow_backfill_golden/of_topic/target",
+            key=(),
+            select=(
+                "partition",
+                "offset",
+                "id",
+                "upper(page) AS page",
+            ),
+            where="id % 5 <> 0",
+            strategy="source",
+            topic=TopicSpec(
+                name="clicks",
+                decoding=Decoding(
+                    value=Format(kind="json", argument="id BIGINT, page STRING"),
+                    dead_letters="/tmp/airflow_backfill_golden/of_topic/target_dead",
+                ),
+            ),
+        ),
+        "target_id": "5a695bb3-1641-4a56-89c3-2d4d282b66f5",
+        "target_version": 0,
+        "splits": Partitions(
+            topic_id="lyMqNdNsRxWFJbCrEOPKbg",
+            splits=(
+                Split(partition=0, target=29, landed=29, end=30),
+                Split(partition=1, target=29, landed=29, end=30),
+                Split(partition=2, target=29, landed=29, end=30),
+            ),
+            rules=(
+                "key bytes@1, value json@1: struct<partition:int,offset:bigint,timestamp:timestamp,headers:"
+                "array<struct<key:string,value:binary>>,key:binary,id:bigint,page:string>"
+            ),
+        ),
+        "lanes": 1,
+        "made": ("/tmp/airflow_backfill_golden/of_topic/target",),
+        "source": (
+            "d89bb9a9-f69d-4943-b269-e250e3313f12",
+            0,
+            False,
+            "9c90f7aabca5ab3a57f3ca26bb7d999c",
+            None,
         ),
     },
 }

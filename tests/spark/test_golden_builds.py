@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
+from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.phase import Phase
@@ -47,13 +48,17 @@ STOPPED = {
     "in_snapshot": (Phase.SNAPSHOT, (Consumed(1), Consumed(1), AtFile(0), AtFile(0)), Control()),
     "in_epoch": (Phase.CONSUME_LOG, (InEpoch(6, done=1, of=4),) * 4, Control()),
     "followed": (Phase.UPSTREAM, (Consumed(9),) * 4, Control()),
+    "arrangement": (Phase.SNAPSHOT, (Consumed(5), Consumed(5), Consumed(5), AtKey(5, 2, ("1099L",))), Control()),
     "chain": (Phase.SNAPSHOT, (Consumed(1), AtFile(0), AtFile(0), AtFile(0)), Control(1, rate=5)),
+    "chain_followed": (Phase.UPSTREAM, (Consumed(3),) * 4, Control()),
     "lanes": (Phase.SNAPSHOT, (Consumed(1), Consumed(1), Consumed(1), AtFile(0)), Control()),
     "held_back": (
         Phase.SNAPSHOT,
         (Consumed(1), AtFile(0), AtFile(0), AtFile(0)),
         Control(2, paused=True, rate=30, byte_rate=1_000_000),
     ),
+    "cancelled": (Phase.CANCELLED, (Consumed(1),) * 4, Control(1, cancelled=True)),
+    "repaired": (Phase.CATCH_UP, (Consumed(5),) * 4, Control()),
 }
 """Where each build was when its application was killed."""
 
