@@ -100,7 +100,7 @@ def test_a_wrong_password_fails_the_task_and_is_nowhere_either(airflow, broker, 
     assert "the wrong password" not in told
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_history_and_what_lands_become_one_table(airflow, broker, lake):
     """Two processes read the topic, and the password of neither is anywhere."""
     topic = Topic(broker.servers, TOPIC)

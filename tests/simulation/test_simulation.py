@@ -11,8 +11,8 @@ from tests.simulation.faults import FATAL, FATAL_TO_TOPICS
 from tests.simulation.invariant import Violation
 from tests.simulation.world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "400"))
-SEEDS_OF_TOPICS = 150
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "240"))
+SEEDS_OF_TOPICS = 90
 SEEDS_OF_HISTORIES = 60
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 

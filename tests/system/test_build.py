@@ -1,6 +1,4 @@
-"""A whole build while the source keeps changing, killed in every phase: the retry goes on, and the end is
-equal.
-"""
+"""A whole build while the source keeps changing, killed again and again: the retry goes on, and the end is equal."""
 
 from __future__ import annotations
 
@@ -14,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system import event_log
-from tests.system.applications import Applications, table_backfill
+from tests.system.applications import Applications, all_phases, table_backfill
 from tests.system.workload import Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -24,6 +23,30 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LAG = ("--max-lag-epochs", "60")
 
 
+def test_a_build_goes_on_after_kills_of_one_application_after_the_other(workload: Workload, tmp_path: Path) -> None:
+    """Killed in the snapshot, in the log and while it follows; an application goes on with the phases that are left."""
+    target, events = str(tmp_path / "target"), tmp_path / "events"
+    apps = Applications(target, event_log.confs(events))
+    small, left = ("--round-rows", "2000"), all_phases(lag_epochs=60)
+    with workload.writer():
+        planned = apps.result("plan", "--spec", workload.spec(target))
+        assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
+        killed = BuildReader(target).state()
+        workload.wait_for_epochs(planned["snapshot_epoch"], 80)
+        assert apps.run("snapshot", *small, *left, crash="before_apply:1:group") is None
+        assert BuildReader(target).state().phase is Phase.CONSUME_LOG
+        finished = apps.result("snapshot", *left)
+        assert apps.run("upstream", crash="before_commit:2:group") is None
+        followed = apps.result("upstream")
+
+    assert finished["phase"] == "finished" and followed["epoch"] > finished["epoch"]
+    workload.check(target, finished["epoch"], finished["target_version"])
+    workload.check(target, followed["epoch"], followed["target_version"])
+    _each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
+    _no_file_read_again(events, target, killed.totals.snapshot_files)
+
+
+@pytest.mark.soak
 def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Path) -> None:
     target, events = str(tmp_path / "target"), tmp_path / "events"
     apps = Applications(target, event_log.confs(events))
@@ -85,7 +108,7 @@ def _each_epoch_once(target: str, pinned: int, last: int) -> None:
 def _no_file_read_again(events: Path, target: str, done: int) -> None:
     """Spark's own metrics: the retry of the snapshot read the rows of the files that were left, and no other."""
     plan = BuildReader(target).state().plan
-    _, retry = event_log.logs(events, "snapshot")
+    _, retry, *_ = event_log.logs(events, "snapshot")
     files = pa.table(DeltaTable(plan.spec.source, version=plan.source.epoch).get_add_actions(flatten=True))
     counts = dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))
     rows = [counts[path] for path in sorted(counts)]

@@ -14,7 +14,7 @@ from airflow_backfill.ledger.reader import BuildReader
 from tests.system.applications import Applications, all_phases
 from tests.system.workload import Workload
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 SMALL = ("--round-rows", "3000")
 ALL = all_phases(lag_epochs=60)
@@ -27,7 +27,7 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["arrangement", pytest.param("chain", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("strategy", ["arrangement", "chain"])
 def test_a_build_goes_on_after_each_kill(workload: Workload, tmp_path: Path, strategy: str) -> None:
     target = str(tmp_path / "target")
     apps, states = Applications(target), list[BuildState]()

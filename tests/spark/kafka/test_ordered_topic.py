@@ -118,7 +118,7 @@ def test_what_was_deleted_stays_deleted_after_the_hand_off(spark: SparkSession, 
     assert names(build) == folded(topic, without="draft")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     topic.create(partitions=3)

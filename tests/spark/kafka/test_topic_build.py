@@ -163,7 +163,7 @@ def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tm
     with topic.transaction(numbered(2, first=3)):
         topic.send(numbered(2, first=5))
         build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
-        assert build.plan().topic[0].target == 2
+        assert splits_of(build.plan().positions)[0].target == 2
         build.snapshot()
         assert [offset for _, offset, _ in build.content()] == [0, 1, 2]
     landing.land_all()

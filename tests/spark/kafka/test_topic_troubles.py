@@ -272,7 +272,7 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
     assert not (tmp_path / "target").exists()
     since = {"first": "2023-11-14T22:26:20Z", "expired": "skip"}  # 13 minutes after the first record
     build = TopicBuild(spark, landing, tmp_path / "since", select=PLACES, topic=since)
-    assert build.plan().topic[0].scanned == 12
+    assert splits_of(build.plan().positions)[0].scanned == 12
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"expired": "skip"})
     build.size = RoundSize(rows=8)
     build.plan()
