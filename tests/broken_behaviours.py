@@ -17,17 +17,17 @@ BROKEN = (
     ),
     Broken(
         "S000.22: the follower cannot be paused",
-        "    if seen.control.stopped:\n        why =",
-        "    if seen.control.stopped and state.certificate is None:\n        why =",
+        "    if observed.control.stopped:\n        why =",
+        "    if observed.control.stopped and state.certificate is None:\n        why =",
     ),
     Broken(
         "S000.22: the throttle does not hold in the log",
-        "    return max(due, seen.now) + max(costs) if any(costs) else due",
-        "    return max(due, seen.now) + max(costs) if any(costs) and move.event is not Event.EPOCHS else due",
+        "    return max(due, observed.now) + max(costs) if any(costs) else due",
+        "    return max(due, observed.now) + max(costs) if any(costs) and move.event is not Event.EPOCHS else due",
     ),
     Broken(
         "S000.22: whatever is the cause, the throttle is named",
-        "rate_limited=seen.control.limited",
+        "rate_limited=observed.control.limited",
         "rate_limited=True",
     ),
     Broken(
@@ -52,8 +52,8 @@ BROKEN = (
     ),
     Broken(
         "S000.37: the hand-off waits for a commit that is still to come",
-        "return Move(Event.PIN, changes=Changes(handoff=seen.source.head))",
-        "return Move(Event.PIN, changes=Changes(handoff=seen.source.head + 1))",
+        "return Move(Event.PIN, changes=Changes(handoff=observed.source.head))",
+        "return Move(Event.PIN, changes=Changes(handoff=observed.source.head + 1))",
     ),
     Broken(
         "S000.39: every part of an epoch is its first",
@@ -97,7 +97,7 @@ BROKEN = (
     ),
     Broken(
         "S001.23: a paused topic is read",
-        "    if seen.control.stopped:\n        why =",
+        "    if observed.control.stopped:\n        why =",
         "    if False:\n        why =",
     ),
     Broken(
@@ -162,8 +162,8 @@ BROKEN = (
     ),
     Broken(
         "S004.3: a pause lets the first round pass",
-        "    if seen.control.stopped:\n        why =",
-        "    if seen.control.stopped and state.begun:\n        why =",
+        "    if observed.control.stopped:\n        why =",
+        "    if observed.control.stopped and state.begun:\n        why =",
     ),
     Broken(
         "S004.10 S004.14: no rows are read while changes are pending",
@@ -182,13 +182,13 @@ BROKEN = (
     ),
     Broken(
         "S004.16: every barrier costs, with rows or without",
-        "due=due_after(state, lane, seen, move),",
-        "due=100 + due_after(state, lane, seen, move),",
+        "due=due_after(state, lane, observed, move),",
+        "due=100 + due_after(state, lane, observed, move),",
     ),
     Broken(
         "S004.35: the same rate again is a fresh one",
-        "last.record.control.rates == seen.control.rates",
-        "last.record.control.number == seen.control.number",
+        "last.record.control.rates == observed.control.rates",
+        "last.record.control.number == observed.control.number",
     ),
     Broken(
         "S004.36: ranges have half the rate",

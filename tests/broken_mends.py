@@ -189,7 +189,7 @@ MENDS = (
     ),
     Mend(
         "what is skipped is what the plan says, and nobody else",
-        "        skips = topic.skips or self.seen.control.skips",
+        "        skips = topic.skips or self.observed.control.skips",
         "        skips = topic.skips",
         tests=(
             "tests/core/strategies/test_source.py::"
@@ -226,8 +226,8 @@ MENDS = (
     ),
     Mend(
         "sealed while nobody has judged a partition",
-        "            return _seal(state, seen) if state.sealable else Read(self.size)",
-        "            return _seal(state, seen) if state.sealed else Read(self.size)",
+        "            return _seal(state, observed) if state.sealable else Read(self.size)",
+        "            return _seal(state, observed) if state.sealed else Read(self.size)",
         tests=(
             "tests/core/strategies/test_source.py::"
             "test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named",

@@ -83,7 +83,7 @@ class Backwards:
     on_spark = "tests.fifth_strategy_on_spark"
 
     def read(
-        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         yield from ()
         if held is not None:
@@ -93,15 +93,15 @@ class Backwards:
         split = max(n for n, position in enumerate(positions) if position == Waiting() and state.owns(lane, n))
         start, stop = blocks.borders[split : split + 2]
         positions[split] = Consumed(state.plan.source.epoch)
-        size = sum(file.bytes for file in seen.files[start:stop])
+        size = sum(file.bytes for file in observed.files[start:stop])
         work = AppendFiles(((start, stop),)) if stop > start else Nothing()
         return Move(Event.FILES, work, tuple(positions), Totals(stop - start, size), bytes=size)
 
     def follow(
-        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         yield from ()
-        return log.follow(state, seen, step, held)
+        return log.follow(state, observed, step, held)
 
     def progress(self, state: BuildState) -> Progress:
         return Progress("blocks", sum(p != Waiting() for p in state.positions), len(state.plan.splits))

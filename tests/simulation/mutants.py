@@ -87,8 +87,8 @@ MUTANTS = (
     ),
     Mutant(
         "the log begins at the pinned epoch",
-        "    pending = seen.source.pending(applied)\n    if upto",
-        "    pending = seen.source.pending(applied)[1:]\n    if upto",
+        "    pending = observed.source.pending(applied)\n    if upto",
+        "    pending = observed.source.pending(applied)[1:]\n    if upto",
     ),
     Mutant(
         "the log begins one epoch too early",
@@ -371,7 +371,7 @@ MUTANTS = (
     ),
     Mutant(
         "the log is consumed without a word about epochs within the bound",
-        "if _announcing(state, seen) else Done()",
+        "if _announcing(state, observed) else Done()",
         "if False else Done()",
     ),
     Mutant(

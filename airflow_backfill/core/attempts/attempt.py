@@ -71,37 +71,37 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         if goal.done(state):
             return state
         goal.check(state)
-        seen = yield from _observe(state, goal, pace)
-        pace = seen.pace
+        observed = yield from _observe(state, goal, pace)
+        pace = observed.pace
         if _owns(state, goal, me):
-            lane, step = goal.lane, goal.step(state, seen)
+            lane, step = goal.lane, goal.step(state, observed)
         else:
             state = opened(state) if state.closed else state
             lane, step = _entry(state, goal, me)
         try:
-            move = yield from decided(state, lane, seen, step, begins=begins)
+            move = yield from decided(state, lane, observed, step, begins=begins)
         except SourceUnavailable as error:
             troubles += 1
             if troubles > TROUBLES:
                 raise
             why = f"trouble {troubles} of {TROUBLES}: {error.message}"
-            move = Wait(seen.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
+            move = Wait(observed.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
         except Interrupted as error:
-            pace, move = pace.interrupted(), Wait(seen.now, error.message)
-        move = _renewed(move, state, lane, seen) if isinstance(move, Wait) else move
+            pace, move = pace.interrupted(), Wait(observed.now, error.message)
+        move = _renewed(move, state, lane, observed) if isinstance(move, Wait) else move
         if isinstance(move, Done):
             return state
         if isinstance(move, Wait):
             yield from SleepUntil(move.until, move.why)
             state = yield from catch_up(state)
             continue
-        state, landed = yield from _commit(state, lane, me, move, seen)
-        pace = _paced(pace, seen.now, move, landed)
+        state, landed = yield from _commit(state, lane, me, move, observed)
+        pace = _paced(pace, observed.now, move, landed)
         misses = 0 if landed is not False else misses + 1
         troubles = troubles if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
-            yield from SleepUntil(seen.now + (BACK_OFF_MS << misses), "another commit came first")
+            yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
 
@@ -154,12 +154,12 @@ def _laid_by(state: BuildState) -> int | None:
 
 
 def _commit(
-    state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed
+    state: BuildState, lane: int, me: Attempt, move: Move, observed: Observed
 ) -> Asks[tuple[BuildState, bool | None]]:
     """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
     command came first.
     """
-    record = _record(state, lane, me, move, seen)
+    record = _record(state, lane, me, move, observed)
     written = yield from CommitRecord(record, move.work)
     state = yield from catch_up(state)
     entering = move.event in (Event.CLAIM, Event.CLOSE)
@@ -203,7 +203,7 @@ def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
         )
 
 
-def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observed) -> Record:
+def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Observed) -> Record:
     """The record of the lane's next barrier."""
     last = state.lanes[lane]
     positions = move.positions if move.positions is not None else state.positions
@@ -221,17 +221,17 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, seen: Observe
         event=move.event,
         phase=phase_after(state.phase, move.event),
         positions=positions,
-        source=_stands(state, positions, seen.source),
+        source=_stands(state, positions, observed.source),
         base=state.base,
         totals=last.totals if last is not None else Totals(),
         work=move.does,
-        due=due_after(state, lane, seen, move),
+        due=due_after(state, lane, observed, move),
         epochs=move.epochs,
-        pending=seen.pending,
+        pending=observed.pending,
         announced=state.announced.version if state.announced is not None else None,
         news=state.announced if state.announced is not None and state.announced.version >= 0 else None,
         others={n: b.tail for n, b in enumerate(state.lanes) if b is not None and n != lane},
-        control=or_else(changes.control, seen.control),
+        control=or_else(changes.control, observed.control),
         bound=or_else(changes.bound, state.bound),
         handoff=or_else(changes.handoff, state.handoff),
         certificate=or_else(changes.certificate, state.certificate),
@@ -279,20 +279,20 @@ def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     return control
 
 
-def decided(state: BuildState, lane: int, seen: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
+def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
     """What a step comes to, once everything is known that it needs."""
-    holding, strategy = held(state, lane, seen), strategy_of(state.plan)
+    holding, strategy = held(state, lane, observed), strategy_of(state.plan)
     match step:
         case Read():
-            return (yield from strategy.read(state, lane, seen, step, holding, begins=begins))
+            return (yield from strategy.read(state, lane, observed, step, holding, begins=begins))
         case Follow():
-            move = yield from strategy.follow(state, lane, seen, step, holding, begins=begins)
+            move = yield from strategy.follow(state, lane, observed, step, holding, begins=begins)
             if isinstance(move, Move) and move.does.log_epochs and step.bound is not None:
                 return replace(move, changes=Changes(bound=step.bound))
             return move
         case Certify(epoch):
-            if seen.control.paused:
-                return Wait(seen.now + POLL_MS, "paused")
+            if observed.control.paused:
+                return Wait(observed.now + POLL_MS, "paused")
             no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
             certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)
             return Move(Event.CERTIFY, changes=Changes(certificate=certificate))
@@ -300,14 +300,14 @@ def decided(state: BuildState, lane: int, seen: Observed, step: Step, *, begins:
             return step
 
 
-def _renewed(wait: Wait, state: BuildState, lane: int, seen: Observed) -> Move | Wait:
+def _renewed(wait: Wait, state: BuildState, lane: int, observed: Observed) -> Move | Wait:
     """``wait``, or a record that says why: at once if that is news or a command is new, and now and then, so that
     whoever waits can be seen to live.
     """
     last = state.lanes[lane]
     if last is None or last.record.pending is None:
         return wait
-    news = seen.control.number > last.record.control.number or (wait.say and last.record.waits is None)
-    if news or seen.now - last.record.pending.at >= HEARTBEAT_MS:
+    news = observed.control.number > last.record.control.number or (wait.say and last.record.waits is None)
+    if news or observed.now - last.record.pending.at >= HEARTBEAT_MS:
         return Move(Event.MARK, changes=Changes(waits=wait.why[:300]))
     return wait

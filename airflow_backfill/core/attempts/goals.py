@@ -55,7 +55,7 @@ class Goal(Protocol):
     def done(self, state: BuildState) -> bool:
         """Whether the goal is already a committed fact, so that nothing has to be claimed or written."""
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         """The next step, in a state that is not done and that ``check`` lets pass."""
 
 
@@ -120,7 +120,7 @@ class SnapshotGoal:
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.SNAPSHOT) or state.read
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         mine = (position for n, position in enumerate(state.positions) if state.owns(self.lane, n))
         return Done() if all(position.read for position in mine) else Read(self.size)
 
@@ -147,12 +147,12 @@ class ConsumeLogGoal(_SingleLane):
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CONSUME_LOG)
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         if state.phase is Phase.SNAPSHOT:
-            return _seal(state, seen) if state.sealable else Read(self.size)
-        if not within(self.max_lag, state, seen.source, seen.now):
-            return _apply_log(state, seen, self.size, self.patience)
-        return _next_epochs(state, seen, self.size) if _announcing(state, seen) else Done()
+            return _seal(state, observed) if state.sealable else Read(self.size)
+        if not within(self.max_lag, state, observed.source, observed.now):
+            return _apply_log(state, observed, self.size, self.patience)
+        return _next_epochs(state, observed, self.size) if _announcing(state, observed) else Done()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +174,12 @@ class CatchUpGoal(_SingleLane):
         there = state.phase is Phase.CATCH_UP and state.applied == state.handoff and not state.rearranging
         return there or _past(state, Phase.CATCH_UP)
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:
-            return _next_epochs(state, seen, self.size)
-        if within(self.max_lag, state, seen.source, seen.now):
-            return Move(Event.PIN, changes=Changes(handoff=seen.source.head))
-        return _apply_log(state, seen, self.size, self.patience)
+            return _next_epochs(state, observed, self.size)
+        if within(self.max_lag, state, observed.source, observed.now):
+            return Move(Event.PIN, changes=Changes(handoff=observed.source.head))
+        return _apply_log(state, observed, self.size, self.patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class VerifyGoal(_SingleLane):
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CATCH_UP) or state.certificate is not None
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
         return Certify(state.handoff)
 
@@ -212,7 +212,7 @@ class RepairGoal(_SingleLane):
         repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
         return _past(state, Phase.CATCH_UP) or state.certificate is not None or repaired
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
         return Move(Event.REPAIR, RewriteKeys(state.handoff))
 
@@ -232,7 +232,7 @@ class FinishGoal(_Bookkeeping):
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CATCH_UP)
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         return Move(Event.FINISH)
 
 
@@ -250,12 +250,12 @@ class UpstreamGoal(_SingleLane):
     def done(self, state: BuildState) -> bool:
         return False
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
-        if self.upto is None and seen.now >= self.until:
+    def step(self, state: BuildState, observed: Observed) -> Step:
+        if self.upto is None and observed.now >= self.until:
             return Done()
-        if _pending(state, seen, self.upto):
+        if _pending(state, observed, self.upto):
             return Follow(self.size, self.upto)
-        return Done() if self.upto is not None else Wait(seen.now + POLL_MS, "no new epoch of the source")
+        return Done() if self.upto is not None else Wait(observed.now + POLL_MS, "no new epoch of the source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class CancelGoal(_Bookkeeping):
     def done(self, state: BuildState) -> bool:
         return state.phase is Phase.CANCELLED
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         return Move(Event.CANCEL)
 
 
@@ -280,7 +280,7 @@ class TakeOverGoal(_Bookkeeping):
     def done(self, state: BuildState) -> bool:
         return False
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
+    def step(self, state: BuildState, observed: Observed) -> Step:
         return Done()
 
 
@@ -298,8 +298,8 @@ class ResumeGoal(_Bookkeeping):
         known = state.control.number >= self.number and not state.control.cancelled
         return known and state.phase is not Phase.CANCELLED
 
-    def step(self, state: BuildState, seen: Observed) -> Step:
-        control = replace(seen.control, cancelled=False, drop=False)
+    def step(self, state: BuildState, observed: Observed) -> Step:
+        control = replace(observed.control, cancelled=False, drop=False)
         if state.phase is not Phase.CANCELLED:
             return Move(Event.MARK, changes=Changes(control=control))
         return Move(Event.RESUME, changes=Changes(control=control, bound=None, handoff=None, certificate=None))
@@ -334,21 +334,21 @@ def _require_arrived(state: BuildState) -> None:
         )
 
 
-def _seal(state: BuildState, seen: Observed) -> Step:
-    return Move(Event.SEAL, changes=Changes(bound=Bound.initial(len(seen.source.pending(state.reached)))))
+def _seal(state: BuildState, observed: Observed) -> Step:
+    return Move(Event.SEAL, changes=Changes(bound=Bound.initial(len(observed.source.pending(state.reached)))))
 
 
-def _apply_log(state: BuildState, seen: Observed, size: RoundSize, patience: int) -> Step:
+def _apply_log(state: BuildState, observed: Observed, size: RoundSize, patience: int) -> Step:
     applied = state.applied
     assert applied is not None and state.bound is not None
-    pending = len(seen.source.pending(applied))
+    pending = len(observed.source.pending(applied))
     # Rounds of a throttle last seconds: a busy minute says nothing yet.
-    rounds = patience * THROTTLED if seen.control.limited else patience
-    check_converging(state.bound, pending, rounds, rate_limited=seen.control.limited)
-    return _next_epochs(state, seen, size, bound=state.bound.measured(pending))
+    rounds = patience * THROTTLED if observed.control.limited else patience
+    check_converging(state.bound, pending, rounds, rate_limited=observed.control.limited)
+    return _next_epochs(state, observed, size, bound=state.bound.measured(pending))
 
 
-def _announcing(state: BuildState, seen: Observed) -> bool:
+def _announcing(state: BuildState, observed: Observed) -> bool:
     """Whether a chain within its bound goes on for its announcements: until every epoch is announced that the newest
     barrier saw, and then until one round is applied, or, if the source rests, until the announcements end.
 
@@ -358,29 +358,29 @@ def _announcing(state: BuildState, seen: Observed) -> bool:
     lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None or newest.record.pending is None:
         return False
-    last = announceable(lane, seen.source, state.handoff)
+    last = announceable(lane, observed.source, state.handoff)
     if lane.seen < min(newest.record.pending.head, last):
         return True
-    return not seen.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
+    return not observed.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
 
 
-def _next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
+def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
     """The next round of the log, where there has to be one; while epochs are announced, of those that are."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     upto = min(limits, default=None)
-    if _pending(state, seen, upto):
+    if _pending(state, observed, upto):
         return Follow(size, upto, bound)
     if state.rearranging:
-        return Wait(seen.now + POLL_MS, "everything that is announced is applied")
+        return Wait(observed.now + POLL_MS, "everything that is announced is applied")
     raise SourceReplaced(
-        f"the source stands at {seen.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
-        head=seen.source.head,
+        f"the source stands at {observed.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+        head=observed.source.head,
         applied=state.applied,
         handoff=state.handoff,
     )
 
 
-def _pending(state: BuildState, seen: Observed, upto: int | None) -> bool:
+def _pending(state: BuildState, observed: Observed, upto: int | None) -> bool:
     """Whether an epoch of the log is still to be applied, up to ``upto`` if it is named."""
     assert state.applied is not None
-    return bool(seen.source.pending(state.applied)) and (upto is None or upto > state.applied)
+    return bool(observed.source.pending(state.applied)) and (upto is None or upto > state.applied)

@@ -13,30 +13,30 @@ POLL_MS = 5_000
 """Between looks at the commands while an attempt is held."""
 
 
-def held(state: BuildState, lane: int, seen: Observed) -> Held | None:
+def held(state: BuildState, lane: int, observed: Observed) -> Held | None:
     """What holds rows back now; None if nothing does. Bookkeeping is never held back."""
-    due = due_at(state, lane, seen)
-    if seen.control.stopped:
-        why = "paused" if seen.control.paused else "the rate is 0"
-        return Held(Wait(seen.now + POLL_MS, why), throttled=seen.now < due)
-    if seen.now < due:
-        return Held(Wait(min(due, seen.now + POLL_MS), "throttled"), throttled=True)
+    due = due_at(state, lane, observed)
+    if observed.control.stopped:
+        why = "paused" if observed.control.paused else "the rate is 0"
+        return Held(Wait(observed.now + POLL_MS, why), throttled=observed.now < due)
+    if observed.now < due:
+        return Held(Wait(min(due, observed.now + POLL_MS), "throttled"), throttled=True)
     return None
 
 
-def due_at(state: BuildState, lane: int, seen: Observed) -> int:
+def due_at(state: BuildState, lane: int, observed: Observed) -> int:
     """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
     force.
     """
     last = state.lanes[lane]
-    return last.record.due if last is not None and last.record.control.rates == seen.control.rates else 0
+    return last.record.due if last is not None and last.record.control.rates == observed.control.rates else 0
 
 
-def due_after(state: BuildState, lane: int, seen: Observed, move: Move) -> int:
+def due_after(state: BuildState, lane: int, observed: Observed, move: Move) -> int:
     """The earliest start of the unit after this one; idle time earns no credit."""
-    due, sharing, taken = due_at(state, lane, seen), _sharing(state), (move.rows, move.bytes)
-    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, seen.control.rates, strict=True) if rate]
-    return max(due, seen.now) + max(costs) if any(costs) else due
+    due, sharing, taken = due_at(state, lane, observed), _sharing(state), (move.rows, move.bytes)
+    costs = [sharing * units * 1000 // rate for units, rate in zip(taken, observed.control.rates, strict=True) if rate]
+    return max(due, observed.now) + max(costs) if any(costs) else due
 
 
 def _sharing(state: BuildState) -> int:

@@ -64,7 +64,7 @@ class ReadPlan(Effect[Plan | None]):
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan(Effect["CommitOutcome"]):
-    """Commit the plan as the record of seq 1 of its lane. Answer: Written, which proves nothing."""
+    """Commit the plan as the record of seq 1 of its lane. Answer: CommitOutcome, which proves nothing."""
 
     plan: Plan
 
@@ -78,7 +78,7 @@ class CopyPlan(Effect[None]):
 
 @dataclass(frozen=True, slots=True)
 class ReadCommands(Effect["CommandsRead"]):
-    """Answer: Looked."""
+    """Answer: CommandsRead."""
 
     files: bool
     """Whether the pinned snapshot's files are needed, too."""
@@ -217,7 +217,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ReadLanded(Effect["Landed"]):
-    """Ask which offsets the landing table got in ``epochs``, by partition. Answer: Sifted.
+    """Ask which offsets the landing table got in ``epochs``, by partition. Answer: Landed.
 
     What it had before already is left out. Raises OffsetsInvalid for an offset that is not greater than all before it,
     and new.
@@ -255,7 +255,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class FetchRecords(Effect["Fetched"]):
-    """Read ranges of the topic, by partition, and hold the records for the next Write. Answer: Fetched, of both.
+    """Read ranges of the topic, by partition, and hold the records for the next CommitRecord. Answer: Fetched, of both.
 
     Raises KafkaLost if a range begins before the log does by the time it is read.
     """
@@ -277,8 +277,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class DecodeRecords(Effect["Decoded"]):
-    """Decode the records that ``work`` takes, hold them for the next Write, and put those that are undecodable into
-    their table. Answer: Decoded. Raises Undecodable if there are some, and no table for them.
+    """Decode the records that ``work`` takes, hold them for the next CommitRecord, and put undecodable ones into their
+    table. Answer: Decoded. Raises Undecodable if there are some, and no table for them.
     """
 
     work: TakeOffsets
@@ -295,7 +295,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord(Effect["CommitOutcome"]):
-    """Commit ``record`` together with ``work``, in one commit. Answer: Written, which proves nothing."""
+    """Commit ``record`` together with ``work``, in one commit. Answer: CommitOutcome, which proves nothing."""
 
     record: Record | Announcement | Fence
     work: Work

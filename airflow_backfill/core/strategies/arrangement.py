@@ -40,21 +40,21 @@ class Arrangement:
     on_spark = "airflow_backfill.spark.strategies.arrangement"
 
     def read(
-        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
-        behind = state.begun and bool(seen.source.pending(state.reached))
+        behind = state.begun and bool(observed.source.pending(state.reached))
         if held is not None and not behind:
             return held.wait
-        epoch, size = target_epoch(state, seen.source, step.size), seen.fit(step.size)
+        epoch, size = target_epoch(state, observed.source, step.size), observed.fit(step.size)
         chunks = NONE if held is not None else (yield from NextChunk(epoch, state.positions, size.bytes, size.rows))
-        return next_ranges(state, seen, epoch, chunks) or Wait(seen.now + POLL_MS, NOTHING)
+        return next_ranges(state, observed, epoch, chunks) or Wait(observed.now + POLL_MS, NOTHING)
 
     def follow(
-        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         yield from ()
-        return log.follow(state, seen, step, held)
+        return log.follow(state, observed, step, held)
 
     def progress(self, state: BuildState) -> Progress:
         done = sum(position.complete is not None or position.part is not None for position in state.positions)
@@ -77,13 +77,13 @@ def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
     return source.head
 
 
-def next_ranges(state: BuildState, seen: Observed, epoch: int, chunks: Chunks) -> Move | None:
+def next_ranges(state: BuildState, observed: Observed, epoch: int, chunks: Chunks) -> Move | None:
     """The round that takes all ranges to ``epoch`` and reads ``chunks``; None if there is nothing to it."""
     after = tuple(_moved(position, epoch, split, chunks) for split, position in enumerate(state.positions))
     if after == state.positions:
         return None
     changes = EpochRange(state.reached + 1, epoch + 1) if state.begun and epoch > state.reached else None
-    quiet = all(e.quiet for e in seen.source.pending(state.reached)[: epoch - state.reached])
+    quiet = all(e.quiet for e in observed.source.pending(state.reached)[: epoch - state.reached])
     nothing = not chunks.ends and (changes is None or quiet)
     return Move(
         Event.CHUNKS,

@@ -23,11 +23,11 @@ from airflow_backfill.core.values.round_size import PART_SECONDS, RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 
-def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int | None = None) -> Move | None:
+def next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, upto: int | None = None) -> Move | None:
     """The next round of what is pending (through ``upto``, if named), or None if nothing is."""
     applied = state.applied
     assert applied is not None
-    pending = seen.source.pending(applied)
+    pending = observed.source.pending(applied)
     if upto is not None:
         pending = pending[: max(upto - applied, 0)]
     if not pending:
@@ -44,20 +44,20 @@ def next_epochs(state: BuildState, seen: Observed, size: RoundSize, *, upto: int
     if state.part is not None:
         return _part(state, first, state.part.done, state.part.of)
     # Rows that are only added need no memory, however many, and without a key there are no buckets of it.
-    rows = size.limited(seen.control, PART_SECONDS).rows
+    rows = size.limited(observed.control, PART_SECONDS).rows
     parts = 1 if state.plan.appends else max(-(-first.rows // rows), -(-first.weight // size.bytes))
     if parts > 1:
         return _part(state, first, 0, parts)
-    taken = fitting(pending, seen.fit(size))
+    taken = fitting(pending, observed.fit(size))
     epochs = EpochRange(first.number, first.number + len(taken))
     work: Work = Nothing() if all(epoch.quiet for epoch in taken) else ApplyEpochs(epochs)
     read = sum(epoch.bytes for epoch in taken)
     return _move(state, epochs, work, Consumed(epochs.last), taken.rows, read)
 
 
-def follow(state: BuildState, seen: Observed, step: Follow, held: Held | None) -> Move | Wait:
+def follow(state: BuildState, observed: Observed, step: Follow, held: Held | None) -> Move | Wait:
     """The next round of the log, or what holds it back."""
-    move = next_epochs(state, seen, step.size, upto=step.upto)
+    move = next_epochs(state, observed, step.size, upto=step.upto)
     assert move is not None, "nothing is pending"
     return move if held is None else held.wait
 

@@ -63,9 +63,11 @@ class Poll:
     upto: int | None = None
 
 
-def next_offsets(state: BuildState, lane: int, seen: Observed, step: Poll, *, begins: bool) -> Asks[Move | Wait | None]:
+def next_offsets(
+    state: BuildState, lane: int, observed: Observed, step: Poll, *, begins: bool
+) -> Asks[Move | Wait | None]:
     """The lane's next round, or None if there is nothing to it. ``begins``: it is the first of its attempt."""
-    turn = _Round(state, lane, seen, step)
+    turn = _Round(state, lane, observed, step)
     yield from turn.look()
     yield from turn.judge(begins=begins)
     turn.take()
@@ -81,18 +83,18 @@ def next_offsets(state: BuildState, lane: int, seen: Observed, step: Poll, *, be
 
 
 class _Round:
-    """A round of a lane while it is decided: what is seen, what becomes of each partition, and what is written."""
+    """A round of a lane while it is decided: what is observed, what becomes of each partition, and what is written."""
 
-    def __init__(self, state: BuildState, lane: int, seen: Observed, step: Poll) -> None:
-        self.state, self.lane, self.seen, self.step = state, lane, seen, step
+    def __init__(self, state: BuildState, lane: int, observed: Observed, step: Poll) -> None:
+        self.state, self.lane, self.observed, self.step = state, lane, observed, step
         self.history = state.phase is Phase.SNAPSHOT
         mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
         self.known = {n: position for n, position in mine.items() if not position.unknown}
         # Of a partition that was only named, everything since the plan may have to be looked at.
         looked = mine if self.history else self.known
         self.reads = any(_reading(position.split) for position in looked.values())
-        self.since = min((position.epoch for position in looked.values()), default=seen.source.head)
-        self.taken = _epochs(self.since, seen, step)
+        self.since = min((position.epoch for position in looked.values()), default=observed.source.head)
+        self.taken = _epochs(self.since, observed, step)
         self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))
         self.topic: Topic | None = None
         self.sifted = Landed({})
@@ -103,7 +105,7 @@ class _Round:
         self.fetched = Fetched({}, 0)
         self.compacted: Kept | None = None
         self.expiry: dict[int, Expiry] = {}
-        self.newest = _readable(seen.source, self.since)
+        self.newest = _readable(observed.source, self.since)
         """The epoch of the landing table at which it is read in place of Kafka, whether the round takes it or not."""
         self._mine = mine
         self._alone = state.plan.spec.source is None
@@ -126,7 +128,7 @@ class _Round:
         """At what the landing table has of what Kafka has lost."""
         planned, topic = self._planned, self.state.plan.spec.topic
         assert topic is not None
-        skips = topic.skips or self.seen.control.skips
+        skips = topic.skips or self.observed.control.skips
         gaps = {} if self.topic is None else {n: expired(split, self.topic.logs[n]) for n, split in splits.items()}
         found = {n: gap for n, gap in gaps.items() if gap is not None}
         if planned.compacted and self.topic is not None:
@@ -201,7 +203,7 @@ class _Round:
         What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
         nothing ever lands, and whoever waited for it would wait for ever.
         """
-        source, now = self.seen.source, self.seen.now
+        source, now = self.observed.source, self.observed.now
         if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
             return None
         before = {n: position.split for n, position in self.known.items()}
@@ -264,7 +266,7 @@ class _Round:
             return None
         first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
         why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
-        return Wait(self.seen.now + POLL_MS, why, say=True)
+        return Wait(self.observed.now + POLL_MS, why, say=True)
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""
@@ -307,9 +309,9 @@ def _readable(view: SourceView, since: int) -> int:
     return view.head if stopping is None else stopping.number - 1
 
 
-def _epochs(since: int, seen: Observed, step: Poll) -> Sequence[Epoch]:
+def _epochs(since: int, observed: Observed, step: Poll) -> Sequence[Epoch]:
     """What of the landing table the round takes; raises what stops the build at the first of it."""
-    pending = seen.source.pending(since)
+    pending = observed.source.pending(since)
     pending = pending if step.upto is None else pending[: max(step.upto - since, 0)]
     if pending and pending[0].stop is not None:
         raise pending[0].stop

@@ -33,18 +33,18 @@ class Snapshot:
     on_spark = "airflow_backfill.spark.strategies.snapshot"
 
     def read(
-        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         yield from ()
-        move = next_files(state, lane, seen.files, seen.fit(step.size))
+        move = next_files(state, lane, observed.files, observed.fit(step.size))
         assert move is not None, "nothing is left to read"
         return move if held is None else held.wait
 
     def follow(
-        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         yield from ()
-        return log.follow(state, seen, step, held)
+        return log.follow(state, observed, step, held)
 
     def progress(self, state: BuildState) -> Progress:
         splits = state.plan.splits

@@ -27,21 +27,21 @@ class Source:
     on_spark = "airflow_backfill.spark.strategies.source"
 
     def read(
-        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        size, landed = seen.fit(step.size), bool(seen.source.pending(state.reached))
+        size, landed = observed.fit(step.size), bool(observed.source.pending(state.reached))
         if held is not None and (held.throttled or not landed):
             return held.wait
         poll = Poll(size, size if held is None else None)
-        return (yield from next_offsets(state, lane, seen, poll, begins=begins)) or _nothing(seen)
+        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or _nothing(observed)
 
     def follow(
-        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         if held is not None:
             return held.wait
-        poll = Poll(seen.fit(step.size), upto=step.upto)
-        return (yield from next_offsets(state, lane, seen, poll, begins=begins)) or _nothing(seen)
+        poll = Poll(observed.fit(step.size), upto=step.upto)
+        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or _nothing(observed)
 
     def progress(self, state: BuildState) -> Progress:
         splits = splits_of(state.positions).values()
@@ -52,5 +52,5 @@ class Source:
         return splits_of(state.positions)
 
 
-def _nothing(seen: Observed) -> Wait:
-    return Wait(seen.now + POLL_MS, "nothing has changed, and nothing is to be read")
+def _nothing(observed: Observed) -> Wait:
+    return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is to be read")

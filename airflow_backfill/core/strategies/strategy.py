@@ -32,7 +32,7 @@ class Strategy(Traits, Protocol):
     """One way to build a table. Objects of it hold nothing: all that they know is in their arguments."""
 
     def read(
-        self, state: BuildState, lane: int, seen: Observed, step: Read, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         """The lane's next round of the snapshot, of which something is left for this lane.
 
@@ -41,7 +41,7 @@ class Strategy(Traits, Protocol):
         """
 
     def follow(
-        self, state: BuildState, lane: int, seen: Observed, step: Follow, held: Held | None, *, begins: bool
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
         """The next round of the log, of which something is pending."""
 
