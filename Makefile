@@ -7,7 +7,7 @@ export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test soak lint demo demo-kafka airflow bench docker-check lock
+.PHONY: help setup quick test docs soak lint demo demo-kafka airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -20,8 +20,14 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	environment/setup.sh
 	touch $@
 
+quick: lint  ## lint, and the tests that need neither Java nor a server: a minute on two cores
+	$(BIN)/python -m pytest -p tests.quick -n 2 -q
+
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=0 --durations-min=2
+
+docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an error
+	$(BIN)/sphinx-build -W -b html docs build/docs
 
 soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker, bugs put back: takes two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
@@ -48,6 +54,6 @@ bench: $(READY)  ## side by side with what one would do instead
 docker-check: $(READY)  ## the container files, without a container engine
 	$(BIN)/python -m pytest tests/test_docker.py
 
-lock: $(READY)  ## resolve environment/lock.txt again
-	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header \
+lock: $(READY)  ## resolve environment/lock.txt again, for Python 3.10 to 3.13
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
 	  --extra dev --constraint environment/pins.txt --output-file environment/lock.txt setup.py

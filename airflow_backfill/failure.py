@@ -1,4 +1,4 @@
-"""The one place where a coded error of a build becomes a decision of Airflow: fail for good, or try again."""
+"""The one place that turns a coded error into a decision of Airflow: fail for good, or retry."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILURE = "failure"
-"""The key in ``task_state_store`` under which the last coded error of a task is."""
+"""The key in ``task_state_store`` of the last coded error of a task."""
 
 
 @contextmanager
 def decided(context: Context) -> Iterator[None]:
-    """Turn coded errors of the block into AirflowFailException, or AirflowException if trying again can help."""
+    """Turn coded errors of the block into AirflowFailException, or AirflowException if a retry can help."""
     try:
         yield
     except BackfillError as error:

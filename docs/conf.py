@@ -1,4 +1,4 @@
-"""Sphinx: ``python -m sphinx -W docs <output>`` from the root of the repository; needs sphinx and myst-parser."""
+"""Sphinx: ``python -m sphinx -W docs <output>`` from the root of the repository; needs the extra ``docs``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from pygments.lexers.special import TextLexer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 project = "airflow-backfill"
 myst_enable_extensions = ["deflist"]
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "generate"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "1100px", "fixed_sidebar": True}
 

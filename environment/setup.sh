@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Guarantees a working .venv: the locked packages, this project (editable), the locked jars, a Java runtime.
-# Repeatable. Needs Python 3.11; asks apt for Java and venv only where they are missing.
+# Repeatable. Takes the newest Python from 3.10 to 3.13 on PATH, or the one that PYTHON names. Asks apt for Java and
+# venv only where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,15 +10,17 @@ say() { printf 'setup: %s\n' "$*"; }
 # A name on PATH is not enough: version managers leave stubs there that do not run.
 find_python() {
   local candidate
-  for candidate in "${PYTHON:-python3.11}" python3 python; do
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+  for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3.10 python3 python}; do
+    if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
       echo "$candidate"
       return
     fi
   done
-  say 'Python 3.11 is needed: the lock is made for it' >&2
+  say 'Python 3.10, 3.11, 3.12 or 3.13 is needed: environment/lock.txt is resolved for these' >&2
   return 1
 }
+
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true; }
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -- "$@"; fi
@@ -39,13 +42,13 @@ system_packages() {
   say 'installing system packages'
   as_root apt-get update -qq
   $has_java || install_java
-  $has_venv || as_root apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+  $has_venv || as_root apt-get install -y -qq --no-install-recommends "python$(version "$python")-venv" >/dev/null
 }
 
 python=$(find_python)
 system_packages "$python"
-if ! .venv/bin/python -c '' 2>/dev/null; then
-  say 'creating .venv'
+if [ "$(version .venv/bin/python)" != "$(version "$python")" ]; then
+  say "creating .venv with Python $(version "$python")"
   "$python" -m venv --clear .venv
 fi
 say 'installing the locked packages'

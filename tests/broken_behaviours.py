@@ -12,7 +12,7 @@ BROKEN = (
     ),
     Broken(
         "S000.10: rounds are as long as they are",
-        "        if took > LONG and not self.settled:",
+        "        if took > LONG_ROUND_MS and not self.settled:",
         "        if False:",
     ),
     Broken(

@@ -269,7 +269,7 @@ MENDS = (
     ),
     Mend(
         "a record is written that nobody can read",
-        "        if encode(decode(text).to_json()) != text:\n",
+        "        if encode(decode(written).to_json()) != written:\n",
         "        if False:\n",
         tests=("tests/core/attempts/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
     ),

@@ -35,12 +35,12 @@ class Waiting(Position):
     def may_become(self, after: Position) -> bool:
         return isinstance(after, Waiting | Consumed)
 
-    def to_json(self) -> Any:
-        return "waiting"
+    def to_json(self) -> dict[str, Any]:
+        return {"state": "waiting"}
 
     @staticmethod
-    def from_json(value: Any) -> Waiting | None:
-        return Waiting() if value == "waiting" else None
+    def from_json(value: dict[str, Any]) -> Waiting | None:
+        return Waiting() if value == {"state": "waiting"} else None
 
 
 @dataclass(frozen=True, slots=True)

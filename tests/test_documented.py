@@ -1,4 +1,6 @@
-"""What the classes of the Airflow side document is what they take: every parameter under its own name, and no other."""
+"""What the classes of the Airflow side document is what they take: every parameter under its own name, and no other.
+Every example DAG is in the index.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import ast
 import re
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "airflow_backfill"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "airflow_backfill"
 ADAPTERS = ("hooks", "operators", "sensors", "task_groups")
 CLASSES = {
     node.name: node
@@ -40,3 +43,8 @@ def test_every_parameter_is_documented_under_its_own_name() -> None:
         for name, node in documented.items()
     }
     assert {name: names for name, names in wrong.items() if names} == {}
+
+
+def test_every_example_is_in_the_index() -> None:
+    listed = re.findall(r"^\| `(\w+\.py)` \|", (ROOT / "dags" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(file.name for file in (ROOT / "dags").glob("*.py"))

@@ -49,6 +49,7 @@ def test_a_name_is_given_once() -> None:
         registry.register(fifth_strategy.Backwards())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_its_builds_end_as_they_must(seed: int) -> None:
     world = World(seed, chain=False, draft=backwards)

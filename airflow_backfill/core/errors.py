@@ -1,8 +1,7 @@
 """The coded errors of a table backfill.
 
-One class per code. An error carries its data, so that a message, a JSON outcome and an Airflow decision are
-made from the same facts. ``retry`` says whether trying the same thing again can help; the Airflow side maps
-it to "fail" or "retry" in one place.
+One class per code. An error carries its data, so that the message, the JSON outcome and Airflow's decision rest on the
+same facts. ``retry`` says whether a retry can help; ``airflow_backfill.failure`` maps it to Airflow's exceptions.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class BackfillError(Exception):
-    """Base of all coded errors: ``code`` is stable, ``data`` is JSON, ``retry`` says if a retry can help."""
+    """Base of all coded errors. ``code`` is stable, ``data`` is plain JSON, ``retry`` says whether a retry can help."""
 
     code: ClassVar[str] = "INTERNAL"
     retry: ClassVar[bool] = False
@@ -31,115 +30,115 @@ class BackfillError(Exception):
 
 
 class InvalidSpec(BackfillError):
-    """The request itself is wrong: an option is unknown, missing, out of range or not rendered."""
+    """The request is wrong: an option is unknown, missing, out of range, or an unrendered template."""
 
     code = "SPEC_INVALID"
 
 
 class UnsafeOption(BackfillError):
-    """An option that would trade rows for silence (``ignoreMissingFiles`` and its kind) is on."""
+    """A setting that can lose or double rows is on, such as ``ignoreMissingFiles``."""
 
     code = "UNSAFE_OPTION"
 
 
 class UnsafeCommitStore(BackfillError):
-    """The target's store cannot keep two writers from winning the same version."""
+    """The target's store lets two writers commit the same version."""
 
     code = "UNSAFE_COMMIT_STORE"
 
 
 class InvalidExpression(BackfillError):
-    """``select`` or ``where`` does not parse, is not deterministic, or uses what is not allowed."""
+    """``select`` or ``where`` does not parse, is not deterministic, or uses something that is not allowed."""
 
     code = "EXPRESSION_INVALID"
 
 
 class SourceNotDelta(BackfillError):
-    """There is no Delta table at the source."""
+    """There is no Delta table at the location of the source."""
 
     code = "SOURCE_NOT_DELTA"
 
 
 class UnsupportedTable(BackfillError):
-    """The table's protocol has a feature this package does not know, or its kind is not supported."""
+    """The table uses a feature or protocol version that this package does not support."""
 
     code = "TABLE_UNSUPPORTED"
 
 
 class FeedOff(BackfillError):
-    """The change data feed is off, or was off in a part of the range that is needed."""
+    """The change data feed is off, or was off for some of the epochs that the build needs."""
 
     code = "SOURCE_FEED_OFF"
 
 
 class ExpressionFailed(BackfillError):
-    """An expression of ``select`` or ``where`` cannot take a value of the source: names error and expression."""
+    """An expression of ``select`` or ``where`` fails on a value of the source. Names error and expression."""
 
     code = "EXPRESSION_FAILED"
 
 
 class QueryRefused(BackfillError):
-    """Spark refuses what the build asks of it: a column, a type or a function is not what it was at the plan."""
+    """Spark refuses a query of the build: a column, type or function has changed since the plan."""
 
     code = "QUERY_REFUSED"
 
 
 class SparkIncomplete(BackfillError):
-    """Spark lacks a class, as a rule a jar, or the file system of a location's scheme: names it."""
+    """Spark lacks a class (usually a jar) or the file system of a location's scheme. Names it."""
 
     code = "SPARK_INCOMPLETE"
 
 
 class FileDamaged(BackfillError):
-    """A file that the log names is there and cannot be read: cut short, or overwritten. Names it."""
+    """A file that the log names exists but cannot be read: truncated or overwritten. Names it."""
 
     code = "FILE_DAMAGED"
 
 
 class TargetRefuses(BackfillError):
-    """The target's own rules keep out what has to be written: CHECK and NOT NULL constraints, ``appendOnly``."""
+    """A rule of the target rejects rows of the build: a CHECK or NOT NULL constraint, or ``appendOnly``."""
 
     code = "TARGET_REFUSES"
 
 
 class KeyInvalid(BackfillError):
-    """A key column is missing, of a type without a usable order, or lost by the transform."""
+    """A key column is missing, has an unsupported type, or is not in the target."""
 
     code = "KEY_INVALID"
 
 
 class KeyNull(BackfillError):
-    """Rows without a key: count and sample."""
+    """Rows have no key. Data: count and sample."""
 
     code = "KEY_NULL"
 
 
 class DuplicateKey(BackfillError):
-    """Several rows of one key at the same epoch: count and sample, with the epoch that brought the last one."""
+    """Several rows have the same key at one epoch. Data: count, sample, and the epoch of the last such row."""
 
     code = "KEY_DUPLICATE"
 
 
 class HistoryLost(BackfillError):
-    """Source history that the build still needs is gone: names the version or the file."""
+    """Source history that the build still needs was deleted. Names the version or the file."""
 
     code = "HISTORY_LOST"
 
 
 class SourceReplaced(BackfillError):
-    """The source is another table or topic now: dropped and created again, or its history went backwards."""
+    """The source is another table or topic: it was created again, or restored to an earlier state."""
 
     code = "SOURCE_REPLACED"
 
 
 class LandingInvalid(BackfillError):
-    """The landing table does not have the columns of a topic's records, or rows of it have no place in the topic."""
+    """The landing table lacks columns of a topic's records, or has rows that are no committed records of the topic."""
 
     code = "LANDING_INVALID"
 
 
 class KafkaOption(BackfillError):
-    """A connection to Kafka says what it may not, or not enough: names the option, never its value."""
+    """An option of the Kafka connection is missing, invalid or not allowed. Names the option, never its value."""
 
     code = "KAFKA_OPTION"
 
@@ -151,110 +150,116 @@ class TopicMissing(BackfillError):
 
 
 class KafkaRefused(BackfillError):
-    """The brokers do not let us in, or not do this: credentials, certificates, rights. Trying again cannot help."""
+    """The brokers refuse access: credentials, certificates or permissions. A retry cannot help."""
 
     code = "KAFKA_REFUSED"
 
 
 class KafkaLost(BackfillError):
-    """Records that the build still needs have left the topic: names the partition, the offset wanted and the first."""
+    """Kafka has deleted records that the build still needs. Names partition, wanted offset and first offset."""
 
     code = "KAFKA_LOST"
 
 
 class LandingAhead(BackfillError):
-    """The landing table holds offsets that the broker, asked after it was pinned, does not have: plan again."""
+    """The landing table holds offsets that the broker does not have yet, although it was asked later."""
 
     code = "LANDING_AHEAD"
     retry = True
 
 
 class OffsetsInvalid(BackfillError):
-    """Offsets of a partition repeat, fall or lie outside of what was read: names partition and offset."""
+    """Offsets of a partition repeat, decrease, or lie outside the range that was read. Names partition and offset."""
 
     code = "OFFSETS_INVALID"
 
 
 class PartitionIncomplete(BackfillError):
-    """A partition appeared after the history was read, and not all of it has landed: names the partition."""
+    """A partition appeared after the history was read, and the landing table lacks its first records. Names it."""
 
     code = "PARTITION_INCOMPLETE"
 
 
 class PartitionsGrew(BackfillError):
-    """A topic has more partitions than it had, and without an order nobody knows which value of a key is its last."""
+    """The topic has more partitions than at the plan: without an order, the last value of a key is unknown."""
 
     code = "PARTITIONS_GREW"
 
 
 class DecoderInvalid(BackfillError):
-    """A decoder that the spec names is not installed where Spark runs, cannot be used, or is not deterministic."""
+    """A decoder of the spec is not installed where Spark runs, is unusable, not deterministic, or another version."""
 
     code = "DECODER_INVALID"
 
 
+class FunctionInvalid(BackfillError):
+    """A function that the spec names is not installed where Spark runs, or has another version there."""
+
+    code = "FUNCTION_INVALID"
+
+
 class Undecodable(BackfillError):
-    """Records whose key or value cannot be decoded, and no table for them: count and sample of places and reasons."""
+    """Keys or values cannot be decoded, and no dead-letter table is set. Data: count, and sample with reasons."""
 
     code = "UNDECODABLE"
 
 
 class OrderUnknown(BackfillError):
-    """Which record of a key is the last one cannot be told: count and sample of places."""
+    """The last record of a key is unknown. Data: count and sample of partitions and offsets."""
 
     code = "ORDER_UNKNOWN"
 
 
 class MemoryLost(BackfillError):
-    """What a keyed topic's build remembers of keys, beside its target, is gone."""
+    """The memory of keys beside the target, which a keyed topic's build needs, was deleted."""
 
     code = "MEMORY_LOST"
 
 
 class SchemaChanged(BackfillError):
-    """The source's schema changed in a way the policy does not allow: names epoch and column."""
+    """The source's schema changed in a way that the policy does not allow. Names epoch and column."""
 
     code = "SCHEMA_CHANGED"
 
 
 class NotAppendOnly(BackfillError):
-    """An epoch does more than add rows to a source that is followed without feed or key: names the epoch."""
+    """An epoch updates or deletes rows of a source without feed or key. Names the epoch."""
 
     code = "NOT_APPEND_ONLY"
 
 
 class ChangesIncomplete(BackfillError):
-    """The rows read for an epoch do not agree with what its commit says: nothing was applied."""
+    """The rows read for an epoch do not match its commit. Nothing was applied."""
 
     code = "CHANGES_INCOMPLETE"
 
 
 class Discontinuous(BackfillError):
-    """The next epoch is not the last applied one plus one: names both."""
+    """The next epoch is not the last applied one plus one. Names both."""
 
     code = "EPOCH_DISCONTINUOUS"
 
 
 class TargetExists(BackfillError):
-    """The target exists and is not ours, or is owned by another build."""
+    """The target exists and no table backfill made it, or another build owns it."""
 
     code = "TARGET_EXISTS"
 
 
 class SpecChanged(BackfillError):
-    """A build of this name exists with another spec: the difference is in ``data``."""
+    """A build of this name exists with another spec. Data: the difference."""
 
     code = "SPEC_CHANGED"
 
 
 class TargetDiverged(BackfillError):
-    """Somebody else changed the target's data, or restored, replaced or cloned it."""
+    """Another writer changed the target's rows, or restored, replaced or cloned the table."""
 
     code = "TARGET_DIVERGED"
 
 
 class TargetContended(BackfillError):
-    """Foreign commits kept winning against the same round, beyond the bound."""
+    """Commits of other writers conflicted with the same round too often."""
 
     code = "TARGET_CONTENDED"
     retry = True
@@ -268,55 +273,55 @@ class TargetBusy(BackfillError):
 
 
 class RecordInvalid(BackfillError):
-    """A stored record or plan does not say what a record must say."""
+    """A stored record, plan or commit is damaged or invalid."""
 
     code = "RECORD_INVALID"
 
 
 class NotPlanned(BackfillError):
-    """The target holds no plan of a build."""
+    """The target has no plan of a build."""
 
     code = "NOT_PLANNED"
 
 
 class Fenced(BackfillError):
-    """A newer attempt has taken over: this one has to end, and wrote nothing since."""
+    """A newer attempt has taken over. This one ends, and has written nothing since."""
 
     code = "FENCED"
 
 
 class PositionRegressed(BackfillError):
-    """A position that is not a legal successor of the committed one: a bug, or an edited record."""
+    """A position is no legal successor of the committed one: a bug, or an edited record."""
 
     code = "POSITION_REGRESSED"
 
 
 class NotConverging(BackfillError):
-    """The log grows faster than it is applied: the numbers are in ``data``."""
+    """The log grows faster than it is applied. Data: the numbers."""
 
     code = "NOT_CONVERGING"
 
 
 class GateTimeout(BackfillError):
-    """The gate did not open in time; says what it waited for."""
+    """A sensor timed out. Names what it waited for."""
 
     code = "GATE_TIMEOUT"
 
 
 class Rejected(BackfillError):
-    """A person said no to the hand-off."""
+    """The hand-off was not approved."""
 
     code = "HANDOFF_REJECTED"
 
 
 class VerificationFailed(BackfillError):
-    """The target is not equal to the transformed source at the epoch: keys are in ``data``."""
+    """The target differs from the transformed source at the epoch. Data: keys that differ."""
 
     code = "VERIFICATION_FAILED"
 
 
 class NotAllowedNow(BackfillError):
-    """The request is known, but not legal in the phase the build is in."""
+    """The request is not possible in the current phase of the build."""
 
     code = "NOT_ALLOWED_NOW"
 
@@ -328,14 +333,14 @@ class Cancelled(BackfillError):
 
 
 class Interrupted(BackfillError):
-    """A command stopped a unit of work where it was. The attempt goes on and obeys: no outcome says this."""
+    """A command interrupted a round. The attempt obeys the command and goes on; it never ends with this error."""
 
     code = "INTERRUPTED"
     retry = True
 
 
 class SourceUnavailable(BackfillError):
-    """The store of the source did not answer."""
+    """A store of tables did not answer."""
 
     code = "SOURCE_UNAVAILABLE"
     retry = True
@@ -349,7 +354,7 @@ class ApplicationFailed(BackfillError):
 
 
 def error_in(outcome: Mapping[str, Any]) -> BackfillError:
-    """The error that an attempt's outcome tells of. A code of a newer version keeps its word about retries."""
+    """The error in an attempt's outcome. An unknown code, of a newer version, keeps its ``retry``."""
     kinds = {kind.code: kind for kind in BackfillError.__subclasses__()}
     fallback = ApplicationFailed if outcome["retry"] else BackfillError
     return kinds.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])

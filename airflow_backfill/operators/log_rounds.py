@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.operators.rounds import RoundsOperator
-from airflow_backfill.spark.run.application import PATIENCE
 from airflow_backfill.watching.conditions import max_lag_of
 
 
@@ -19,7 +19,7 @@ class LogRoundsOperator(RoundsOperator):
     :param patience: rounds in a row that may leave more pending than before, until the build is said not to converge.
     """
 
-    def __init__(self, *, max_lag: int | timedelta = 10, patience: int = PATIENCE, **kwargs: Any) -> None:
+    def __init__(self, *, max_lag: int | timedelta = 10, patience: int = PATIENCE_ROUNDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag
         self.patience = patience

@@ -43,6 +43,7 @@ class PlanOperator(ApplicationOperator):
         (templated)
     :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
     :param topic: of strategy "source": name and options of the topic whose history comes first. (templated)
+    :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param lanes: into how many parts the snapshot's files are dealt.
     :param round_bytes: bytes that a round will take up, for the forecast.
     :param round_rows: rows that a round will take up, for the forecast.
@@ -52,7 +53,7 @@ class PlanOperator(ApplicationOperator):
     entry_point = "plan"
     template_fields: Sequence[str] = (
         *ApplicationOperator.template_fields,
-        *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic"),
+        *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic", "functions"),
     )
 
     def __init__(
@@ -66,6 +67,7 @@ class PlanOperator(ApplicationOperator):
         strategy: str | None = None,
         new_columns: str | None = None,
         topic: Mapping[str, Any] | None = None,
+        functions: Mapping[str, str] | None = None,
         lanes: int = 1,
         round_bytes: int = ROUND_BYTES,
         round_rows: int = ROUND_ROWS,
@@ -81,6 +83,7 @@ class PlanOperator(ApplicationOperator):
         self.strategy = strategy
         self.new_columns = new_columns
         self.topic = topic
+        self.functions = functions
         self.lanes = lanes
         self.round_bytes = round_bytes
         self.round_rows = round_rows
@@ -99,6 +102,7 @@ class PlanOperator(ApplicationOperator):
             "strategy": self.strategy,
             "new_columns": self.new_columns,
             "topic": self.topic,
+            "functions": self.functions,
         }
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 

@@ -49,6 +49,7 @@ class BackfillTaskGroup(TaskGroup):
         ``first`` ("earliest", or a time), ``key`` and ``value`` ("bytes", "string", "json:<schema>", "decoder:<name>"),
         ``undecodable`` ("stop", "dead_letters:<location>"), ``order``. The group's ``key``, ``select`` and ``where``
         then name columns of decoded records. (templated)
+    :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param kafka_conn_id: connection of type ``kafka`` to the topic's brokers. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
     :param lanes: how many tasks read the snapshot side by side.
@@ -84,6 +85,7 @@ class BackfillTaskGroup(TaskGroup):
         strategy: str | None = None,
         new_columns: str | None = None,
         topic: Mapping[str, Any] | None = None,
+        functions: Mapping[str, str] | None = None,
         kafka_conn_id: str | None = None,
         max_lag: int | timedelta = 10,
         lanes: int = 1,
@@ -133,6 +135,7 @@ class BackfillTaskGroup(TaskGroup):
                 strategy=strategy,
                 new_columns=new_columns,
                 topic=topic,
+                functions=functions,
                 lanes=lanes,
                 **rounds,
                 on_existing=on_existing,

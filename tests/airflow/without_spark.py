@@ -38,7 +38,8 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import _size, attempted, parser, work_through
+from airflow_backfill.spark.run.application import attempted, work_through
+from airflow_backfill.spark.run.phases import parser, size
 
 FILES = 4
 
@@ -104,7 +105,7 @@ def _work(application: str, options: Any, me: Attempt) -> dict[str, Any]:
     if application == "plan":
         state, existing = shell.plan(BackfillSpec.parse(json.loads(options.spec)), options.lanes, me)
         splits, now = state.plan.splits, _now()
-        work = Work(splits.files, splits.files, splits.bytes, splits.rows, _size(options), 1)
+        work = Work(splits.files, splits.files, splits.bytes, splits.rows, size(options), 1)
         advice = Advice(state.plan.spec.strategy, "a test")
         forecast = report(state.plan, work, [], now, Retention.of({}), "a test", [], advice)
         said = {"existing": True} if existing else forecast

@@ -15,7 +15,8 @@ from pathlib import Path
 from airflow_backfill.core.attempts.goals import CancelGoal
 from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.spark.run.application import ended, parser
+from airflow_backfill.spark.run.application import ended
+from airflow_backfill.spark.run.phases import parser
 from tests.ledger.json_target import JsonBuild
 
 given = sys.argv[1:]

@@ -267,6 +267,7 @@ print(commit.added.files, commit.added.rows, peak_kilobytes() - before)
     assert grown < 20_000, "kilobytes, for 200 MB of commit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 1000, DIGESTED_BYTES - 1, 3 * DIGESTED_BYTES])
 def test_a_commit_is_told_from_another_by_its_first_mebibyte(size: int) -> None:
     def digest(path: str, padding: int = 0, *, chunk: int = size) -> str | None:

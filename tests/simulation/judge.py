@@ -168,7 +168,7 @@ class Judge:
         must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
         must(self.pinned is not None, "a barrier before the plan")
         self._fencing(app, last, document)
-        self.versions[document["lane"], document["layout"][0]] = landed.commit.version
+        self.versions[document["lane"], document["layout"]["number"]] = landed.commit.version
         self.lanes[app] = document
         if document["event"] == "recover":
             self._recovered(document)
@@ -199,16 +199,16 @@ class Judge:
         """Whether nobody can say any more what the rows have to be. Then no round is begun on them."""
         begun = self.stale and landed.commit.data_change and not self.blind(landed.writer)
         must(not begun, "changes of one history were applied to rows of another one")
-        for _, position in document["positions"]:
-            if isinstance(position, list):
-                self._stands(position[0], landed.writer)
+        for position in document["positions"]:
+            if "epoch" in position:
+                self._stands(position["epoch"], landed.writer)
         return self.stale
 
     def _fence(self, landed: Landed) -> None:
         """Nothing lands in the lane any more."""
         must(not landed.commit.data_change, "a fence with rows")
         ((app, seq),) = landed.commit.txns.items()
-        lane = {"layout": [int(app.split("/")[1]), 0], "attempt": "", "generation": 0}
+        lane = {"layout": {"number": int(app.split("/")[1]), "lanes": 0}, "attempt": "", "generation": 0}
         last = {**self.lanes.get(app, lane), "seq": seq, "event": "close", "fence": True}
         self.lanes[app] = last
 
@@ -228,7 +228,7 @@ class Judge:
             must(document["attempt"] == last["attempt"], "an announcement by an attempt that does not own the lane")
         must(last["kind"] != "caught_up", "an announcement after the end of announcements")
         if kind == "epochs":
-            start, stop = document["epochs"]
+            start, stop = document["epochs"]["start"], document["epochs"]["stop"]
             must(start == last["seen"] + 1 and stop == seen + 1 > start, "an epoch was announced twice, or not at all")
             must(seen <= self.world.source.head, "an epoch was announced that is not there")
             known = self.handoff is not None and document["prev"] >= self.handoff_at
@@ -247,7 +247,7 @@ class Judge:
             return
         event, seen = document["event"], self.news["seen"] if self.news else self.pinned
         must(event not in ("certify", "finish"), f"{event} before the data has caught up")
-        must(event != "epochs" or document["epochs"][1] - 1 <= seen, "data before its announcement")
+        must(event != "epochs" or document["epochs"]["stop"] - 1 <= seen, "data before its announcement")
 
     def _fencing(self, app: str, last: dict[str, Any] | None, document: dict[str, Any]) -> None:
         event = document["event"]
@@ -269,19 +269,19 @@ class Judge:
                 )
         else:
             must(event in ("claim", "close", "recover"), "a lane that begins without a claim")
-        number, _ = document["layout"]
+        number = document["layout"]["number"]
         for other in self.lanes.values():
-            if other["layout"][0] < number:
+            if other["layout"]["number"] < number:
                 must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
-            if other["layout"][0] == number and "fence" not in other:
+            if other["layout"]["number"] == number and "fence" not in other:
                 must(other["layout"] == document["layout"], "two layouts have one number")
 
     def _decided(self, document: dict[str, Any]) -> None:
         """Whoever decides on other lanes is newer than all that work in these, and than who decided on these."""
-        number, lanes = document["layout"]
-        known = [d for d in self.lanes.values() if self.versions[d["lane"], d["layout"][0]] <= document["prev"]]
-        others = [d["generation"] for d in known if d["layout"][0] == number and d["lane"] > 0]
-        others += [d["decided_by"] for d in known if d["layout"][0] == number - 1 and d["event"] == "close"]
+        number, lanes = document["layout"]["number"], document["layout"]["lanes"]
+        known = [d for d in self.lanes.values() if self.versions[d["lane"], d["layout"]["number"]] <= document["prev"]]
+        others = [d["generation"] for d in known if d["layout"]["number"] == number and d["lane"] > 0]
+        others += [d["decided_by"] for d in known if d["layout"]["number"] == number - 1 and d["event"] == "close"]
         newest = max(others, default=0)
         if document["next_lanes"] != lanes:
             must(document["generation"] > newest, "an older attempt decided on a newer one's lanes")
@@ -289,8 +289,8 @@ class Judge:
     def _recovered(self, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
         epoch = document["handoff"]
-        for count, position in document["positions"]:
-            must(position == [epoch], f"recovered at {epoch}, but {count} splits stand at {position}")
+        for position in document["positions"]:
+            must(position == {"splits": position["splits"], "epoch": epoch}, f"recovered at {epoch}, not {position}")
         must(document.get("certificate") is None, "a recovery that calls itself proven")
         must(document["phase"] == "catch_up", "a recovery that is not to be proven")
         self.progress = dict.fromkeys(self.progress, (epoch, WHOLE))
@@ -317,44 +317,42 @@ class Judge:
         if document["event"] not in ("files", "chunks", "seal", "epochs", "pin", "certify", "repair"):
             return
         if self.world.topic:
-            head, epochs, *_ = document["pending"]
+            head, epochs = document["pending"]["head"], document["pending"]["epochs"]
             must(self.pinned <= head - epochs <= self.partitions.newest, "pending epochs are miscounted")
             return
         together = len(set(self.progress.values())) == 1
         epoch, done = next(iter(self.progress.values()))
         stood = epoch if done == WHOLE else epoch - 1
-        head, epochs, *_ = document["pending"]
+        head, epochs = document["pending"]["head"], document["pending"]["epochs"]
         base = stood if together and epoch >= 0 else self.ranges[0][0] if self.ranges else self.pinned
         must(epochs == head - base, "pending epochs are miscounted")
 
     def _progress(self, document: dict[str, Any]) -> None:
         if self.world.topic:
-            self.partitions.move([p for n, p in document["positions"] for _ in range(n)], document["phase"])
+            self.partitions.move(_each(document), document["phase"])
             self.partitions.count(document["work"])
             self.progress = self.partitions.progress
             return
-        if self.ranges and (len(document["positions"]) > 1 or isinstance(document["positions"][0][1][-1], list)):
-            self._range_progress([p for n, p in document["positions"] for _ in range(n)])
+        if self.ranges and (len(document["positions"]) > 1 or "key" in document["positions"][0]):
+            self._range_progress(_each(document))
             return
-        splits = [tuple(p) if isinstance(p, list) else (p,) for n, p in document["positions"] for _ in range(n)]
-        kinds = [isinstance(p, list) for n, p in document["positions"] for _ in range(n)]
-        for split, (position, consumed) in enumerate(zip(splits, kinds, strict=True)):
+        for split, position in enumerate(_each(document)):
             before = self.progress[split]
-            after = self._rank(split, position, consumed)
+            after = self._rank(position)
             if after <= before:
                 continue
-            if not consumed or (document["event"] == "files"):
+            if "epoch" not in position or document["event"] == "files":
                 self._count_files(split, before, after)
             self.progress[split] = after
 
-    def _range_progress(self, positions: list[list[Any]]) -> None:
+    def _range_progress(self, positions: list[dict[str, Any]]) -> None:
         """All ranges stand at one epoch that never goes back; chunks grow one by one, with their keys."""
-        must(len({p[0] for p in positions}) == 1, "ranges stand at different epochs")
+        must(len({p["epoch"] for p in positions}) == 1, "ranges stand at different epochs")
         for split, (before, p) in enumerate(zip(self.ranges, positions, strict=True)):
-            epoch, chunks, key = (p[0], before[1], None) if len(p) == 1 else p
-            key = int(key[0]) if key else None
+            epoch, chunks = p["epoch"], p.get("chunks", before[1])
+            key = int(p["key"][0]) if p.get("key") else None
             must(epoch >= before[0], f"range {split} went back from epoch {before[0]} to {epoch}")
-            if len(p) == 1:
+            if "key" not in p:
                 self.progress[split] = (epoch, WHOLE)
             else:
                 must(self.progress[split] == (-1, 0), f"range {split} was complete and is not any more")
@@ -373,10 +371,10 @@ class Judge:
                 rows[key] = value
         return Counter(rows.items())
 
-    def _rank(self, split: int, position: tuple[int, ...], consumed: bool) -> tuple[int, int]:
-        if not consumed:
-            return (-1, position[0] if isinstance(position[0], int) else 0)
-        return (position[0], WHOLE) if len(position) == 1 else (position[0], position[1])
+    def _rank(self, position: dict[str, Any]) -> tuple[int, int]:
+        if "epoch" not in position:
+            return (-1, position.get("files", 0))
+        return (position["epoch"], position.get("parts_done", WHOLE))
 
     def _count_files(self, split: int, before: tuple[int, int], after: tuple[int, int]) -> None:
         borders = self.world.borders
@@ -399,7 +397,7 @@ class Judge:
         if event == "seal":
             self.bound = document["bound"]
         elif self.bound is not None and document.get("bound") is not None:
-            must(document["bound"][1] <= self.bound[1], "the bound grew")
+            must(document["bound"]["value"] <= self.bound["value"], "the bound grew")
             self.bound = document["bound"]
         if event == "cancel":
             self.cancelled = True
@@ -407,11 +405,12 @@ class Judge:
             seen = self.foreign_at is not None and self.foreign_at <= document["prev"]
             must(not seen, "finished on a target that somebody else had changed")
             must(document.get("certificate") is not None, "finished without a certificate")
-            must(document["certificate"][0] == self.handoff, "finished with a certificate for another epoch")
+            must(document["certificate"]["epoch"] == self.handoff, "finished with a certificate for another epoch")
             self.finished = self.foreign_at is None
         if event == "certify":
             certificate = document["certificate"]
-            must(tuple(certificate[:2]) in self.proofs, "a certificate without a comparison that succeeded")
+            proven = (certificate["epoch"], certificate["target_version"]) in self.proofs
+            must(proven, "a certificate without a comparison that succeeded")
         if event in ("files", "chunks"):
             must(not self.finished, "a snapshot round after the finish")
 
@@ -447,7 +446,12 @@ class Judge:
         if done == WHOLE:
             return self.world.made(rows)
         now = transform(rows)
-        of = next(p[2] for _, p in document["positions"])
+        of = document["positions"][0]["parts"]
         before = transform(self.world.source.versions[epoch - 1].rows)
         mixed = {k: v for k, v in now.items() if k % of < done} | {k: v for k, v in before.items() if k % of >= done}
         return Counter(mixed.items())
+
+
+def _each(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The position of each split."""
+    return [run for run in document["positions"] for _ in range(run["splits"])]

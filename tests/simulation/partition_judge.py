@@ -48,7 +48,7 @@ class PartitionJudge:
     def move(self, positions: list[Any], phase: str) -> None:
         """Take over what a record says, of which some may be older than what is known."""
         self.sealed = phase not in ("snapshot", "cancelled")
-        for partition, (epoch, split) in enumerate(positions):
+        for partition, (epoch, split) in enumerate((p["epoch"], p["partition"]) for p in positions):
             must(split["partition"] == partition, f"partition {split['partition']} in the place of {partition}")
             before = self.known.get(partition)
             if before is None or _rank(epoch, split) > _rank(*before):

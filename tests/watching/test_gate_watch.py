@@ -113,7 +113,7 @@ def test_an_age_as_bound(fresh, source, target):
 @pytest.mark.parametrize("state", [None, "awaiting_input", "deferred", "running", "up_for_retry"])
 def test_an_approval_that_is_not_there_yet(fresh, target, monkeypatch, state):
     sight = watch(target, approval=approval(monkeypatch, state)).live()
-    assert sight.verdict == Waiting(("nobody has approved the hand-off",), lag=False)
+    assert sight.verdict == Waiting(("the hand-off is not approved yet",), lag=False)
     assert sight.wake is False
 
 

@@ -1,10 +1,9 @@
-"""Whether a writer of the source is asked to wait: the back-pressure that a build may ask for, and nobody has to heed.
+"""Back-pressure: whether a writer of the source should wait. Writers are free to ignore it.
 
-A streaming executor ends because it stops taking from upstream; writers of a table can only be asked. They are asked
-while the log is consumed and too much of it is pending, and at no other time: the snapshot has no use for it, what is
-pinned for the hand-off is committed already, a build that is paused or on hold takes its own time, and one that cannot
-get past a pending epoch does not go on. No step of a build waits for a commit of the source, so a closed gate never
-holds up what would open it.
+A streaming executor stops reading from upstream; writers of a table can only be asked. They are asked while the build
+consumes the log and more than ``max_lag`` is pending, and at no other time: the snapshot does not need it, the epochs
+up to the hand-off are already committed, and a build that is paused, held or stopped by a pending epoch does not go on.
+No step of a build waits for a commit of the source, so this cannot deadlock.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from airflow_backfill.core.values.phase import Phase
 def admit(
     state: BuildState, source: SourceView, commands: Sequence[tuple[int, Command]], max_lag: MaxLag, now: int
 ) -> Waiting | None:
-    """Why a writer is to wait; None if it may commit."""
+    """Why a writer should wait; None if it may commit."""
     control = obey(state.control, commands)
     applied = state.applied
     if state.phase is not Phase.CONSUME_LOG or applied is None or control.stopped or control.held or control.cancelled:

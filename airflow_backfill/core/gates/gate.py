@@ -1,4 +1,4 @@
-"""The gate between log consumption and catch-up: one decision for sensor, trigger and page.
+"""The gate between consuming the log and catching up: one decision for the sensor, its trigger and the operator.
 
 It compares committed facts only, and never waits for something that no running task can change.
 """
@@ -19,7 +19,7 @@ from airflow_backfill.core.values.phase import Phase
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the gate asks for besides the lag. ``window_open`` and ``approved`` are Airflow's answers."""
+    """What the gate requires. ``window_open`` and ``approved`` come from Airflow."""
 
     max_lag: MaxLag
     window_open: bool = True
@@ -28,7 +28,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Closed, and why; ``lag`` says that applying more of the log is what is missing."""
+    """Closed, and why. ``lag``: more of the log has to be applied."""
 
     reasons: tuple[str, ...]
     lag: bool
@@ -36,7 +36,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Open: the committed epoch is within the bound, and everybody agreed."""
+    """Open: the committed epoch is within the bound, and all conditions hold."""
 
     epoch: int
 
@@ -58,10 +58,10 @@ def decide(
     conditions: Conditions,
     now: int,
 ) -> Verdict:
-    """Whether the hand-off may begin. The caller has read ``state`` and found nothing foreign."""
+    """Whether the hand-off may begin. ``state`` was read from a log without foreign writes."""
     control = obey(state.control, commands)
     if control.cancelled or state.phase is Phase.CANCELLED:
-        return Broken(Cancelled("the build was cancelled; plan it again to resume it"))
+        return Broken(Cancelled("the build was cancelled; run the plan task again to resume it"))
     applied = state.applied
     if state.phase in (Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM):
         assert applied is not None
@@ -84,5 +84,5 @@ def decide(
     if not conditions.window_open:
         reasons.append("the time window is closed")
     if not conditions.approved:
-        reasons.append("nobody has approved the hand-off")
+        reasons.append("the hand-off is not approved yet")
     return Waiting(tuple(reasons), lag=behind) if reasons else Ready(applied)

@@ -13,7 +13,7 @@ from airflow_backfill.core.state.state import BuildState
 
 @dataclass(frozen=True, slots=True)
 class MaxLag:
-    """How much may be pending: a number of epochs, or an age of the oldest pending epoch in milliseconds."""
+    """How much may be pending: a number of epochs, or the age of the oldest pending epoch in milliseconds."""
 
     epochs: int | None = None
     age: int | None = None
@@ -22,12 +22,12 @@ class MaxLag:
         named = [v for v in (self.epochs, self.age) if v is not None]
         if len(named) != 1 or type(named[0]) is not int or named[0] < 0:
             raise InvalidSpec(
-                f"max_lag: either a number of epochs or a duration, at least 0 (got {self.epochs!r}, {self.age!r})",
+                f"max_lag: must be a number of epochs or a timedelta, at least 0 (got {self.epochs!r}, {self.age!r})",
                 field="max_lag",
             )
 
     def holds(self, pending: Sequence[Epoch], now: int) -> bool:
-        """Whether no more than that is pending."""
+        """Whether at most this much is pending."""
         if self.epochs is not None:
             return len(pending) <= self.epochs
         assert self.age is not None

@@ -47,9 +47,13 @@ class Decoding:
     """Key, value, and where undecodable records go: to a table of their own, or nowhere, so that the build stops."""
 
     key: Format = Format(BYTES)
+    """How keys are read: "bytes", "string", "json:<schema>" or "decoder:<name>"."""
     value: Format = Format(BYTES)
+    """How values are read: "bytes", "string", "json:<schema>" or "decoder:<name>"."""
     dead_letters: str | None = None
-    """The location of the table of undecodable records; None if one of them stops the build."""
+    """From the option ``undecodable``: "dead_letters:<location>" names the table of undecodable records, "stop" (None)
+    stops the build at the first one.
+    """
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> Decoding:

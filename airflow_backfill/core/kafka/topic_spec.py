@@ -17,6 +17,8 @@ from airflow_backfill.core.values.options import check_known, checked, invalid, 
 
 EARLIEST = "earliest"
 STOP, SKIP = "stop", "skip"
+NAMES = ("name", "first", "expired", "checkpoint", "order", *OPTIONS)
+"""The options of a topic."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
@@ -24,6 +26,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     name: str
+    """The topic's name."""
     first: str = EARLIEST
     """Where history starts: "earliest", the first record that Kafka or the landing table has, or a time in ISO 8601
     with an offset from UTC.
@@ -48,7 +51,7 @@ class TopicSpec:
         """
         if not isinstance(options, Mapping):
             raise InvalidSpec(f"topic: a mapping of options, not {type(options).__name__}", field="topic")
-        check_known(options, ("name", "first", "expired", "checkpoint", "order", *OPTIONS))
+        check_known(options, NAMES)
         topic = TopicSpec(
             name=checked("topic.name", options.get("name")),
             first=checked("topic.first", options.get("first", EARLIEST)),

@@ -16,11 +16,12 @@ from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.model.format_1 import upgraded_announcement
 from airflow_backfill.core.values.commit import Commit, CommitId
-from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.document import count, encode, parts
 from airflow_backfill.core.values.epoch import EpochRange
 
-FORMAT = 1
+FORMAT = 2
 LANE = "seen"
 _MARK = "airflow_backfill_seen"
 
@@ -70,7 +71,7 @@ class Announcement:
             "newest": self.newest,
             "kind": self.kind.value,
             "seen": self.seen,
-            "epochs": None if self.epochs is None else [self.epochs.start, self.epochs.stop],
+            **({} if self.epochs is None else {"epochs": self.epochs.to_json()}),
             **({} if self.digest is None else {"digest": self.digest}),
         }
 
@@ -109,15 +110,25 @@ class Announced:
             raise RecordInvalid(f"version {version} announces {news.seen} after {self.seen}", version=version)
         return Announced.at(version, news)
 
-    def to_json(self) -> list[Any]:
-        return [self.seen, self.version, self.seq, self.generation, self.attempt, self.open]
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seen": self.seen,
+            "version": self.version,
+            "seq": self.seq,
+            "generation": self.generation,
+            "attempt": self.attempt,
+            "open": self.open,
+        }
 
     @staticmethod
     def from_json(value: Any) -> Announced:
-        match value:
-            case [int(seen), int(version), int(seq), int(generation), str(attempt), bool(is_open)]:
-                if bool not in map(type, value[:4]) and min(value[:4]) >= 0:
-                    return Announced(seen, version, seq, generation, attempt, is_open)
+        try:
+            *numbers, attempt, is_open = parts(value, "seen", "version", "seq", "generation", "attempt", "open")
+            seen, version, seq, generation = (count(number) for number in numbers)
+            if isinstance(attempt, str) and isinstance(is_open, bool):
+                return Announced(seen, version, seq, generation, attempt, is_open)
+        except ValueError:
+            pass
         raise RecordInvalid(f"not the state of announcements: {value!r}", value=repr(value)[:200])
 
     @staticmethod
@@ -145,7 +156,8 @@ def decode(text: str) -> Announcement:
     """The announcement that ``text`` holds, or RecordInvalid."""
     try:
         value = json.loads(text)
-        epochs = value["epochs"]
+        value = upgraded_announcement(value) if value[_MARK] == 1 else value
+        epochs = value.get("epochs")
         found = Announcement(
             build=value["build"],
             plan=value["plan"],
@@ -156,7 +168,7 @@ def decode(text: str) -> Announcement:
             newest=value["newest"],
             kind=Kind(value["kind"]),
             seen=value["seen"],
-            epochs=None if epochs is None else EpochRange(*epochs),
+            epochs=None if epochs is None else EpochRange.from_json(epochs),
             digest=value.get("digest"),
         )
         # Whatever was left out, added or of another type would not come back.

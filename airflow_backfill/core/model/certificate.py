@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+from airflow_backfill.core.values.document import count, parts, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +24,21 @@ class Certificate:
     """
     lost: int = 0
     """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""
+
+    def to_json(self) -> dict[str, Any]:
+        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in document.items() if value or name not in _COUNTERS}
+
+    @staticmethod
+    def from_json(value: Any) -> Certificate:
+        """ValueError if ``value`` is none."""
+        epoch, version, rows, digest, buckets, at, *more = parts(value, *_NUMBERS, optional=_COUNTERS)
+        gone, lost = (0 if number is None else count(number, 1) for number in more)
+        return Certificate(
+            count(epoch), count(version), count(rows), text(digest), count(buckets), count(at), gone, lost
+        )
+
+
+_NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
+_COUNTERS = ("gone", "lost")
+"""Not written while they are 0."""

@@ -9,24 +9,28 @@ guess.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.announcement import Announced
 from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.model.format_1 import upgraded
 from airflow_backfill.core.splits.kinds import position_from_json
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
-from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.document import count, encode, parts, text
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.totals import Totals
 
-FORMAT = 1
+FORMAT = 2
+"""What is written. Everything from ``OLDEST`` on is read."""
+OLDEST = 1
 MAX_BYTES = 1 << 26
 """Of a record, wherever it is stored."""
 MAX_SPLITS = 1 << 20
@@ -39,6 +43,13 @@ class Layout:
     number: int
     lanes: int
 
+    def to_json(self) -> dict[str, int]:
+        return {"number": self.number, "lanes": self.lanes}
+
+    @staticmethod
+    def from_json(value: Any) -> Layout:
+        return Layout(*(count(number) for number in parts(value, "number", "lanes")))
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -49,6 +60,14 @@ class Pending:
     rows: int | None
     at: int
     """When it was seen, milliseconds since 1970."""
+
+    def to_json(self) -> dict[str, int | None]:
+        return {"head": self.head, "epochs": self.epochs, "rows": self.rows, "at": self.at}
+
+    @staticmethod
+    def from_json(value: Any) -> Pending:
+        head, epochs, rows, at = parts(value, "head", "epochs", "rows", "at")
+        return Pending(count(head), count(epochs), None if rows is None else count(rows), count(at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +86,38 @@ class Tail:
     next_lanes: int | None = None
     decided_by: int | None = None
 
-    def to_json(self) -> list[Any]:
-        last = [self.control.to_json(), self.totals.to_json(), self.due, self.next_lanes, self.decided_by]
-        return [self.at, self.seq, self.generation, self.attempt, self.event.value, *last]
+    def to_json(self) -> dict[str, Any]:
+        decision = {"next_lanes": self.next_lanes, "decided_by": self.decided_by}
+        return {
+            "at": self.at,
+            "seq": self.seq,
+            "generation": self.generation,
+            "attempt": self.attempt,
+            "event": self.event.value,
+            "control": self.control.to_json(),
+            "totals": self.totals.to_json(),
+            "due": self.due,
+            **{name: number for name, number in decision.items() if number is not None},
+        }
 
     @staticmethod
     def from_json(value: Any) -> Tail:
-        at, seq, generation, attempt, event, control, totals, due, next_lanes, decided_by = value
+        at, seq, generation, attempt, event, control, totals, due, next_lanes, decided_by = parts(
+            value,
+            *("at", "seq", "generation", "attempt", "event", "control", "totals", "due"),
+            optional=("next_lanes", "decided_by"),
+        )
         return Tail(
-            at=_count(at),
-            seq=_count(seq, 1),
-            generation=_count(generation),
-            attempt=_string(attempt),
+            at=count(at),
+            seq=count(seq, 1),
+            generation=count(generation),
+            attempt=text(attempt),
             event=Event(event),
             control=Control.from_json(control),
             totals=Totals.from_json(totals),
-            due=_count(due),
-            next_lanes=None if next_lanes is None else _count(next_lanes, 1),
-            decided_by=None if decided_by is None else _count(decided_by),
+            due=count(due),
+            next_lanes=None if next_lanes is None else count(next_lanes, 1),
+            decided_by=None if decided_by is None else count(decided_by),
         )
 
 
@@ -154,7 +187,7 @@ class Record:
             "airflow_backfill": FORMAT,
             "build": self.build,
             "plan": self.plan,
-            "layout": [self.layout.number, self.layout.lanes],
+            "layout": self.layout.to_json(),
             "lane": self.lane,
             "seq": self.seq,
             "generation": self.generation,
@@ -170,40 +203,19 @@ class Record:
             "control": self.control.to_json(),
             "due": self.due,
         }
-        if self.epochs is not None:
-            document["epochs"] = [self.epochs.start, self.epochs.stop]
-        if self.source is not None:
-            document["source"] = [self.source.version, self.source.digest]
-        if self.bound is not None:
-            document["bound"] = self.bound.to_json()
-        if self.pending is not None:
-            document["pending"] = [self.pending.head, self.pending.epochs, self.pending.rows, self.pending.at]
-        if self.handoff is not None:
-            document["handoff"] = self.handoff
-        if self.certificate is not None:
-            c = self.certificate
-            numbers = [c.epoch, c.target_version, c.rows, c.digest, c.buckets, c.at, c.gone]
-            document["certificate"] = [*numbers, c.lost] if c.lost else numbers
-        decision = {"next_lanes": self.next_lanes, "decided_by": self.decided_by}
-        document |= {name: value for name, value in decision.items() if value is not None}
-        if self.waits is not None:
-            document["waits"] = self.waits
-        if self.announced is not None:
-            document["announced"] = self.announced
-        return document | self._beside()
-
-    def _beside(self) -> dict[str, Any]:
-        """What is kept of other lanes."""
-        news = {} if self.news is None else {"news": self.news.to_json()}
+        objects = ("epochs", "source", "bound", "pending", "certificate", "news")
+        document |= {name: part.to_json() for name in objects if (part := getattr(self, name)) is not None}
+        plain = ("handoff", "next_lanes", "decided_by", "waits", "announced")
+        document |= {name: part for name in plain if (part := getattr(self, name)) is not None}
         others = {str(lane): tail.to_json() for lane, tail in sorted(self.others.items())}
-        return {**news, "others": others} if others else news
+        return {**document, "others": others} if others else document
 
     def encode(self) -> str:
         """The record's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
-        text = encode(self.to_json())
-        if encode(decode(text).to_json()) != text:
+        written = encode(self.to_json())
+        if encode(decode(written).to_json()) != written:
             raise RecordInvalid("the record would be read as another one", event=self.event.value)
-        return text
+        return written
 
 
 _REQUIRED = {
@@ -221,44 +233,57 @@ def app_id(build: str, layout: int, lane: int) -> str:
     return f"{build}/{layout}/{lane}"
 
 
-def decode(text: str) -> Record:
-    """The record that ``text`` holds, or RecordInvalid naming what is wrong."""
-    if len(text) > MAX_BYTES:
-        raise RecordInvalid(f"a record of {len(text)} characters is too large", size=len(text))
+def decode(written: str) -> Record:
+    """The record that ``written`` holds, or RecordInvalid naming what is wrong."""
+    if len(written) > MAX_BYTES:
+        raise RecordInvalid(f"a record of {len(written)} characters is too large", size=len(written))
     try:
-        value = json.loads(text)
+        value = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise RecordInvalid(f"the record is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict) or "airflow_backfill" not in value:
-        raise RecordInvalid("not a record of a table backfill", value=text[:200])
-    if type(value["airflow_backfill"]) is not int or value["airflow_backfill"] != FORMAT:
+        raise RecordInvalid("not a record of a table backfill", value=written[:200])
+    found = value["airflow_backfill"]
+    if type(found) is not int or not OLDEST <= found <= FORMAT:
         raise RecordInvalid(
-            f"the record has format {value['airflow_backfill']!r}, this version knows {FORMAT}: use the newer version",
-            format=repr(value["airflow_backfill"])[:50],
+            f"the record has format {found!r:.50}, this version reads {OLDEST} to {FORMAT}: use a newer version",
+            format=repr(found)[:50],
         )
     fields_found = set(value)
     if not _REQUIRED <= fields_found or not fields_found <= _REQUIRED | _OPTIONAL:
         odd = sorted((_REQUIRED - fields_found) | (fields_found - _REQUIRED - _OPTIONAL))
         raise RecordInvalid(f"the record lacks or adds fields: {', '.join(odd)[:200]}", fields=odd[:20])
     try:
-        return _build(value)
+        return _build(value if found == FORMAT else upgraded(value))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordInvalid(f"the record is damaged: {str(error)[:200]}") from None
 
 
 def _build(value: dict[str, Any]) -> Record:
-    layout, lanes = (_count(n) for n in value["layout"])
-    epochs, pending, certificate = value.get("epochs"), value.get("pending"), value.get("certificate")
+    read: Mapping[str, Callable[[Any], Any]] = {
+        "epochs": EpochRange.from_json,
+        "source": CommitId.from_json,
+        "bound": Bound.from_json,
+        "pending": Pending.from_json,
+        "handoff": count,
+        "certificate": Certificate.from_json,
+        "next_lanes": lambda number: count(number, 1),
+        "decided_by": count,
+        "waits": text,
+        "announced": lambda version: count(version, -1),
+        "news": Announced.from_json,
+        "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
+    }
     record = Record(
-        build=_string(value["build"]),
-        plan=_string(value["plan"]),
-        layout=Layout(layout, lanes),
-        lane=_count(value["lane"]),
-        seq=_count(value["seq"]),
-        generation=_count(value["generation"]),
-        attempt=_string(value["attempt"]),
-        prev=_count(value["prev"]),
-        tails=tuple(_count(n, -1) for n in value["tails"]),
+        build=text(value["build"]),
+        plan=text(value["plan"]),
+        layout=Layout.from_json(value["layout"]),
+        lane=count(value["lane"]),
+        seq=count(value["seq"]),
+        generation=count(value["generation"]),
+        attempt=text(value["attempt"]),
+        prev=count(value["prev"]),
+        tails=tuple(count(version, -1) for version in value["tails"]),
         event=Event(value["event"]),
         phase=Phase(value["phase"]),
         positions=_positions_from_json(value["positions"]),
@@ -266,20 +291,10 @@ def _build(value: dict[str, Any]) -> Record:
         totals=Totals.from_json(value["totals"]),
         work=Totals.from_json(value["work"]),
         control=Control.from_json(value["control"]),
-        due=_count(value["due"]),
-        epochs=EpochRange(*(_count(n) for n in epochs)) if epochs is not None else None,
-        source=_commit_id(*value["source"]) if "source" in value else None,
-        bound=Bound.from_json(value["bound"]) if "bound" in value else None,
-        pending=_pending(*pending) if pending is not None else None,
-        handoff=_count(value["handoff"]) if "handoff" in value else None,
-        certificate=_certificate(*certificate) if certificate is not None else None,
-        next_lanes=_count(value["next_lanes"], 1) if "next_lanes" in value else None,
-        decided_by=_count(value["decided_by"]) if "decided_by" in value else None,
-        waits=_string(value["waits"]) if "waits" in value else None,
-        announced=_count(value["announced"], -1) if "announced" in value else None,
-        news=Announced.from_json(value["news"]) if "news" in value else None,
-        others={_count(int(lane)): Tail.from_json(tail) for lane, tail in value.get("others", {}).items()},
+        due=count(value["due"]),
+        **{name: read[name](part) for name, part in value.items() if name in _OPTIONAL},
     )
+    lanes = record.layout.lanes
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
         raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
     if (record.next_lanes is not None) != record.closed or (record.closed and record.decided_by is None):
@@ -287,53 +302,20 @@ def _build(value: dict[str, Any]) -> Record:
     return record
 
 
-def _commit_id(version: Any, digest: Any) -> CommitId:
-    return CommitId(_count(version), _string(digest))
-
-
-def _pending(head: Any, epochs: Any, rows: Any, at: Any) -> Pending:
-    return Pending(_count(head), _count(epochs), None if rows is None else _count(rows), _count(at))
-
-
-def _certificate(epoch: Any, version: Any, rows: Any, digest: Any, buckets: Any, *more: Any) -> Certificate:
-    at, gone, *lost = more
-    counts = _count(epoch), _count(version), _count(rows)
-    later = (_count(number, 1) for number in lost)
-    return Certificate(*counts, _string(digest), _count(buckets), _count(at), _count(gone), *later)
-
-
-def _count(value: Any, least: int = 0) -> int:
-    if type(value) is not int or value < least:
-        raise ValueError(f"not a count: {value!r}")
-    return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"not a text: {value!r}")
-    return value
-
-
-def _positions_to_json(positions: tuple[Position, ...]) -> Any:
-    """Equal neighbours are written once, with their number: a thousand finished splits take ten bytes."""
-    runs: list[list[Any]] = []
-    for position in positions:
-        shown = position.to_json()
-        if runs and runs[-1][1] == shown:
-            runs[-1][0] += 1
-        else:
-            runs.append([1, shown])
-    return runs
+def _positions_to_json(positions: tuple[Position, ...]) -> list[dict[str, Any]]:
+    """Equal neighbours are written once, with their number: a thousand finished splits take a few bytes."""
+    return [{"splits": len(list(run)), **position.to_json()} for position, run in groupby(positions)]
 
 
 def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     positions: list[Position] = []
     if not isinstance(runs, list):
         raise ValueError(f"not positions: {runs!r}")
-    for count, shown in runs:
-        if len(positions) + _count(count, 1) > MAX_SPLITS:
+    for run in runs:
+        number = count(run["splits"], 1)
+        if len(positions) + number > MAX_SPLITS:
             raise ValueError("too many splits")
-        positions.extend([position_from_json(shown)] * count)
+        positions.extend([position_from_json({name: part for name, part in run.items() if name != "splits"})] * number)
     return tuple(positions)
 
 

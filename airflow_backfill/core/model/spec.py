@@ -7,7 +7,7 @@ task's own and may differ between attempts; the spec may not: its fingerprint is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
 from typing import Any
 
@@ -25,6 +25,7 @@ from airflow_backfill.core.values.options import (
     normal,
     text,
     texts,
+    versions,
 )
 
 NEW_COLUMNS = ("stop", "ignore")
@@ -39,7 +40,7 @@ class BackfillSpec:
     of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
     column: "stop", or "ignore" it. With a ``topic`` the source is the landing table of that topic, whose history comes
     before it, and None if there is no such table; ``select``, ``where`` and ``key`` then name columns of its decoded
-    records.
+    records. ``functions`` are the user's own that the expressions call, with their versions.
     """
 
     name: str
@@ -51,6 +52,7 @@ class BackfillSpec:
     strategy: str = "snapshot"
     new_columns: str = "stop"
     topic: TopicSpec | None = None
+    functions: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
@@ -69,6 +71,7 @@ class BackfillSpec:
             strategy=choice(options, "strategy", (*names(), AUTO)),
             new_columns=choice(options, "new_columns", NEW_COLUMNS),
             topic=TopicSpec.parse(options["topic"]) if options.get("topic") is not None else None,
+            functions=versions(options, "functions") if options.get("functions") is not None else {},
         )
         spec._check()
         return spec
@@ -110,7 +113,9 @@ class BackfillSpec:
 
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-        return {**document, "topic": None if self.topic is None else self.topic.to_json()}
+        document["topic"] = None if self.topic is None else self.topic.to_json()
+        # Plans of before do not have it, and keep their fingerprints.
+        return document if self.functions else {name: v for name, v in document.items() if name != "functions"}
 
     @property
     def fingerprint(self) -> str:
@@ -120,7 +125,8 @@ class BackfillSpec:
 def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any]]:
     """Every option that differs: its planned and its asked value."""
     one, other = planned.to_json(), asked.to_json()
-    return {name: [one[name], other[name]] for name in one if one[name] != other[name]}
+    names = {**one, **other}
+    return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
 
 
 def _topic_alone(options: Mapping[str, Any]) -> bool:

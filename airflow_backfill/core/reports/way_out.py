@@ -61,6 +61,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Install the planned version of the decoder where Spark runs and clear the task, or plan again with "
         "on_existing='restart'."
     ),
+    "FUNCTION_INVALID": (
+        "Install the function in the version that the spec names where Spark runs and clear the task, or plan again "
+        "with on_existing='restart'."
+    ),
     "UNDECODABLE": (
         "Correct topic.key or topic.value, or set topic.undecodable to dead_letters; plan again with "
         "on_existing='restart'."

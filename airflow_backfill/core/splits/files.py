@@ -38,12 +38,15 @@ class AtFile(Position):
     def may_become(self, after: Position) -> bool:
         return isinstance(after, (AtFile, Consumed))
 
-    def to_json(self) -> Any:
-        return self.files
+    def to_json(self) -> dict[str, Any]:
+        return {"files": self.files}
 
     @staticmethod
-    def from_json(value: Any) -> AtFile | None:
-        return AtFile(value) if type(value) is int and value >= 0 else None
+    def from_json(value: dict[str, Any]) -> AtFile | None:
+        match value:
+            case {"files": int(files), **more} if not more and files >= 0:
+                return AtFile(files)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

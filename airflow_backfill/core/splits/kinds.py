@@ -1,6 +1,6 @@
 """Which kinds of splits and positions plans and records may hold: those of the package, and those that are registered.
 
-A document says its kind by its shape: a kind that is registered needs a JSON that is no other kind's.
+A document says its kind by its fields: a kind that is registered needs names that no other kind has.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def register(splits: type[Splits], *positions: type[Position]) -> None:
 
 def position_from_json(value: Any) -> Position:
     """The position that ``value`` says; RecordInvalid if it is none."""
-    boolean = isinstance(value, bool) or (isinstance(value, list) and bool in map(type, value))
-    for kind in () if boolean else _POSITIONS:
+    sound = isinstance(value, dict) and bool not in map(type, value.values())
+    for kind in _POSITIONS if sound else ():
         found = kind.from_json(value)
         if found is not None:
             return found

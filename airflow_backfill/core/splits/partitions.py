@@ -55,13 +55,13 @@ class AtOffset(Position):
         self.split.check_successor(after.split)
         return True
 
-    def to_json(self) -> Any:
-        return [self.epoch, self.split.to_json()]
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "partition": self.split.to_json()}
 
     @staticmethod
-    def from_json(value: Any) -> AtOffset | None:
+    def from_json(value: dict[str, Any]) -> AtOffset | None:
         match value:
-            case [int(epoch), dict(split)] if epoch >= 0:
+            case {"epoch": int(epoch), "partition": dict(split), **more} if not more and epoch >= 0:
                 return AtOffset(epoch, Split.from_json(split))
         return None
 

@@ -63,11 +63,12 @@ class Position(ABC):
         """Whether ``after``, of the same or a later rank, may follow."""
 
     @abstractmethod
-    def to_json(self) -> Any: ...
+    def to_json(self) -> dict[str, Any]:
+        """Named fields, none of them ``splits``; no other kind has the same names."""
 
     @staticmethod
     @abstractmethod
-    def from_json(value: Any) -> Position | None:
+    def from_json(value: dict[str, Any]) -> Position | None:
         """The position that ``value`` says, or None if it is none of this kind."""
 
 
@@ -92,14 +93,14 @@ class InEpoch(Position):
     def may_become(self, after: Position) -> bool:
         return after.newest_epoch == self.epoch and (after.part is None or after.part.of == self.of)
 
-    def to_json(self) -> Any:
-        return [self.epoch, self.done, self.of]
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "parts_done": self.done, "parts": self.of}
 
     @staticmethod
-    def from_json(value: Any) -> InEpoch | None:
+    def from_json(value: dict[str, Any]) -> InEpoch | None:
         match value:
-            case [int(epoch), int(done), int(of)] if epoch >= 0 and 0 < done < of:
-                return InEpoch(epoch, done, of)
+            case {"epoch": int(epoch), "parts_done": int(done), "parts": int(of), **more} if not more:
+                return InEpoch(epoch, done, of) if epoch >= 0 and 0 < done < of else None
         return None
 
 
@@ -122,13 +123,13 @@ class Consumed(Position):
     def may_become(self, after: Position) -> bool:
         return after.part is not None or isinstance(after, Consumed)
 
-    def to_json(self) -> Any:
-        return [self.epoch]
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch}
 
     @staticmethod
-    def from_json(value: Any) -> Consumed | None:
+    def from_json(value: dict[str, Any]) -> Consumed | None:
         match value:
-            case [int(epoch)] if epoch >= 0:
+            case {"epoch": int(epoch), **more} if not more and epoch >= 0:
                 return Consumed(epoch)
         return None
 

@@ -51,15 +51,15 @@ class AtKey(Position):
             return after.key == self.key
         return after.chunks == self.chunks + 1 and after.key not in (self.key, ())
 
-    def to_json(self) -> Any:
-        return [self.epoch, self.chunks, list(self.key)]
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "chunks": self.chunks, "key": list(self.key)}
 
     @staticmethod
-    def from_json(value: Any) -> AtKey | None:
+    def from_json(value: dict[str, Any]) -> AtKey | None:
         match value:
-            case [int(epoch), int(chunks), list(key)] if epoch >= 0 and chunks >= 0 and bool(key) == (chunks > 0):
-                if all(isinstance(part, str) and part for part in key):
-                    return AtKey(epoch, chunks, tuple(key))
+            case {"epoch": int(epoch), "chunks": int(chunks), "key": list(key), **more} if not more:
+                named = all(isinstance(part, str) and part for part in key) and bool(key) == (chunks > 0)
+                return AtKey(epoch, chunks, tuple(key)) if named and epoch >= 0 and chunks >= 0 else None
         return None
 
 

@@ -1,1 +1,1 @@
-"""Small values that everything else is told in: epochs, durations, totals, commands, phases."""
+"""Small values without logic of their own: epochs, durations, totals, commands, phases, options."""

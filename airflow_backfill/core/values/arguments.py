@@ -1,4 +1,4 @@
-"""Command lines that are refused with a coded error, which repeats no secret of a location."""
+"""Command lines: a wrong one is a coded error that shows no secret."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class Arguments(argparse.ArgumentParser):
     """Raises InvalidSpec where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidSpec(f"{self.prog}: {masked(message)[:500]}; --help says what is taken", field=self.prog)
+        raise InvalidSpec(f"{self.prog}: {masked(message)[:500]}; see --help", field=self.prog)

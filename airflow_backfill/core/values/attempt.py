@@ -1,4 +1,4 @@
-"""Who works: one try at a task."""
+"""One try at a task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at a task: its place among all attempts of the build, and a name that no other attempt has."""
+    """One try at a task. ``generation`` orders the attempts of a target; ``name`` is unique."""
 
     generation: int
     name: str

@@ -1,10 +1,9 @@
-"""The bound on pending epochs, and when to say that the log is not converging.
+"""The bound on pending epochs, and when the log does not converge.
 
-The bound starts at what is pending when the snapshot is sealed and only ever shrinks, by at least one a round
-(docs/behaviours/snapshot.md, S000.32). RisingWave's executor ends because it stops polling upstream; writers
-here cannot be stopped, so a round that leaves more pending than the bound allows is counted, and too many of
-them in a row are an error with numbers. The bound stands in the record: a retry does not enlarge it, and counts its own
-rounds.
+The bound starts at the epochs that are pending when the snapshot is sealed. Each round lowers it by at least one
+(docs/behaviours/snapshot.md, S000.32). Writers cannot be stopped, so rounds that leave more pending than the bound
+allows are counted; too many in a row raise NotConverging with the numbers. The bound is in the record: a retry does not
+raise it, and counts its own rounds only.
 """
 
 from __future__ import annotations
@@ -13,6 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.errors import NotConverging, RecordInvalid
+from airflow_backfill.core.values.document import count, parts
+
+PATIENCE_ROUNDS = 10
+"""Rounds in a row that may leave more pending than the bound allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,9 @@ class Bound:
     start: int
     value: int
     stalled: int = 0
-    """Rounds in a row that left more pending than the bound allows, and no less than a round before them."""
+    """Rounds in a row that left more pending than the bound allows, and no less than any earlier round."""
     least: int | None = None
-    """The least that a round of this attempt has left; None before its first round."""
+    """The fewest epochs that a round of this attempt left pending; None before its first round."""
 
     @staticmethod
     def initial(pending: int) -> Bound:
@@ -36,38 +39,41 @@ class Bound:
         return Bound(self.start, min(pending_after, allowed), 0 if contracted else self.stalled + 1, least)
 
     def measured(self, pending: int) -> Bound:
-        """The bound as a round begins when ``pending`` epochs are: what the round before it left untaken, and what
-        was committed meanwhile. The first round of an attempt has none before it, and only sets the mark.
+        """The bound when a round begins with ``pending`` epochs: those that the last round left, and those committed
+        since. The first round of an attempt only sets ``least``.
         """
         return replace(self, least=pending) if self.least is None else self.take(pending)
 
     def renewed(self) -> Bound:
-        """The bound for a new attempt: only its own rounds count. What was committed while nobody worked is no fault of
-        theirs, and an attempt that was started because the writers have slowed down is not over before its first one.
+        """The bound for a new attempt, which counts only its own rounds: commits from the time without an attempt do
+        not count against it.
         """
         return Bound(self.start, self.value)
 
-    def to_json(self) -> list[int | None]:
-        return [self.start, self.value, self.stalled, self.least]
+    def to_json(self) -> dict[str, int | None]:
+        return {"start": self.start, "value": self.value, "stalled": self.stalled, "least": self.least}
 
     @staticmethod
     def from_json(value: Any) -> Bound:
-        match value:
-            case [int(start), int(bound), int(stalled), (int() | None) as least] if bool not in map(type, value):
-                if min(start, bound, stalled, least or 0) >= 0 and bound <= start:
-                    return Bound(start, bound, stalled, least)
-        raise RecordInvalid(f"not a bound: {value!r}", value=repr(value)[:200])
+        try:
+            start, allowed, stalled, least = parts(value, "start", "value", "stalled", "least")
+            bound = Bound(count(start), count(allowed), count(stalled), None if least is None else count(least))
+        except ValueError:
+            bound = None
+        if bound is not None and bound.value <= bound.start:
+            return bound
+        raise RecordInvalid(f"not a bound of pending epochs: {value!r}", value=repr(value)[:200])
 
 
 def check_converging(bound: Bound, pending: int, patience: int, rate_limited: bool) -> None:
-    """Raise NotConverging when ``patience`` rounds in a row did not contract the pending epochs."""
+    """Raise NotConverging when ``patience`` rounds in a row did not lower the number of pending epochs."""
     if bound.stalled < patience:
         return
-    cause = "the throttle holds the log back" if rate_limited else "the source is committed to faster than applied"
-    cure = "lift the throttle" if rate_limited else "slow its writers down or give Spark more cores"
+    cause = "the throttle is too slow" if rate_limited else "writers commit faster than the build applies"
+    cure = "lift it (table-backfill throttle TARGET none)" if rate_limited else "slow them down or add Spark cores"
     raise NotConverging(
-        f"{bound.stalled} rounds in a row did not contract: {pending} epochs pending, allowed {bound.value}, "
-        f"{bound.start} when the snapshot was sealed; {cause}: {cure}, then clear the task",
+        f"{bound.stalled} rounds in a row did not lower the number of pending epochs: {pending} are pending, "
+        f"{bound.value} allowed, {bound.start} when the snapshot was sealed; {cause}: {cure}, then clear the task",
         pending=pending,
         bound=bound.value,
         start=bound.start,

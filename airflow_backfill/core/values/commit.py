@@ -1,20 +1,23 @@
-"""A commit of a Delta log, as far as decisions need it.
+"""A commit of a Delta log, reduced to what decisions need.
 
-Counts and sizes, never file lists: a commit of a million files must cost no more memory than one of three.
+Counts and sizes, never lists of files: a commit of a million files takes no more memory than one of three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_backfill.core.values.document import count, parts, text
 
 _NAMED_AGAIN = ("COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL")
-"""Operations that add files of the table once more, with other statistics or ids, and remove none."""
+"""Operations that add existing files again, with new statistics or ids, and remove none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """Sum over one kind of file action. ``rows`` is None as soon as one file carries no count."""
+    """Sum over one kind of file action. ``rows`` is None if any file has no count."""
 
     files: int = 0
     bytes: int = 0
@@ -24,13 +27,13 @@ class FileTotals:
 
     @property
     def live(self) -> int | None:
-        """Rows that are there for whoever reads; None if that is not counted."""
+        """Rows that a reader gets; None if that is not counted."""
         return None if self.rows is None else self.rows - self.deleted_rows
 
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """The metaData action: what makes a table the same table, and its rows the same shape."""
+    """The metaData action: the table's identity, schema and properties."""
 
     table_id: str
     schema_json: str
@@ -50,10 +53,19 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class CommitId:
-    """Which commit a version is: two histories of one table have the same numbers, and other commits."""
+    """The identity of a commit: a table that was restored and grew again has the same versions with other commits."""
 
     version: int
     digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "digest": self.digest}
+
+    @staticmethod
+    def from_json(value: Any) -> CommitId:
+        """ValueError if ``value`` is none."""
+        version, digest = parts(value, "version", "digest")
+        return CommitId(count(version), text(digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +88,16 @@ class Commit:
     metadata: TableMetadata | None = None
     protocol: Protocol | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
-    """The numeric operation metrics of commitInfo, e.g. ``numOutputRows``."""
+    """Numeric operation metrics of commitInfo, e.g. ``numOutputRows``."""
     digest: str | None = None
-    """Of the commit file; None if it was never in a file."""
+    """Of the commit file; None for a commit that was not read from a file."""
 
     @property
     def belied(self) -> bool:
-        """Whether it says that it changes no row, and the counts of its files say otherwise.
+        """Whether it claims to change no row, but the row counts of its files differ.
 
-        Where a file has no count, files that take the place of others are believed: writers that keep no counts
-        rewrite tables, too. Files that come or go alone are not.
+        Without counts, a commit that both adds and removes files passes as a rewrite: some writers keep no counts.
+        One that only adds or only removes files does not.
         """
         if self.data_change or not self.rewrites or self.operation in _NAMED_AGAIN:
             return False
@@ -96,5 +108,5 @@ class Commit:
 
     @property
     def append_only(self) -> bool:
-        """Whether the commit does nothing to rows but add them."""
+        """Whether the commit only adds rows."""
         return self.data_change and self.removed.files == 0 and self.changed.files == 0

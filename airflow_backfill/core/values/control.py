@@ -1,10 +1,9 @@
-"""Commands of the people who operate a build, and what they add up to.
+"""Commands of operators to a build, and the control state that they result in.
 
-Commands are numbered documents beside the target. They take effect at the next barrier, whose record
-acknowledges the number of the last one it knew. Pause and a rate of 0 both stop new units of the snapshot,
-and are two switches: each is lifted by its own command (S004.17). A throttle sets both rates, of rows
-and of bytes: the slower one counts.
-A skip is for good: what Kafka has lost of a history is counted from then on, and no longer stops the build.
+Commands are numbered documents beside the target. They take effect at the next barrier, whose record acknowledges the
+highest number that it knew. A pause and a rate of 0 both stop new rounds of the snapshot, and each is lifted by its own
+command (S004.17). A throttle sets both rates, rows and bytes; the slower one counts. A skip is permanent: records that
+Kafka has lost are counted from then on and no longer stop the build.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Verb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. The rates (per second, None = unlimited) belong to throttle, ``drop`` to cancel."""
+    """One command. Rates are per second, None is unlimited; only throttle takes them. Only cancel takes ``drop``."""
 
     verb: Verb
     rate: int | None = None
@@ -40,9 +39,13 @@ class Command:
     def __post_init__(self) -> None:
         for name, rate in (("rate", self.rate), ("byte_rate", self.byte_rate)):
             if rate is not None and (self.verb is not Verb.THROTTLE or rate < 0):
-                raise InvalidSpec(f"not a {name} for {self.verb.value}: {rate}", field=name, value=rate)
+                raise InvalidSpec(
+                    f"{name}: only throttle takes a rate, and it must be at least 0 (got {rate} for {self.verb.value})",
+                    field=name,
+                    value=rate,
+                )
         if self.drop and self.verb is not Verb.CANCEL:
-            raise InvalidSpec(f"{self.verb.value} cannot drop anything", field="drop")
+            raise InvalidSpec(f"drop: only cancel takes it, not {self.verb.value}; leave it out", field="drop")
 
     def to_json(self) -> dict[str, Any]:
         return {"verb": self.verb.value, "rate": self.rate, "drop": self.drop, "byte_rate": self.byte_rate}
@@ -61,7 +64,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What is in force. ``number`` is the last command that it includes."""
+    """The control state in force. ``number`` is the last command that it includes."""
 
     number: int = 0
     paused: bool = False
@@ -71,11 +74,11 @@ class Control:
     drop: bool = False
     byte_rate: int | None = None
     skips: bool = False
-    """Whether a build of a topic goes on from what Kafka and the landing table have left of its history."""
+    """Whether the build of a topic goes on without the records that neither Kafka nor the landing table has."""
 
     @property
     def stopped(self) -> bool:
-        """Whether no new unit of the snapshot may start."""
+        """Whether no new round of the snapshot may start."""
         return self.paused or 0 in self.rates
 
     @property
@@ -107,7 +110,7 @@ _NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate", 
 
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
-    """``control`` with the later ones of the numbered ``commands`` in force."""
+    """``control`` after the numbered ``commands`` that it does not include yet."""
     for number, command in commands:
         if number <= control.number:
             continue
@@ -116,7 +119,7 @@ def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
 
 
 def resumed(control: Control, commands: Sequence[tuple[int, Command]], number: int) -> Control:
-    """``obey``, with every cancel up to ``number`` lifted: a later one stays in force."""
+    """``obey``, but every cancel up to ``number`` is lifted; a later one stays in force."""
     known = obey(control, [(n, command) for n, command in commands if n <= number])
     if known.number <= number:
         known = replace(known, cancelled=False, drop=False)

@@ -1,15 +1,37 @@
-"""Canonical JSON: one text for one value, so that fingerprints mean something."""
+"""Documents as canonical JSON: equal values have equal texts, so fingerprints can be compared. Reading is strict."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 
 def encode(value: Any) -> str:
-    """The one text of ``value``: sorted keys, no spaces, no NaN."""
+    """The canonical text of ``value``: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def parts(value: Any, *required: str, optional: Sequence[str] = ()) -> list[Any]:
+    """The fields of an object in this order, None for an optional one that is missing; ValueError for other fields."""
+    if not isinstance(value, dict) or not set(required) <= set(value) <= {*required, *optional}:
+        raise ValueError(f"an object with the fields {', '.join(required)} is required, found {repr(value)[:100]}")
+    return [value.get(name) for name in (*required, *optional)]
+
+
+def count(value: Any, least: int = 0) -> int:
+    """The whole number that ``value`` is; ValueError if it is less than ``least``, or anything else."""
+    if type(value) is not int or value < least:
+        raise ValueError(f"not a count: {value!r}")
+    return value
+
+
+def text(value: Any) -> str:
+    """The text that ``value`` is; ValueError if it is empty, or anything else."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"not a text: {value!r}")
+    return value
 
 
 def fingerprint(value: Any) -> str:

@@ -1,12 +1,15 @@
 """Epochs: committed versions of the source, and half-open ranges of them.
 
-Always version numbers, never timestamps: a copied table has other timestamps, and clocks jump.
+Always version numbers, never timestamps: a copied table has other timestamps, and clocks can jump.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.values.document import count, parts
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,10 +34,18 @@ class EpochRange:
 
     @property
     def last(self) -> int:
-        """The greatest epoch of a range that is not empty."""
+        """The greatest epoch. ValueError if the range is empty."""
         if self.start == self.stop:
             raise ValueError(f"an empty range has no last epoch: [{self.start}, {self.stop})")
         return self.stop - 1
+
+    def to_json(self) -> dict[str, int]:
+        return {"start": self.start, "stop": self.stop}
+
+    @staticmethod
+    def from_json(value: Any) -> EpochRange:
+        """ValueError if ``value`` is none."""
+        return EpochRange(*(count(number) for number in parts(value, "start", "stop")))
 
     @staticmethod
     def after(applied: int, through: int) -> EpochRange:

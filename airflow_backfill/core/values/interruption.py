@@ -1,8 +1,8 @@
-"""Which commands stop a unit of work where it is, and do not wait for its end: one may take an hour.
+"""Which commands interrupt a running round instead of waiting for its end, which may take an hour.
 
-What people call back at once is a cancel, a pause, and a slower rate. What is interrupted has written nothing, or the
-log shows it: the attempt reads it as after every write, sees the command, and does what it says. Who pauses and resumes
-again and again does not stop a build for ever: after a few rounds were lost in a row, the next one is let pass.
+A cancel, a pause and a slower rate interrupt. The interrupted round has written nothing, or the log shows its commit:
+the attempt reads the log as after every write, then obeys the command. Repeated pauses cannot stop a build for ever:
+after a few interrupted rounds in a row, only a cancel interrupts the next one.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 
 from airflow_backfill.core.values.control import Command, Control, obey
 
-PATIENCE = 3
-"""Units that commands may interrupt in a row, a cancel excepted."""
+MAX_INTERRUPTED_ROUNDS = 3
+"""Rounds in a row that commands other than a cancel may interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A unit of work, by what was in force as it was begun. ``spared``: it is interrupted by a cancel only."""
+    """A round, by the control state in force when it began. ``spared``: only a cancel interrupts it."""
 
     control: Control
     spared: bool
 
     @staticmethod
     def under(commands: Sequence[tuple[int, Command]], *, spared: bool) -> Begun:
-        """After these commands. A cancel among them was lifted, or nothing would have begun."""
+        """A round that begins after these commands. A cancel among them was lifted, or the round would not begin."""
         return Begun(replace(obey(Control(), commands), cancelled=False, drop=False), spared)
 
     def stopped_by(self, commands: Sequence[tuple[int, Command]]) -> str | None:
-        """What in these commands stops it, in words; None if nothing does."""
+        """Why these commands interrupt it, in words; None if they do not."""
         control = obey(self.control, commands)
         if control.cancelled:
             return "cancelled"

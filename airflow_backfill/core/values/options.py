@@ -1,6 +1,6 @@
-"""Options as people give them: plain JSON, each field checked before anything is touched.
+"""Options of users: plain JSON, each field checked before any table is read or written.
 
-Every refusal is InvalidSpec with the field, the value (masked: it may hold a key) and the fix.
+Every error is InvalidSpec with the field, the value (masked: it may hold a secret) and the fix.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.document import encode
 
 MAX_BYTES = 65536
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://|file:/", re.IGNORECASE)
-_LONGEST = 255
-"""Bytes that a file system takes for one name."""
+_MAX_NAME_BYTES = 255
+"""The limit of file systems for one name."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 
 def check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse an option that does not exist, with the one that was probably meant."""
+    """InvalidSpec for an unknown option, with the most similar known one."""
     for option in options:
         if option not in known:
             raise invalid(
@@ -39,7 +40,7 @@ def near(word: str, known: Collection[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """``text`` with the user information and the query of every URI in it hidden: both may hold keys."""
+    """``text`` without the user information and the query of every URI in it: both may hold secrets."""
     return re.sub(r"\?[^\s'\"]+", "?***", re.sub(r"(://)\S*@", r"\1***@", text))
 
 
@@ -49,13 +50,15 @@ def invalid(field: str, value: Any, fix: str) -> InvalidSpec:
 
 
 def parsed(text: str) -> Any:
-    """What a JSON text says; InvalidSpec if it is none, names a field twice, or is nested too deeply."""
+    """The value of a JSON text. InvalidSpec if it is no JSON, names a field twice, or is nested too deeply."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except ValueError as error:
-        raise InvalidSpec(f"the spec is not JSON: {error}; quote it whole for the shell", field="spec") from None
+        raise InvalidSpec(
+            f"the spec is not JSON: {error}; in a shell, put it into single quotes", field="spec"
+        ) from None
     except RecursionError:
-        raise InvalidSpec("the spec is nested too deeply; its values are texts and lists of texts") from None
+        raise InvalidSpec("the spec is nested too deeply; its values are strings, lists and flat objects") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -71,9 +74,9 @@ def check_size(options: Mapping[str, Any]) -> None:
     try:
         size = len(encode(dict(options)).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSpec(f"the spec is not plain JSON data: {str(error)[:200]}") from None
+        raise InvalidSpec(f"the spec is not plain JSON: {str(error)[:200]}; use strings, lists and dicts") from None
     if size > MAX_BYTES:
-        raise InvalidSpec(f"the spec has {size} bytes, at most {MAX_BYTES} are taken", size=size)
+        raise InvalidSpec(f"the spec has {size} bytes, at most {MAX_BYTES} are allowed; shorten it", size=size)
 
 
 def text(options: Mapping[str, Any], field: str) -> str:
@@ -85,6 +88,17 @@ def texts(options: Mapping[str, Any], field: str) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise invalid(field, value, "must be a non-empty list of strings")
     return tuple(checked(field, item) for item in value)
+
+
+def versions(options: Mapping[str, Any], field: str) -> dict[str, str]:
+    """Names with their versions."""
+    value = options.get(field)
+    if not isinstance(value, Mapping) or not value:
+        raise invalid(field, value, "must be an object of names and versions")
+    for name in value:
+        if not isinstance(name, str) or not IDENTIFIER.match(name):
+            raise invalid(field, name, "a name of letters, digits and '_' is required")
+    return {name: checked(f"{field}.{name}", version) for name, version in value.items()}
 
 
 def choice(options: Mapping[str, Any], field: str, choices: Sequence[str]) -> str:
@@ -104,7 +118,7 @@ def checked(field: str, value: Any) -> str:
     if not value.strip() or value.strip() in ("None", "null", "undefined"):
         raise invalid(field, value, "must not be empty")
     if _TEMPLATE.search(value):
-        raise invalid(field, value, "holds an unrendered template; name a templated field, or render it before")
+        raise invalid(field, value, "contains an unrendered template; use a templated field, or render it first")
     if any(ord(c) < 32 and c not in "\t\n" for c in value) or not _encodes(value):
         raise invalid(field, value, "must not contain control characters or invalid Unicode")
     return value
@@ -119,7 +133,7 @@ def _encodes(value: str) -> bool:
 
 
 def location(options: Mapping[str, Any], field: str, *, beside: str = "") -> str:
-    """The location in ``field``. ``beside`` is what the names of folders beside it end with."""
+    """The location in ``field``, without a trailing slash. ``beside`` is the suffix of a folder beside it."""
     value = checked(field, options.get(field))
     if any(c in value for c in "\t\n`;'\"\\"):
         raise invalid(field, value, "must not contain quotes, semicolons, backslashes or line breaks")
@@ -130,7 +144,7 @@ def location(options: Mapping[str, Any], field: str, *, beside: str = "") -> str
     if parts is not None and _credentials(parts.scheme.lower(), parts.netloc, parts.path):
         raise invalid(field, value, "must not contain credentials; put them into a connection")
     if parts is not None and (parts.query or parts.fragment):
-        raise invalid(field, value, "must have neither query nor fragment; remove what follows '?' or '#'")
+        raise invalid(field, value, "must not have a query or fragment; remove the part after '?' or '#'")
     path = parts.path if parts is not None else value
     if parts is None and not value.startswith("/"):
         raise invalid(field, value, "must be an absolute path (/data/t) or a URI (s3a://bucket/t)")
@@ -139,24 +153,24 @@ def location(options: Mapping[str, Any], field: str, *, beside: str = "") -> str
     if parts is not None and not parts.netloc and parts.scheme.lower() != "file":
         raise invalid(field, value, "must name a bucket or host, as in s3a://bucket/t")
     if path.strip("/") == "":
-        raise invalid(field, value, "is the root; name a table below it")
-    room = _LONGEST - len(beside)
+        raise invalid(field, value, "is the root of the store; name a folder below it")
+    room = _MAX_NAME_BYTES - len(beside)
     if max(len(name.encode()) for name in path.rstrip("/").split("/")) > room:
-        raise invalid(field, value, f"a name in it is longer than {room} bytes, which file systems do not take")
+        raise invalid(field, value, f"a name in it is longer than {room} bytes, the limit of file systems; shorten it")
     return value.rstrip("/")
 
 
 def _credentials(scheme: str, authority: str, path: str) -> bool:
-    """Whether a URI names a user: not Azure's ``container@account``, but a key whose slash ends the authority."""
+    """Whether a URI contains a user or a key. Azure's ``container@account`` is none; a key may contain a slash."""
     user, at, _ = authority.rpartition("@")
     named = at and (scheme not in ("abfs", "abfss", "wasb", "wasbs") or ":" in user)
     return bool(named or (":" in authority and "@" in path))
 
 
 def normal(location: str) -> str:
-    """One spelling for one place, so that a table is recognised under two names."""
+    """One spelling per location, to compare locations."""
     if not _URI.match(location):
-        # A plain path is literal: '#' and '?' are characters of it.
+        # In a plain path '#' and '?' are ordinary characters.
         scheme, place, path = "file", "", location
     else:
         parts = urlsplit(location)

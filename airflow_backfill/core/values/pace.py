@@ -1,62 +1,62 @@
-"""How long rounds take, and how much of its size the next one takes for that.
+"""How long rounds take, and the size of the next one.
 
-A round that takes minutes loses minutes when it is killed. But half a round is worth nothing if it takes as long: where
-every round reads the same files, however little it takes of them. So a round that took long is followed by half of it,
-and that decides.
+A round that takes minutes loses minutes when it is killed. But a smaller round gains nothing if it takes as long, which
+happens when every round reads the same files. So a long round is followed by one of half its size. If that takes as
+long, the size goes back and stays.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.values.interruption import PATIENCE
+from airflow_backfill.core.values.interruption import MAX_INTERRUPTED_ROUNDS
 from airflow_backfill.core.values.round_size import RoundSize
 
-LONG = 60_000
-"""Milliseconds that a round should not take."""
+LONG_ROUND_MS = 60_000
+"""A round should take less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What an attempt knows of its own rounds."""
+    """What an attempt knows of its own rounds. Times are milliseconds."""
 
     halvings: int = 0
     since: int | None = None
-    """When the round was begun that has not been measured."""
+    """When the round that is not measured yet began."""
     before: int | None = None
-    """What a round of twice this size took, if that is why it was halved last."""
+    """How long the round of twice this size took, if it was just halved."""
     lost: int = 0
-    """Units in a row that a command interrupted."""
+    """Rounds in a row that a command interrupted."""
     settled: bool = False
-    """Halves take as long: nothing is gained by them."""
+    """Half a round takes as long: it is not halved again."""
 
     @property
     def spared(self) -> bool:
-        """Whether so many were lost that the next one is to be let pass."""
-        return self.lost >= PATIENCE
+        """Whether so many rounds were interrupted that only a cancel may interrupt the next one."""
+        return self.lost >= MAX_INTERRUPTED_ROUNDS
 
     def interrupted(self) -> Pace:
         return replace(self, since=None, lost=self.lost + 1)
 
     def landed(self, begun: int) -> Pace:
-        """A round with rows landed, that was begun at this time."""
+        """A round with rows that began at ``begun`` was committed."""
         return replace(self, since=begun, lost=0)
 
     def measured(self, now: int) -> Pace:
-        """After the round that was begun, if one was."""
+        """The pace after the round that ends ``now``, if one is running."""
         if self.since is None:
             return self
         took, rested = now - self.since, replace(self, since=None, before=None)
         if self.before is not None and 4 * took > 3 * self.before:
             return replace(rested, halvings=self.halvings - 1, settled=True)
-        if took > LONG and not self.settled:
+        if took > LONG_ROUND_MS and not self.settled:
             return replace(rested, halvings=self.halvings + 1, before=took)
-        if took < LONG // 4:
+        if took < LONG_ROUND_MS // 4:
             return replace(rested, halvings=max(self.halvings - 1, 0))
         return rested
 
     def of(self, size: RoundSize) -> RoundSize:
-        """What a round may take that else takes ``size``."""
+        """The size of the next round: ``size``, halved ``halvings`` times."""
         parts = 1 << self.halvings
         return replace(
             size,

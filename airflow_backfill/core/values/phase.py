@@ -1,11 +1,11 @@
 """Phases, events, and the table of legal transitions.
 
-Two rules. Everything that says which event may happen in which phase stands in TRANSITIONS; the README's
-diagram is generated from it. An event that the table does not name raises, and nothing changes.
+Two rules. TRANSITIONS is the only place that says which event may happen in which phase; the README's diagram is
+generated from it. An event that the table does not allow raises NotAllowedNow, and nothing changes.
 
-An event is the reason for a barrier and stands in its record. A build begins in SNAPSHOT with its plan
-record; RESUME brings a cancelled build back there, where a split that is Consumed stays Consumed. RECOVER starts from
-whatever was left: it is written without reading the records before it (see ``recovery``).
+An event is the reason for a barrier, and is in its record. A build begins in SNAPSHOT with its plan record. RESUME
+brings a cancelled build back there; a split that is Consumed stays Consumed. RECOVER is written without reading earlier
+records (see ``recovery``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Phase(str, Enum):
 
 
 BUILDING = (Phase.SNAPSHOT, Phase.CONSUME_LOG)
-"""Before the hand-off epoch is fixed: every epoch that is there has to be applied."""
+"""Phases before the hand-off epoch is pinned: every pending epoch has to be applied."""
 
 
 class Event(str, Enum):
@@ -36,15 +36,15 @@ class Event(str, Enum):
     FILES = "files"
     """Files of the snapshot were appended."""
     CHUNKS = "chunks"
-    """The next rows of the key ranges were read at the newest epoch, and the changes behind them applied."""
+    """The next rows of the key ranges were read at the newest epoch; earlier keys got their changes up to it."""
     OFFSETS = "offsets"
-    """Records of a topic were read, and what landed of later ones was taken or left to them."""
+    """Records of a topic were read, and rows of the landing table were applied or skipped."""
     SEAL = "seal"
     """All splits are Consumed: the target stands at the snapshot's epoch."""
     EPOCHS = "epochs"
     """Changes of one or more epochs were applied."""
     PIN = "pin"
-    """The hand-off epoch is fixed."""
+    """The hand-off epoch is pinned."""
     CERTIFY = "certify"
     """The target was proven equal to the transformed source at the hand-off epoch."""
     REPAIR = "repair"
@@ -52,15 +52,15 @@ class Event(str, Enum):
     FINISH = "finish"
     """The hand-off is committed."""
     MARK = "mark"
-    """Nothing moved: a command is acknowledged, or the record is renewed before the log ages out."""
+    """No progress: a command is acknowledged, or the record is renewed before the log is cleaned up."""
     CLOSE = "close"
-    """A lane ends, so that another layout of lanes can begin."""
+    """A lane ends, so that another layout can begin."""
     CANCEL = "cancel"
-    """The build ends on request."""
+    """The build ends by a command."""
     RESUME = "resume"
     """A cancelled build goes on."""
     RECOVER = "recover"
-    """Somebody says at which epoch the target stands; a verification has to prove it."""
+    """An operator names the epoch of the target's rows; a verification has to prove it."""
 
 
 def _table(rows: Mapping[Phase, Mapping[Event, Phase]]) -> Mapping[Phase, Mapping[Event, Phase]]:
@@ -125,7 +125,7 @@ def after(phase: Phase, event: Event) -> Phase:
         return TRANSITIONS[phase][event]
     except KeyError:
         raise NotAllowedNow(
-            f"{event.value} is not possible while the build is in {phase.value}",
+            f"{event.value} is not possible in phase {phase.value} of the build",
             phase=phase.value,
             event=event.value,
         ) from None

@@ -1,4 +1,4 @@
-"""How long a Delta table keeps what a build needs: its log, and data files that newer versions replaced."""
+"""How long a Delta table keeps its log, and data files that newer versions replaced."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _TERM = re.compile(r"([+-]?\d+)\s+([a-z]+?)s?(?:\s+|$)")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Milliseconds for which commits, and files that are no longer current, are safe from clean-up."""
+    """Milliseconds for which commits, and replaced data files, are safe from clean-up."""
 
     log: int
     files: int
 
     @staticmethod
     def of(configuration: Mapping[str, str]) -> Retention:
-        """What a table's properties say; Delta's defaults (30 days, one week) where they say nothing readable."""
+        """From a table's properties; Delta's defaults (30 days, one week) where they are missing or not readable."""
         log, files = (_milliseconds(configuration.get(name, "")) for name in (LOG, FILES))
         return Retention(30 * _DAY if log is None else log, 7 * _DAY if files is None else files)
 
     @property
     def shorter(self) -> int:
-        """For how long an epoch can be read after it stopped being the newest."""
+        """How long an epoch stays readable after it is no longer the newest."""
         return min(self.log, self.files)
 
 
 def _milliseconds(interval: str) -> int | None:
-    """``interval 2 weeks 1 day`` as Delta writes it; None if it is something else. Nothing is kept for less than 0."""
+    """``interval 2 weeks 1 day``, as Delta writes it, at least 0; None for any other text."""
     text = interval.strip().lower().removeprefix("interval").strip()
     terms = _TERM.findall(text)
     whole = "".join(_TERM.sub("", text).split()) == ""

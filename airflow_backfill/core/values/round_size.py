@@ -1,4 +1,4 @@
-"""How much a round takes up: the peak of memory and the grain of resuming are set by it."""
+"""How much a round takes. This sets the peak of memory, and how much work a kill loses."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from airflow_backfill.core.values.control import Control
 
 ROUND_BYTES = 2 << 30
 ROUND_ROWS = 20_000_000
-"""What a round takes up if nobody says otherwise."""
+"""Defaults of a round."""
 ROUND_EPOCHS = 1_000
-"""Each is a commit to read, and stands in the plan that Spark makes of the round."""
+"""Each epoch is a commit to read, and a part of Spark's query plan."""
 ROUND_FILES = 100_000
-"""File actions of commits, which the driver remembers for as long as the round lasts."""
+"""File actions of commits: the driver keeps them in memory for the whole round."""
 ROUND_CUTS = 16
-"""Each begins another part of the union that Spark plans."""
-SECONDS = 5
-"""Of a throttle's rate in one round."""
+"""Epochs with ``cuts``: each adds a part to the union in Spark's query plan."""
+ROUND_SECONDS = 5
+"""A throttled round takes the rate times this."""
 PART_SECONDS = 30
-"""Of a throttle's rate in one part of an epoch: each of them reads the epoch's change data anew."""
+"""A part of an epoch takes the rate times this: more, because every part reads the epoch's change data again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSize:
-    """A round ends with the unit that reaches ``bytes`` or ``rows``, whichever is first; of the log, before what would
-    exceed any of these.
+    """A round of the snapshot ends with the file or chunk that reaches ``bytes`` or ``rows``. A round of the log ends
+    before the epoch that would exceed any of the limits.
     """
 
     bytes: int = ROUND_BYTES
@@ -35,11 +35,11 @@ class RoundSize:
     cuts: int = ROUND_CUTS
 
     def holds(self, bytes: int, rows: int, files: int, cuts: int) -> bool:
-        """Whether changes of so much fit one round."""
+        """Whether changes of this size fit one round."""
         return bytes <= self.bytes and rows <= self.rows and files <= self.files and cuts <= self.cuts
 
-    def limited(self, control: Control, seconds: int = SECONDS) -> RoundSize:
-        """The size of a round under the throttle that is in force: what it lets through in so many seconds."""
+    def limited(self, control: Control, seconds: int = ROUND_SECONDS) -> RoundSize:
+        """The size of a round under the throttle in force: at most its rates times ``seconds``."""
         rows, size = (seconds * rate if rate else None for rate in control.rates)
         return replace(self, bytes=min(self.bytes, size or self.bytes), rows=min(self.rows, rows or self.rows))
 

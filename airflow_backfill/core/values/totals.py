@@ -1,7 +1,7 @@
-"""Running totals: what the committed barriers of a build did, one meaning per number.
+"""Running totals over the committed barriers of a build.
 
-A record holds the totals up to the barrier before it, because the rows of a commit are known only from its
-own metrics. ``after`` adds them. Numbers are of committed work only, so a retry does not count twice.
+A record holds the totals up to the barrier before it, because only the commit's own metrics tell its rows. Only
+committed work counts, so a retry does not count twice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Totals:
     upstream_rows: int = 0
     """Net changes applied after the hand-off."""
     repeated_rows: int = 0
-    """Rows of the landing table that were dropped, because it had their offsets already."""
+    """Rows of the landing table that were dropped, because it already had their offsets."""
     undecodable_rows: int = 0
-    """Records of a topic that went to the table of dead letters."""
+    """Records of a topic that went to the dead-letter table."""
     unwanted_rows: int = 0
-    """Records of a topic that were decoded, and are outside of the filter."""
+    """Records of a topic that were decoded and did not pass the filter."""
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))

@@ -1,19 +1,14 @@
 """The user's own decoders, found by name: for keys and values that are neither bytes nor strings nor JSON.
 
-A spec names a decoder, and its code is installed where Spark runs. Code never comes from a spec, a connection or a
-setting: anyone who may write those could run code. There are two ways to install a decoder:
-
-* A package on the driver (for a Python function also on the executors; a zip in ``--py-files`` works) has an entry
-  point in the group ``airflow_backfill.decoders``. It is loaded when a spec names it::
+See ``transform.installed`` for how they get there. The group of entry points is ``airflow_backfill.decoders``::
 
     [options.entry_points]
     airflow_backfill.decoders =
         orders = acme.kafka:ORDERS
 
-* The user's own entry script calls ``register`` before ``main`` of this package's application.
-
-Change the version of a decoder when it returns other values for the same bytes. Its result has a fixed type; each
-field of a struct is a column. A decoder must be deterministic, and return null for bytes that it cannot decode.
+A decoder has a version: raise it when the decoder gives another value for the same bytes. The type that it returns is
+known before anything is read; of a struct each field is a column. It must be deterministic, as far as Spark knows, and
+return null for what it cannot decode.
 """
 
 from __future__ import annotations
@@ -21,8 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib.metadata import entry_points
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -30,10 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructType, _make_type_verifier
 
 from airflow_backfill.core.errors import DecoderInvalid
-
-GROUP = "airflow_backfill.decoders"
-
-_registered: dict[str, Decoder] = {}
+from airflow_backfill.spark.transform.installed import Registry
 
 
 class Decoder:
@@ -126,49 +116,7 @@ class JavaDecoder(Decoder):
         return F.call_function(name, raw)
 
 
-def register(name: str, decoder: Decoder) -> None:
-    """Let specs use ``decoder:<name>`` in this application; DecoderInvalid if the name has another decoder."""
-    if _registered.setdefault(name, decoder) != decoder:
-        raise DecoderInvalid(
-            f"another decoder is registered already as {name!r}, and a name means one decoder; choose another name",
-            decoder=name,
-        )
-
-
-def registered(name: str) -> Decoder:
-    """The decoder of this name; DecoderInvalid with the known names if there is none."""
-    if name in _registered:
-        return _registered[name]
-    installed = entry_points(group=GROUP)
-    found = {entry.value: entry for entry in installed if entry.name == name}
-    if len(found) > 1:
-        raise DecoderInvalid(
-            f"decoder {name!r} is installed more than once: {', '.join(sorted(found))}; a name means one decoder; "
-            "remove all packages but one, then clear the task",
-            decoder=name,
-        )
-    if not found:
-        known = sorted({*_registered, *(entry.name for entry in installed)})
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DecoderInvalid(
-            f"no decoder {name!r} is installed where Spark runs{hint} (there are: {', '.join(known) or 'none'}); "
-            "correct the name, or install the decoder, then clear the task",
-            decoder=name,
-        )
-    (entry,) = found.values()
-    try:
-        decoder = entry.load()
-    except Exception as error:
-        raise DecoderInvalid(
-            f"decoder {name!r} cannot be loaded from {entry.value}: {type(error).__name__}: {str(error)[:200]}; "
-            "correct its package where Spark runs, then clear the task",
-            decoder=name,
-        ) from error
-    if not isinstance(decoder, Decoder):
-        raise DecoderInvalid(
-            f"decoder {name!r}: {entry.value} is a {type(decoder).__name__}, not a decoder; make the entry point name "
-            "a ColumnDecoder, RecordDecoder or JavaDecoder",
-            decoder=name,
-        )
-    return decoder
+DECODERS = Registry("decoder", "airflow_backfill.decoders", Decoder, DecoderInvalid)
+register = DECODERS.register
+"""``register(name, decoder)``: for an entry script of the user's own."""
+registered = DECODERS.find

@@ -67,7 +67,8 @@ class History:
 
     @cached_property
     def transform(self) -> Transform:
-        return parse(self.spark, self.records.schema, self.plan.spec.select, self.plan.spec.where)
+        spec = self.plan.spec
+        return parse(self.spark, self.records.schema, spec.select, spec.where, spec.functions)
 
     @cached_property
     def landing(self) -> LandingTable:

@@ -85,7 +85,7 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     schema = schema_of(metadata.schema_json)
     if not schema.fields:
         raise KeyInvalid("the source has no columns, so a key cannot name one; check source, then clear the task")
-    transform = parse(spark, schema, spec.select, spec.where)
+    transform = parse(spark, schema, spec.select, spec.where, spec.functions)
     check_canonical(transform.schema)
     key = transform.target_key(spec.key)
     source = open_source(spark, spec.table)

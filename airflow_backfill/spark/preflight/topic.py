@@ -79,7 +79,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     """
     assert_safe(spark)
     decoded = records(spark, wanted.decoding, spec.key)
-    transform = parse(spark, decoded.schema, spec.select, spec.where)
+    transform = parse(spark, decoded.schema, spec.select, spec.where, spec.functions)
     key = transform.target_key(spec.key)
     if key:
         check_keyed(decoded, spec.key, wanted.order)

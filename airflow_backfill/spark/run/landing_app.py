@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     """The public command line."""
     epilog = f"The environment variable {VARIABLE} holds the connection."
     arguments = argparse.ArgumentParser(prog="landing", epilog=epilog)
-    arguments.add_argument("--topic", required=True)
+    arguments.add_argument("--topic", required=True, help="name of the topic")
     arguments.add_argument("--table", required=True, help="location of the landing table; created if it is missing")
     arguments.add_argument("--checkpoint", required=True, help="location of the stream's checkpoint; never delete it")
     help_ = "where the first run begins; later runs continue where the last one ended"

@@ -67,7 +67,7 @@ class TableRounds:
     def transform(self) -> Transform:
         spec = self.plan.spec
         schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
-        return parse(self.spark, schema, spec.select, spec.where)
+        return parse(self.spark, schema, spec.select, spec.where, spec.functions)
 
     @property
     def files(self) -> tuple[FileSize, ...]:

@@ -7,7 +7,7 @@ Spark's parser and analyser check the expressions before anything is read. All p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
 from airflow_backfill.spark.transform.expression import Checker
 from airflow_backfill.spark.transform.functions import ALLOWED
+from airflow_backfill.spark.transform.user_functions import make_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,16 +126,16 @@ def parse(
     source_schema: StructType,
     select: Sequence[str] | None = None,
     where: str | None = None,
-    functions: Iterable[str] = (),
+    functions: Mapping[str, str] | None = None,
 ) -> Transform:
     """The checked transform of these expressions. Raises InvalidExpression with the expression and the reason.
 
-    ``functions`` are names of registered functions that are allowed in addition to ``ALLOWED``. Reads nothing.
+    ``functions`` are the user's own, with their versions, beside the built-in ones that are allowed. Reads nothing.
     """
     _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
         _check_name(field.name, f"column {field.name!r} of the source")
-    checker = Checker(spark, source_schema, ALLOWED | {name.lower() for name in functions})
+    checker = Checker(spark, source_schema, ALLOWED | make_functions(spark, functions or {}))
     columns = [quoted(f.name) for f in source_schema.fields] if select is None else list(select)
     if not columns:
         raise InvalidExpression("select is empty: name at least one column, or leave it out", expression="")

@@ -418,6 +418,7 @@ def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
     assert model.state().control.number == number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "of"), [(10, "rate"), (200, "byte_rate")])
 def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(rows: int, of: str) -> None:
     """Also when the rounds are so far apart that the record has to be renewed between them."""
@@ -437,6 +438,7 @@ def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(
     assert ("mark" in events(model)) == (rows == 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "times"), [(36_000, 1), (1, 3_000), (70, 60)])
 @pytest.mark.parametrize("phase", ["consume_log", "catch_up", "upstream"])
 def test_the_log_passes_a_throttle_in_units_of_seconds(rows: int, times: int, phase: str) -> None:

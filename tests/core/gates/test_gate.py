@@ -69,7 +69,7 @@ def test_each_reason_is_said_in_words() -> None:
             "4 epochs are pending after epoch 7",
             "the build is on hold",
             "the time window is closed",
-            "nobody has approved the hand-off",
+            "the hand-off is not approved yet",
         ),
         lag=True,
     )

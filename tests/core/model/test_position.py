@@ -100,8 +100,17 @@ def test_a_position_survives_its_json(position: Position) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, -1, 1.0, "1", {}, [], [-1], [True], ["1"], [None], [1, 2], [1, 0, 2], [1, 2, 2], [1, 3, 2],
-     [1, 1, 1], [-1, 1, 2], [1, -1, 2], [True, 1, 2], [2, True, 2], [1.0, 1, 2], [1, 1, 2, 3], [[1]]],
+    [
+        *(None, True, -1, 1.0, "1", {}, [], [1], {"x": 1}, {"state": "waiting ", "epoch": 1}),
+        *({"files": files} for files in (-1, True, "1", None, 1.0)),
+        *({"epoch": epoch} for epoch in (-1, True, "1", None, 1.0, [1])),
+        {"files": 1, "epoch": 1},
+        {"epoch": 1, "parts": 2},
+        *({"epoch": 1, "parts_done": d, "parts": of} for d, of in ((0, 2), (2, 2), (3, 2), (1, 1), (-1, 2), (True, 2))),
+        *({"epoch": e, "parts_done": 1, "parts": 2} for e in (-1, True, 1.0)),
+        {"epoch": 1, "parts_done": 1, "parts": 2, "more": 3},
+        *({"epoch": 1, "chunks": n, "key": key} for n, key in ((1, []), (0, ["1"]), (1, [""]), (1, [1]), (-1, ["1"]))),
+    ],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_position_is_refused(value: object) -> None:

@@ -144,6 +144,7 @@ def test_a_text_that_is_cut_off_is_refused_wherever_it_ends() -> None:
             decode(text[:end])
 
 
+@pytest.mark.slow
 def test_a_mangled_text_gives_a_record_or_record_invalid() -> None:
     rng = random.Random(20)
     refused = 0
@@ -171,7 +172,7 @@ def test_what_is_no_record_is_refused(text: str) -> None:
 
 
 def test_a_record_of_a_newer_version_is_refused_by_its_number() -> None:
-    for newer in (2, 99, "2", None, True, 1.0):
+    for newer in (0, 3, 99, "2", None, True, 1.0, 2.0):
         document = {**FULL.to_json(), "airflow_backfill": newer}
         with pytest.raises(RecordInvalid, match="format"):
             decode(json.dumps(document))
@@ -183,16 +184,18 @@ def test_a_record_that_is_too_large_is_not_even_parsed() -> None:
 
 
 def test_a_text_that_stands_for_too_many_splits_is_refused() -> None:
-    for runs in ([[10**12, 0]], [[MAX_BYTES, 0], [1, 0]]):
+    for runs in ([{"splits": 10**12, "files": 0}], [{"splits": MAX_BYTES, "files": 0}, {"splits": 1, "files": 0}]):
         with pytest.raises(RecordInvalid, match="too many splits"):
             decode(json.dumps({**FULL.to_json(), "positions": runs}))
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"lane": 3}, {"seq": 0}, {"tails": [1, 2]}, {"tails": [1, 2, -2]}, {"next_lanes": 2}, {"layout": [2]},
+    [{"lane": 3}, {"seq": 0}, {"tails": [1, 2]}, {"tails": [1, 2, -2]}, {"next_lanes": 2},
+     {"layout": [2]}, {"layout": {"number": 2}},
      {"event": "close"}, {"event": "close", "next_lanes": 0},
-     {"event": "close", "next_lanes": 1}, {"next_lanes": 1, "decided_by": 1}, {"epochs": [9, 8]}, {"bound": [1, 2, 0]}],
+     {"event": "close", "next_lanes": 1}, {"next_lanes": 1, "decided_by": 1}, {"epochs": {"start": 9, "stop": 8}},
+     {"bound": {"start": 1, "value": 2, "stalled": 0, "least": None}}],
     ids=repr,
 )  # fmt: skip
 def test_fields_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
@@ -239,6 +242,6 @@ def test_pause_is_a_state_of_its_own_in_the_record() -> None:
 
 
 def test_a_certificate_counts_what_was_passed_over_and_one_of_before_counts_nothing() -> None:
-    assert FULL.certificate is not None and len(FULL.to_json()["certificate"]) == 7
+    assert FULL.certificate is not None and "lost" not in FULL.to_json()["certificate"]
     counted = replace(FULL, certificate=replace(FULL.certificate, lost=3))
     assert decode(counted.encode()) == counted

@@ -294,6 +294,7 @@ PIECES: tuple[Any, ...] = (
 NAMES = (*FULL, "strategy", "bukets", "sorce", "", " ", "name ", "NAME", 3, None, CANARY)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_random_specs_give_a_spec_or_a_coded_error() -> None:
     rng = random.Random(11)
     taken, codes = 0, set()

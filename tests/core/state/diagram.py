@@ -1,4 +1,4 @@
-"""The diagram of phases in the README, drawn from the table of transitions.
+"""The diagram of phases in the documentation, drawn from the table of transitions.
 
 ``python -m tests.core.state.diagram`` writes it there; the test fails while it differs.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_backfill.core.values.phase import TRANSITIONS, Event, Phase
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 BEGIN, END = "<!-- phases -->", "<!-- /phases -->"
 
 
@@ -32,4 +32,4 @@ def redrawn(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(redrawn(README.read_text()))
+    PAGE.write_text(redrawn(PAGE.read_text()))

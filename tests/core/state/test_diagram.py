@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from airflow_backfill.core.values.phase import TRANSITIONS, Phase
-from tests.core.state.diagram import BEGIN, END, README, diagram, redrawn
+from tests.core.state.diagram import BEGIN, END, PAGE, diagram, redrawn
 
 
 def test_the_diagram_in_the_readme_is_the_table_of_transitions() -> None:
-    text = README.read_text()
+    text = PAGE.read_text()
     assert text.count(BEGIN) == text.count(END) == 1
     assert redrawn(text) == text, "drawn from another table: run python -m tests.core.state.diagram"
 

@@ -138,12 +138,12 @@ def edited(model: Model, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"positions": [[1, 1], [2, [7]]]}, "split 1"),
-        ({"positions": [[1, [7]], [1, [6]], [1, [7]]]}, "split 1"),
-        ({"positions": [[2, [7]]]}, "2 splits, the plan 3"),
-        ({"positions": [[3, [6]]]}, "before the pinned epoch 7"),
+        ({"positions": [{"splits": 1, "files": 1}, {"splits": 2, "epoch": 7}]}, "split 1"),
+        ({"positions": [{"splits": 1, "epoch": epoch} for epoch in (7, 6, 7)]}, "split 1"),
+        ({"positions": [{"splits": 2, "epoch": 7}]}, "2 splits, the plan 3"),
+        ({"positions": [{"splits": 3, "epoch": 6}]}, "before the pinned epoch 7"),
         ({"more": 1}, "lacks or adds fields: more"),
-        ({"airflow_backfill": 2}, "format 2"),
+        ({"airflow_backfill": 3}, "format 3"),
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )

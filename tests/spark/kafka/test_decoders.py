@@ -38,7 +38,7 @@ READS = "id BIGINT, name STRING"
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(decoders, "_registered", {})
+    monkeypatch.setattr(decoders.DECODERS, "_known", {})
     yield
 
 
@@ -173,9 +173,11 @@ def test_a_name_stands_for_one_decoder(spark: SparkSession) -> None:
     decoder = RecordDecoder(reader(), READS, "1")
     register("orders", decoder)
     register("orders", decoder)
-    with pytest.raises(DecoderInvalid, match="registered already"):
+    with pytest.raises(DecoderInvalid, match="decoder 'orders' is registered already"):
         register("orders", RecordDecoder(reader(), READS, "1"))
-    with pytest.raises(DecoderInvalid, match=r"no decoder 'order' .* did you mean 'orders'\? \(there are: orders\)"):
+    with pytest.raises(
+        DecoderInvalid, match=r"decoder 'order' is not installed .* did you mean 'orders'\? \(there are: orders\)"
+    ):
         registered("order")
 
 

@@ -93,9 +93,9 @@ def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
     landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(3))
     build = TopicBuild(spark, landing, tmp_path / "target", select=["value"], topic={"value": "decoder:length"})
-    monkeypatch.setattr(decoders, "_registered", {"length": ColumnDecoder(F.length, version="1")})
+    monkeypatch.setattr(decoders.DECODERS, "_known", {"length": ColumnDecoder(F.length, version="1")})
     build.plan()
-    decoders._registered["length"] = ColumnDecoder(F.length, version="2")
+    decoders.DECODERS._known["length"] = ColumnDecoder(F.length, version="2")
     with pytest.raises(DecoderInvalid, match=r"length@2.* instead of .*length@1"):
         build.snapshot()
     assert build.content() == []

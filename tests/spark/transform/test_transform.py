@@ -6,7 +6,6 @@ import json
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
@@ -179,26 +178,6 @@ def test_a_list_without_columns_and_columns_with_one_name(spark: SparkSession, s
 def test_a_source_with_columns_of_a_change_feed_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidExpression, match="reserved"):
         parse(spark, StructType.fromDDL("id bigint, _Commit_Version int"))
-
-
-def test_a_function_that_the_user_registered(spark: SparkSession, schema: StructType) -> None:
-    spark.udf.register("plus_one", lambda n: n + 1, "int")
-    try:
-        with pytest.raises(InvalidExpression, match="plus_one"):
-            parse(spark, schema, ["plus_one(a) AS p"])
-        transform = parse(spark, schema, ["plus_one(a) AS p"], functions=["plus_one"])
-        assert transform.schema.simpleString() == "struct<p:int>"
-    finally:
-        spark.sql("DROP TEMPORARY FUNCTION plus_one")
-
-
-def test_a_registered_function_that_is_not_deterministic(spark: SparkSession, schema: StructType) -> None:
-    spark.udf.register("dice", F.udf(lambda: 4, "int").asNondeterministic())
-    try:
-        with pytest.raises(InvalidExpression, match="same value"):
-            parse(spark, schema, ["dice() AS d"], functions=["dice"])
-    finally:
-        spark.sql("DROP TEMPORARY FUNCTION dice")
 
 
 def test_every_allowed_function_is_one_of_sparks(spark: SparkSession) -> None:

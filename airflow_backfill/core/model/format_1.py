@@ -1,0 +1,66 @@
+"""Documents of format 1, whose parts had places in lists instead of names, as those of format 2.
+
+Releases up to 0.1 wrote them, and a build that they began goes on. What is wrong in a document stays wrong: it is
+judged when it is read as format 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NAMES = {
+    "layout": ("number", "lanes"),
+    "epochs": ("start", "stop"),
+    "source": ("version", "digest"),
+    "bound": ("start", "value", "stalled", "least"),
+    "pending": ("head", "epochs", "rows", "at"),
+    "certificate": ("epoch", "target_version", "rows", "digest", "buckets", "at", "gone", "lost"),
+    "news": ("seen", "version", "seq", "generation", "attempt", "open"),
+}
+_TAIL = ("at", "seq", "generation", "attempt", "event", "control", "totals", "due", "next_lanes", "decided_by")
+
+
+def upgraded(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of format 1 as one of format 2; ValueError if its lists are too long or too short."""
+    document = {**record, "airflow_backfill": 2}
+    document |= {name: _named(record[name], _NAMES[name]) for name in _NAMES.keys() & record.keys()}
+    document["positions"] = [{"splits": number, **_position(position)} for number, position in record["positions"]]
+    if "certificate" in document:
+        found = document["certificate"]
+        document["certificate"] = {name: part for name, part in found.items() if part or name not in ("gone", "lost")}
+    if "others" in record:
+        tails = {lane: _named(tail, _TAIL) for lane, tail in record["others"].items()}
+        document["others"] = {lane: _without_none(tail) for lane, tail in tails.items()}
+    return document
+
+
+def upgraded_announcement(announcement: dict[str, Any]) -> dict[str, Any]:
+    """An announcement of format 1 as one of format 2."""
+    epochs = announcement["epochs"]
+    rest = {name: part for name, part in announcement.items() if name != "epochs"} | {"airflow_backfill_seen": 2}
+    return rest if epochs is None else {**rest, "epochs": _named(epochs, _NAMES["epochs"])}
+
+
+def _named(values: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(values, list) or len(values) > len(names):
+        raise ValueError(f"not the values of {', '.join(names)}: {values!r}"[:200])
+    return dict(zip(names, values, strict=False))
+
+
+def _without_none(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in document.items() if part is not None}
+
+
+def _position(value: Any) -> dict[str, Any]:
+    match value:
+        case int(files):
+            return {"files": files}
+        case [epoch]:
+            return {"epoch": epoch}
+        case [epoch, dict(partition)]:
+            return {"epoch": epoch, "partition": partition}
+        case [epoch, chunks, list(key)]:
+            return {"epoch": epoch, "chunks": chunks, "key": key}
+        case [epoch, done, of]:
+            return {"epoch": epoch, "parts_done": done, "parts": of}
+    raise ValueError(f"not a position: {value!r}"[:200])

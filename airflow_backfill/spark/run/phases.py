@@ -1,0 +1,175 @@
+"""The applications of a build: for each, its options on the command line, and the goal that it works on.
+
+The command lines are public: any launcher may call them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.attempts.goals import (
+    CancelGoal,
+    CatchUpGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    Goal,
+    RepairGoal,
+    SnapshotGoal,
+    UpstreamGoal,
+    VerifyGoal,
+)
+from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.values.arguments import Arguments
+from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.ledger.open_source import watch_source
+
+if TYPE_CHECKING:
+    from airflow_backfill.spark.run.interpreter import Shell
+
+LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}
+"""The least value of each number on the command line, by its option."""
+MOST = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a command line, as argparse takes it."""
+
+    flag: str
+    settings: Mapping[str, Any]
+
+
+def _option(flag: str, **settings: Any) -> Option:
+    return Option(flag, settings)
+
+
+_PLACE = (
+    _option("--target", required=True, help="location of the target table"),
+    _option("--generation", type=int, help="number of the attempt; drawn by the application if not given"),
+    _option("--attempt", help="name of the attempt; belongs to --generation"),
+)
+_BUILD = _option("--build", help="id of the build; the target's newest build if not given")
+_LANES = _option("--lanes", type=int, default=1, help="number of lanes")
+_SIZE = (
+    _option("--round-bytes", type=int, default=ROUND_BYTES, help="bytes of a round"),
+    _option("--round-rows", type=int, default=ROUND_ROWS, help="rows of a round"),
+)
+_LAG = (
+    _option("--max-lag-epochs", type=int, help="epochs that may be pending"),
+    _option("--max-lag-seconds", type=float, help="age that the oldest pending epoch may have"),
+    _option(
+        "--patience",
+        type=int,
+        default=PATIENCE_ROUNDS,
+        help="rounds in a row that may leave more pending than the bound allows",
+    ),
+)
+_THEN = _option(
+    "--then",
+    action="append",
+    default=[],
+    help="then go on with this phase and its arguments, e.g. 'verify'; may be repeated",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One entry point of ``spark_apps``."""
+
+    options: tuple[Option, ...]
+    goal: Callable[[argparse.Namespace, Shell], Goal] | None = None
+    """What it works on until that is committed; None for what is no phase of a build."""
+    follows: bool = False
+    """Whether another phase may go on with it in the same application (``--then``)."""
+
+
+APPLICATIONS: Mapping[str, Application] = {
+    "plan": Application(
+        (
+            _option("--spec", required=True, help="the spec as JSON"),
+            _option("--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if it is there"),
+            _LANES,
+            *_SIZE,
+        )
+    ),
+    "snapshot": Application(
+        (_BUILD, _LANES, _option("--lane", type=int, default=0, help="number of the lane, from 0"), *_SIZE, _THEN),
+        lambda options, shell: SnapshotGoal(options.lane, options.lanes, size(options)),
+        follows=True,
+    ),
+    "consume_log": Application(
+        (_BUILD, *_SIZE, *_LAG, _THEN),
+        lambda options, shell: ConsumeLogGoal(size(options), _max_lag(options), options.patience),
+        follows=True,
+    ),
+    "catch_up": Application(
+        (_BUILD, *_SIZE, *_LAG, _THEN),
+        lambda options, shell: CatchUpGoal(size(options), _max_lag(options), options.patience),
+        follows=True,
+    ),
+    "verify": Application((_BUILD, _THEN), lambda options, shell: VerifyGoal(), follows=True),
+    "repair": Application((_BUILD, _THEN), lambda options, shell: RepairGoal(), follows=True),
+    "finish": Application(
+        (_BUILD, _option("--unverified", action="store_true", help="without a certificate")),
+        lambda options, shell: FinishGoal(verified=not options.unverified),
+        follows=True,
+    ),
+    "upstream": Application(
+        (_BUILD, *_SIZE, _option("--max-runtime", type=float, help="seconds to follow; one pass if not given")),
+        lambda options, shell: _upstream(options, shell),
+    ),
+    "cancel": Application(
+        (_BUILD, _option("--drop", action="store_true", help="remove what the plan made")),
+        lambda options, shell: CancelGoal(),
+    ),
+    "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
+}
+
+
+def parser(application: str) -> Arguments:
+    """The command line of an application."""
+    arguments = Arguments(prog=application)
+    for option in (*_PLACE, *APPLICATIONS[application].options):
+        arguments.add_argument(option.flag, **option.settings)
+    return arguments
+
+
+def checked(options: argparse.Namespace) -> argparse.Namespace:
+    """The options; InvalidSpec if one of their numbers makes no sense."""
+    for name, least in LEAST.items():
+        value = getattr(options, name, None)
+        if value is not None and not least <= value <= MOST:
+            raise invalid(name, value, f"must be at least {least} and at most {MOST}")
+    if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
+        raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
+    return options
+
+
+def goal_of(application: str, options: argparse.Namespace, shell: Shell) -> Goal:
+    """What an application works on."""
+    make = APPLICATIONS[application].goal
+    assert make is not None, f"{application} has no goal"
+    return make(options, shell)
+
+
+def size(options: argparse.Namespace) -> RoundSize:
+    """The size of a round that the options say."""
+    return RoundSize(options.round_bytes, options.round_rows)
+
+
+def _max_lag(options: argparse.Namespace) -> MaxLag:
+    seconds = options.max_lag_seconds
+    return MaxLag(epochs=options.max_lag_epochs, age=None if seconds is None else int(seconds * 1000))
+
+
+def _upstream(options: argparse.Namespace, shell: Shell) -> Goal:
+    if options.max_runtime is not None:
+        return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
+    state = shell.reader.state(options.build)
+    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
