@@ -130,7 +130,7 @@ def parse(
 ) -> Transform:
     """The checked transform of these expressions. Raises InvalidExpression with the expression and the reason.
 
-    ``functions`` are the user's own, with their versions, beside the built-in ones that are allowed. Reads nothing.
+    ``functions`` are the user's own (versions by name), allowed in addition to ``ALLOWED``. Reads nothing.
     """
     _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
