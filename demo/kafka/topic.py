@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 TIMEOUT_SECONDS = 30.0
 """How long a request or a compaction may take."""
 
-QUEUE = 50_000
+QUEUE_RECORDS = 50_000
 """Maximum records in flight. The client refuses more than twice as many."""
 
 _NOT_YET_LED = (
@@ -160,7 +160,7 @@ class Topic:
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
         for record in records:
-            while len(producer) >= QUEUE:
+            while len(producer) >= QUEUE_RECORDS:
                 producer.poll(1)
             producer.produce(
                 self.name,
