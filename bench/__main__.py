@@ -1,5 +1,7 @@
-"""Prints the tables of ratios and keeps them in bench/RESULTS.md. ``SNAPSHOT_SCALE`` and ``ROUNDS`` make it smaller;
-arguments are the names of measures, which then are run again while what the others came to stays.
+"""Runs the benchmarks, prints the tables of ratios, and writes them to bench/RESULTS.md.
+
+``SNAPSHOT_SCALE`` and ``ROUNDS`` make them smaller. With names of measures as arguments, only those run, and the
+results of the others stay.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ ORDERS_KEY = ["o_orderkey"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
 RECORDS = 8_000_000
-WARMING = 5
-"""Rounds of seconds of work, before it takes as long as the round before."""
-HEAD = ["| what | against | ours, s | theirs, s | ratio | wanted |", "|---|---|---|---|---|---|"]
+WARM_UP_ROUNDS = 5
+"""Rounds that do not count for work of seconds: until then it still gets faster."""
+HEAD = ["| what | compared with | ours, s | theirs, s | ratio | goal |", "|---|---|---|---|---|---|"]
 
 
 def session() -> SparkSession:
@@ -60,7 +62,7 @@ def session() -> SparkSession:
 
 
 def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rounds: int) -> Race:
-    """A snapshot in ``parts`` rounds against a bare copy of the same projection."""
+    """A snapshot in ``parts`` rounds, compared with a bare copy of the same projection."""
     source = tables.source("lineitem", scale)
     rows = spark.read.format("delta").load(source).count()
 
@@ -79,7 +81,7 @@ def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rou
 
 
 def strategies(spark: SparkSession, tables: Tables, parts: int, rounds: int) -> Race:
-    """Whole builds, from plan to hand-off and proven, of one table by each strategy, against a bare copy."""
+    """Whole builds of one table by each strategy, from plan to hand-off, compared with a bare copy."""
     source = tables.source("lineitem", 1.0)
     files = DeltaTable.forPath(spark, source).detail().first()
     size = RoundSize(-(-files["sizeInBytes"] // parts), 1 << 40)
@@ -96,13 +98,11 @@ def strategies(spark: SparkSession, tables: Tables, parts: int, rounds: int) -> 
         return lambda: c.bare_copy(spark, source, 1, target, LINEITEM)
 
     contenders = {name: build(name) for name in STRATEGIES}
-    return Race("whole build, proven", {**contenders, "bare copy": bare}).run(rounds)
+    return Race("whole build with proof", {**contenders, "bare copy": bare}).run(rounds)
 
 
 def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
-    """64 small pending epochs, from a sealed snapshot, against the net MERGE, the stream, and a MERGE per
-    version.
-    """
+    """64 small pending epochs after a sealed snapshot, compared with one net MERGE, a stream, a MERGE per version."""
     source = tables.changed_copy("orders", 1.0, EPOCHS, 100)
     first = 2
     last = first + EPOCHS - 1
@@ -135,13 +135,11 @@ def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
         "feed stream": stream,
         "MERGE per version": each,
     }
-    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARMING)
+    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARM_UP_ROUNDS)
 
 
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
-    """A build whose snapshot was taken when the source stood at ``epoch``: its later commits are hidden
-    meanwhile.
-    """
+    """Make a build with a sealed snapshot at ``epoch`` of the source. Later commits are hidden meanwhile."""
     log = Path(source) / "_delta_log"
     hidden = Path(source).parent / "hidden"
     hidden.mkdir(exist_ok=True)
@@ -172,10 +170,10 @@ def main() -> None:
 
     def small() -> list[str]:
         race = snapshots(spark, tables, 0.2, 4, rounds)
-        return [*HEAD, race.row("table backfill", "bare copy", "shows what a round costs")]
+        return [*HEAD, race.row("table backfill", "bare copy", "none: shows the cost of a round")]
 
     def catch_up() -> list[str]:
-        # Seconds of work vary most, and cost least to repeat.
+        # Short runs vary most, and are cheap to repeat.
         race = catching_up(spark, tables, 3 * rounds)
         return [
             *HEAD,
@@ -186,7 +184,8 @@ def main() -> None:
 
     def whole() -> list[str]:
         race = strategies(spark, tables, 4, rounds)
-        return [*HEAD, *(race.row(name, "bare copy", "plan, 4 rounds, proof", named=True) for name in STRATEGIES)]
+        goal = "none: plan, 4 rounds, proof"
+        return [*HEAD, *(race.row(name, "bare copy", goal, named=True) for name in STRATEGIES)]
 
     def history() -> list[str]:
         race = histories(spark, tables, RECORDS, 4, rounds)
@@ -215,8 +214,8 @@ def main() -> None:
 def starting(rounds: int) -> str:
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
     return (
-        f"What starting Spark costs: an application that does nothing takes {slow:.1f} s, with `environment/quick.py` "
-        f"{soon:.1f} s; the task group starts six, with `share_applications` three."
+        f"The cost of starting Spark: an application without work takes {slow:.1f} s, with `environment/quick.py` "
+        f"{soon:.1f} s. The task group starts six applications, with `share_applications` three."
     )
 
 

@@ -1,4 +1,4 @@
-"""What is measured: the product's own tasks in one session, and what a competent user would write instead."""
+"""The contenders: the product's own tasks in one session, and what a competent user would write instead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def planned(
     select: Sequence[str],
     strategy: str = "snapshot",
 ) -> BuildState:
-    """A build of which only the plan is committed."""
+    """Commit the plan of a build."""
     options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(select)}
     spec = BackfillSpec.parse({**options, "strategy": strategy})
     state, _ = Planner(spark, spec, 1, attempt(target)).plan(OnExisting.RESUME)
@@ -50,7 +50,7 @@ def whole(
     strategy: str,
     size: RoundSize,
 ) -> None:
-    """A build from its plan to its hand-off, with the proof."""
+    """Run a build from its plan to its hand-off, with the proof."""
     planned(spark, source, target, key, select, strategy)
     none = MaxLag(epochs=0)
     tasks = (ConsumeLogGoal(WHOLE, none, 10), CatchUpGoal(WHOLE, none, 10), VerifyGoal(), FinishGoal())
@@ -59,7 +59,7 @@ def whole(
 
 
 def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
-    """One task, in the session that is there."""
+    """Run one task in this session."""
     return reach(task, Shell(spark, target), attempt(target), None)
 
 
@@ -72,13 +72,13 @@ def consume(spark: SparkSession, target: str) -> BuildState:
 
 
 def bare_copy(spark: SparkSession, source: str, epoch: int, target: str, select: Sequence[str]) -> None:
-    """The projection of one version, written by Spark with nothing else."""
+    """Copy the projection of one version with plain Spark."""
     rows = spark.read.format("delta").option("versionAsOf", epoch).load(source)
     rows.selectExpr(*select).write.format("delta").save(target)
 
 
 def latest(changes: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last change per key, as people write it."""
+    """The last change per key, as users write it."""
     kept = changes.where("_change_type <> 'update_preimage'")
     newest = Window.partitionBy(*key).orderBy(
         F.col("_commit_version").desc(), (F.col("_change_type") == "delete").asc()

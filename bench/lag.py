@@ -1,4 +1,4 @@
-"""How far a chain's target is behind its source, while a snapshot of large files is read and a writer is fast."""
+"""Measures how far a chain's announcements are behind its source, with a snapshot of large files and a fast writer."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from bench import contenders as c
 from bench.tables import Tables
 
 SELECT = ["l_orderkey", "l_linenumber", "l_extendedprice * (1 - l_discount) AS revenue", "l_comment"]
-EVERY = 0.2
-"""Seconds that the writer waits after a commit."""
-SIZE = 100
-"""Rows of one."""
+COMMIT_SECONDS = 0.2
+"""Time that the writer waits after a commit."""
+COMMIT_ROWS = 100
+"""Rows of a commit."""
 HEAD = (
-    "| what | longest round, s | epochs | lag, s: median | worst | lag in epochs: median | worst | wanted |",
+    "| what | longest round, s | epochs | lag, s: median | worst | lag in epochs: median | worst | goal |",
     "|---|---|---|---|---|---|---|---|",
 )
 
 
 @dataclass(frozen=True)
 class Lag:
-    """What the logs of source and target say, by the times of their commits."""
+    """The lag by the times of the commits in the logs of source and target."""
 
     title: str
     longest_round: float
     seconds: list[float]
-    """Of each epoch that came before the snapshot's end: until the target showed it, or until that end."""
+    """For each epoch before the snapshot's end: the time until it was announced, or until that end."""
     epochs: list[int]
-    """At each announcement: what it announced, and what the source had committed by the time it was there."""
+    """For each announcement: the epochs of the source that were not announced before it."""
 
     @property
     def row(self) -> str:
@@ -51,10 +51,10 @@ class Lag:
 
 
 def announced(spark: SparkSession, tables: Tables, scale: float, files: int) -> Lag:
-    """A snapshot of lineitem in so many files, one a round, without a feed, while rows are added to it."""
+    """The lag of a snapshot of lineitem in ``files`` rounds of one file, without a feed, while rows are added."""
     source, target = tables.fresh("events"), tables.fresh("events-target")
     rows = spark.read.format("delta").load(tables.source("lineitem", scale))
-    # The writer's library reads no table that may have deletion vectors.
+    # delta-rs, with which the writer appends, cannot read tables with deletion vectors.
     rows.repartition(files).write.format("delta").option("delta.enableDeletionVectors", "false").save(source)
     c.planned(spark, source, target, (), SELECT, "chain")
     writer = multiprocessing.get_context("spawn").Process(target=_append, args=(source,), daemon=True)
@@ -62,15 +62,16 @@ def announced(spark: SparkSession, tables: Tables, scale: float, files: int) -> 
     c.snapshot(spark, target, RoundSize(bytes=1))
     writer.terminate()
     writer.join()
-    return _lag(source, target, f"chain: {rows.count():,} rows in {files} rounds, {EVERY} s between the commits")
+    title = f"chain: {rows.count():,} rows in {files} rounds, {COMMIT_SECONDS} s between the commits"
+    return _lag(source, target, title)
 
 
 def _append(source: str) -> None:
-    """Some rows each time, for as long as the process is left alone."""
-    rows = DeltaTable(source).to_pyarrow_dataset().head(SIZE)
+    """Append rows until the process is ended."""
+    rows = DeltaTable(source).to_pyarrow_dataset().head(COMMIT_ROWS)
     while True:
         write_deltalake(source, rows, mode="append")
-        time.sleep(EVERY)
+        time.sleep(COMMIT_SECONDS)
 
 
 def _lag(source: str, target: str, title: str) -> Lag:
@@ -86,7 +87,7 @@ def _lag(source: str, target: str, title: str) -> Lag:
         seconds += [at - commit for commit in commits[seen + 1 : found.seen + 1]]
         epochs.append(sum(commit <= at for commit in commits[seen + 1 :]))
         seen = found.seen
-    # What was not announced before the snapshot's end has waited for so long at least.
+    # Epochs that were not announced before the snapshot's end have waited at least until then.
     seconds += [rounds[-1] - commit for commit in commits[seen + 1 :] if commit < rounds[-1]]
     longest = max(after - before for before, after in pairwise(rounds))
     return Lag(title, longest, seconds, epochs)

@@ -1,4 +1,4 @@
-"""Interleaved runs of two or more contenders, and what their medians come to."""
+"""Runs two or more contenders in turns, and compares their medians."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from statistics import median
 
 Timed = Callable[[], object]
 Contender = Callable[[int], Timed]
-"""Prepares run n, and returns what is timed."""
+"""Prepares run n, and returns the function to time."""
 
 
 @dataclass
 class Race:
-    """Each contender is prepared without being timed, then run; all of them once a round."""
+    """Runs each contender once a round. Its preparation is not timed."""
 
     title: str
     contenders: Mapping[str, Contender]
     once: frozenset[str] = frozenset()
-    """Contenders so slow that one run, in the warm session, is enough to know."""
+    """Slow contenders, which run only once, in the warm session."""
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def run(self, rounds: int, warming: int = 1) -> Race:
-        """The first ``warming`` rounds do not count: until Java has compiled what a contender runs, it gets faster
-        from round to round.
+    def run(self, rounds: int, warm_up_rounds: int = 1) -> Race:
+        """Run ``rounds`` after ``warm_up_rounds``, which do not count: until Java has compiled a contender's code, each
+        round is faster than the last.
         """
-        for number in range(1 - warming, rounds + 1):
+        for number in range(1 - warm_up_rounds, rounds + 1):
             for name, prepare in self.contenders.items():
                 if name in self.once and number != 1:
                     continue
@@ -42,8 +42,8 @@ class Race:
     def median(self, name: str) -> float:
         return median(self.seconds[name])
 
-    def row(self, ours: str, other: str, bound: str, *, named: bool = False) -> str:
-        """One line of the table: both medians, their ratio, and the bound that was set."""
+    def row(self, ours: str, other: str, goal: str, *, named: bool = False) -> str:
+        """One line of the table: both medians, their ratio, and the goal."""
         title = f"{self.title}: {ours}" if named else self.title
         runs = (
             ", ".join(f"{s:.1f}" for s in self.seconds[ours]),
@@ -52,5 +52,5 @@ class Race:
         ratio = self.median(ours) / self.median(other)
         return (
             f"| {title} | {other} | {self.median(ours):.2f} ({runs[0]}) | {self.median(other):.2f} ({runs[1]}) "
-            f"| {ratio:.2f} | {bound} |"
+            f"| {ratio:.2f} | {goal} |"
         )

@@ -1,4 +1,4 @@
-"""What the races came to last, kept as a page: a section for each, replaced when it is run again."""
+"""The page with the latest results: a section for each measure, replaced when it runs again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECTION = re.compile(r"^## (.+)\n\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 
 
 class Results:
-    """The page at ``path``; ``machine`` says where all of it was measured."""
+    """The page at ``path``. ``machine`` describes where it was measured."""
 
     def __init__(self, path: Path, machine: str) -> None:
         self._path, self._machine = path, machine

@@ -1,4 +1,4 @@
-"""What a task pays before its work begins: a process, a Java, a session, a first job."""
+"""Measures the start of a Spark application: process, Java, session, first job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUBMIT = Path(sys.executable).with_name("spark-submit")
 
 
 def seconds_to_start(times: int, *, quickly: bool) -> float:
-    """Median of several starts; ``quickly`` with the settings for short applications of ``environment/quick.py``."""
+    """Median of several starts. With ``quickly``, with the settings of ``environment/quick.py``."""
     confs = session_confs(cores=2) | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if not quickly:
         del confs["spark.driver.extraJavaOptions"]

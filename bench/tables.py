@@ -1,4 +1,4 @@
-"""The tables that are measured on, made once and kept, and fresh copies of what a run changes."""
+"""The tables of the benchmarks: sources, created once and kept, and a fresh copy of each table that a run changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tables:
         self._spark, self._folder = spark, folder
 
     def source(self, table: str, scale: float) -> str:
-        """TPC-H's table at this scale as a Delta table with a change feed."""
+        """A TPC-H table at this scale, as a Delta table with a change feed."""
         raw, tables = self._folder / f"raw-{scale}", self._folder / f"tables-{scale}"
         path = tables / table
         if not (path / "_delta_log").is_dir():
@@ -30,7 +30,7 @@ class Tables:
         return str(path)
 
     def changed_copy(self, table: str, scale: float, epochs: int, size: int) -> str:
-        """A copy of the source after which a writer has made this many small commits."""
+        """A copy of the source with ``epochs`` small commits of a writer, each of ``size`` orders."""
         self.source(table, scale)
         tables = self._folder / f"changed-{table}-{scale}-{epochs}-{size}"
         path = tables / table
@@ -44,7 +44,7 @@ class Tables:
         return str(path)
 
     def fresh(self, name: str) -> str:
-        """A place where nothing is."""
+        """An empty location."""
         path = self._folder / "runs" / name
         for old in (path, Path(f"{path}.backfill")):
             shutil.rmtree(old, ignore_errors=True)
@@ -53,7 +53,7 @@ class Tables:
         return str(path)
 
     def copied(self, table: str, name: str) -> str:
-        """A fresh copy of a table, with the folder beside it if it has one."""
+        """A fresh copy of a table, with its control folder if it has one."""
         path = self.fresh(name)
         shutil.copytree(table, path)
         if Path(f"{table}.backfill").is_dir():

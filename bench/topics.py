@@ -1,4 +1,4 @@
-"""A topic's history, by the product and by Spark's plain batch read of the same topic into a Delta table."""
+"""A topic's history, built by the product, and by Spark's plain batch read of the topic into a Delta table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECT = ["partition", "offset", "timestamp", "key", "value"]
 
 
 def histories(spark: SparkSession, tables: Tables, records: int, parts: int, rounds: int) -> Race:
-    """A history in ``parts`` rounds, of a broker that is there for as long as it takes."""
+    """A history in ``parts`` rounds, from a broker that runs meanwhile."""
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory)) as broker:
         topic = Topic(broker.servers, "bench")
         topic.create(PARTITIONS)

@@ -1,7 +1,7 @@
-"""The main job, from nothing: two TPC-H tables built by Airflow and Spark while a writer keeps changing them.
+"""The demo: Airflow and Spark build two TPC-H tables while a writer keeps changing their sources.
 
-``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second, ``STRATEGY`` how the tables are built. With
-the argument ``prepare`` only the source tables are made.
+``SCALE`` is TPC-H's scale factor, ``RATE`` the writer's commits per second, ``STRATEGY`` the builds' strategy. With the
+argument ``prepare`` it only creates the source tables.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def main() -> int:
     for target in targets:
         print("\n".join(account(target)))
     print(f"\nThe writer: {(place / 'writer.log').read_text().splitlines()[-1]}")
-    print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
+    print(f"The demo took {time.monotonic() - begun:.0f} s. Logs: {place}/*.log")
     return 0
 
 
 def prepare(place: Path) -> None:
-    """The source tables, unless they are there."""
+    """Create the source tables, unless they exist."""
     if (place / "tables" / TABLES[-1] / "_delta_log").is_dir():
         return
     scale = os.environ.get("SCALE", "1")

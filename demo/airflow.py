@@ -1,4 +1,4 @@
-"""An Airflow of a demo's own: SQLite in the demo's folder, the example DAGs, Spark on this machine."""
+"""A demo's own Airflow: SQLite in the demo's folder, the example DAGs, Spark on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from demo.process import ROOT, Check, beside, fail, running
 from demo.progress import Follower
 
 BIN = Path(sys.executable).parent
-PATIENCE = 3.0
-"""Seconds that a run has to end in order. Airflow takes the signal for the task's: it would wait, and try again."""
+PATIENCE_SECONDS = 3.0
+"""How long a run may take to end after a signal. Airflow passes the signal to the task, waits, and retries it."""
 
 
 class Airflow:
-    """Runs DAGs of ``dags/``, whose tables are in ``place``; ``more`` goes to their environment."""
+    """Runs DAGs of ``dags/`` with tables in ``place``. ``more`` is added to their environment."""
 
     def __init__(self, place: Path, more: Mapping[str, str] | None = None) -> None:
         self._place = place
@@ -39,12 +39,12 @@ class Airflow:
         }
 
     def prepared(self) -> AbstractContextManager[None]:
-        """Beside the block the database is made; after it Airflow can run DAGs."""
+        """Create the database while the block runs. After the block Airflow can run DAGs."""
         command = [str(BIN / "airflow"), "db", "migrate"]
         return beside(command, self._place / "migrate.log", environment=self._environment)
 
     def run(self, dags: Sequence[str], targets: Sequence[Path], checks: Sequence[Check] = ()) -> None:
-        """Run DAGs side by side to their successful ends, and show where the builds of the targets are meanwhile."""
+        """Run DAGs at the same time until all succeed, and print the progress of the targets' builds."""
         print(f"Airflow runs {' and '.join(dags)}:", flush=True)
         followers = [Follower(target) for target in targets]
         with ExitStack() as stack:
@@ -53,14 +53,14 @@ class Airflow:
             while not ended:
                 for check in checks:
                     check()
-                # All are looked at: one that has failed may leave another one waiting.
+                # Check all of them: if one has failed, another may wait for it.
                 ended = all([self._ended(dag, process) for dag, process in processes.items()])
                 for follower in followers:
                     follower.look()
                 time.sleep(1)
 
     def _ended(self, dag: str, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the run has ended; the program is left unless it ended well."""
+        """Whether the run has ended. Exits the program if it failed."""
         if process.poll() is None:
             return False
         if "state=success" not in self._log(dag).read_text():
@@ -69,13 +69,15 @@ class Airflow:
 
     @contextmanager
     def _running(self, dag: str) -> Iterator[subprocess.Popen[bytes]]:
-        """`airflow dags test` with a copy of the database of its own: SQLite has one writer at a time."""
+        """``airflow dags test`` with its own copy of the database: SQLite has one writer at a time."""
         database = self._home / f"{dag}.db"
         shutil.copy(self._home / "airflow.db", database)
         own = {**self._environment, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}"}
         command = [str(BIN / "airflow"), "dags", "test", dag]
         log = self._log(dag)
-        with running(command, log, environment=own, directory=self._place, patience=PATIENCE) as process:
+        with running(
+            command, log, environment=own, directory=self._place, patience_seconds=PATIENCE_SECONDS
+        ) as process:
             yield process
 
     def _log(self, dag: str) -> Path:

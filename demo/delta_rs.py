@@ -1,4 +1,4 @@
-"""Commits through delta-rs: no JVM, milliseconds for a change of a few rows."""
+"""Commits with delta-rs: no JVM, milliseconds for a change of a few rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = "gone"
 
 
 class DeltaRsEngine:
-    """Keeps the tables open, and looks for the commits of others before each of its own."""
+    """Keeps the tables open, and reads other writers' commits before each of its own."""
 
     conflicts: tuple[type[Exception], ...] = (CommitFailedError,)
 
@@ -72,6 +72,6 @@ def _only(columns: tuple[str, ...], key: Key) -> Row:
 
 
 def _arrow(table: DeltaTable, rows: Sequence[Row]) -> pyarrow.Table:
-    """Of a row that goes only the key is known, whatever the table says of its columns."""
+    """The rows with the table's columns, all nullable: a row to delete has only its key."""
     schema = pyarrow.schema(table.schema().to_arrow())
     return pyarrow.Table.from_pylist(rows, schema=pyarrow.schema([field.with_nullable(True) for field in schema]))

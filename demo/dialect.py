@@ -1,4 +1,4 @@
-"""What both engines read alike: predicates, literals, how large a file is to be."""
+"""Common to both engines: predicates, literals, file sizes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from demo.journal import Key
 
 
 def file_bytes(table: Path) -> int:
-    """How large OPTIMIZE makes files: as the largest one is now, so that a table stays in many files."""
+    """The size of files after OPTIMIZE: that of the largest file now, so that a table keeps many files."""
     return max(path.stat().st_size for path in table.glob("*.parquet"))
 
 
 def matching(columns: Sequence[str], keys: Iterable[Key]) -> str:
-    """True for exactly these keys of one or two columns, in a form that file statistics can prune."""
+    """A predicate for exactly these keys of one or two columns. Both engines can prune files by it."""
     first, *rest = columns
     ordered = sorted(keys)
     if not rest:
@@ -28,7 +28,7 @@ def matching(columns: Sequence[str], keys: Iterable[Key]) -> str:
 
 
 def literal(value: Any) -> str:
-    """A string or a decimal as both engines read it."""
+    """A string or a decimal as a literal of both engines."""
     return str(value) if isinstance(value, Decimal) else "'" + value.replace("'", "''") + "'"
 
 

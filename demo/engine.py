@@ -1,7 +1,7 @@
-"""How a change gets into a table: an interface with two engines.
+"""The interface for committing a change to a table, with two engines.
 
-``delta-rs`` commits in milliseconds and needs no JVM; it rewrites the files it touches.
-``spark`` needs seconds and a JVM; its deletes, updates and merges leave deletion vectors, as in most sources.
+``delta-rs`` commits in milliseconds, without a JVM, and rewrites the files it touches. ``spark`` needs seconds and a
+JVM; its deletes, updates and merges write deletion vectors, as in most sources.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ ENGINES = ("delta-rs", "spark")
 
 
 class Engine(Protocol):
-    """Makes one commit of an operation, or raises. After an error the commit may have landed all the same."""
+    """Makes one commit of an operation, or raises. After an error the commit may still have landed."""
 
     conflicts: tuple[type[Exception], ...]
-    """The errors after which the same operation can be tried again."""
+    """Errors after which the same operation can be tried again."""
 
     def apply(self, operation: Operation, marker: str) -> None:
-        """Commits with ``marker`` as user metadata; an OPTIMIZE with nothing to do commits nothing."""
+        """Commit with ``marker`` as user metadata. An OPTIMIZE with nothing to do makes no commit."""
 
 
 def open_engine(name: str, tables: Path) -> Engine:
-    """The engine of that name for the tables in a directory. Imports only what that engine needs."""
+    """The engine with this name, for the tables in a directory. Imports only this engine."""
     if name == "spark":
         from demo.spark_engine import SparkEngine
 

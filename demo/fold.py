@@ -1,7 +1,7 @@
-"""What a table must hold at a version, from its first rows and the writer's journal alone.
+"""The rows of a table at a version, computed only from its first rows and the writer's journal.
 
-The second opinion on a backfill: plain Python over rows, no Spark, no Delta, nothing of the product. Rows
-stream; memory holds the rows that the journal changed, and a digest for each row that is compared.
+An independent check of a backfill: plain Python, no Spark, no Delta, no code of the product. Rows are streamed; memory
+holds the rows that the journal changed, and a digest of each row that is compared.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from demo.journal import Entry, Key, Row
 
 Transform = Callable[[Row], Row | None]
-"""A row of the target for a row of the source, or None for a row that the target does not want."""
+"""From a row of the source to a row of the target; None if ``where`` filters it out."""
 
 
 def fold(initial: Iterable[Row], entries: Iterable[Entry], table: str, key: Sequence[str], upto: int) -> Iterator[Row]:
     """The rows of ``table`` at version ``upto``, in no particular order.
 
-    ``initial`` are its rows before the first entry, unique by ``key``. An entry that is still unknown and may
-    be at or before ``upto`` is an error, never a guess.
+    ``initial`` are its rows before the first entry, unique by ``key``. Raises ValueError if an entry with an unknown
+    outcome may be at or before ``upto``.
     """
     latest = _latest(entries, table, key, upto)
     for row in initial:
@@ -33,16 +33,16 @@ def fold(initial: Iterable[Row], entries: Iterable[Entry], table: str, key: Sequ
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Keys in which the actual rows are wrong. Nothing is cut off: show what you like of it."""
+    """All keys whose actual rows are wrong."""
 
     expected: int = 0
-    """How many rows there should be."""
+    """Number of expected rows."""
     missing: list[Key] = field(default_factory=list)
     extra: list[Key] = field(default_factory=list)
     stale: list[Key] = field(default_factory=list)
-    """Keys that are there with other values."""
+    """Keys with other values than expected."""
     duplicate: list[Key] = field(default_factory=list)
-    """Keys that are there more than once: one mention for each row too many."""
+    """Keys with several rows, once for each surplus row."""
 
     @property
     def equal(self) -> bool:
@@ -59,9 +59,9 @@ class Difference:
 def compare(
     expected: Iterable[Row], actual: Iterable[Row], key: Sequence[str], transform: Transform | None = None
 ) -> Difference:
-    """How ``actual`` differs from ``transform`` of ``expected``. ``key`` names columns of the target.
+    """The difference between ``actual`` and ``transform`` of ``expected``. ``key`` names columns of the target.
 
-    Values are compared with their type: 1.5 is not 1.50, nor is it "1.50".
+    Types count: 1.5, 1.50 and "1.50" are different values.
     """
     difference = Difference()
     found: dict[Key, bytes] = {}
@@ -92,10 +92,16 @@ def _latest(entries: Iterable[Entry], table: str, key: Sequence[str], upto: int)
         if entry.operation.table != table:
             continue
         if entry.outcome == "unknown" and entry.after < upto:
-            raise ValueError(f"operation {entry.number} is unknown: it may be in version {upto} of {table}")
+            raise ValueError(
+                f"the outcome of operation {entry.number} is unknown: it may be in version {upto} of {table}; call "
+                "resolved() first"
+            )
         if entry.version is not None and entry.version <= upto:
             if entry.version in by_version:
-                raise ValueError(f"version {entry.version} of {table} holds two operations of the journal")
+                raise ValueError(
+                    f"version {entry.version} of {table} has two operations of the journal: the journal is not of "
+                    "this table"
+                )
             by_version[entry.version] = entry
     latest: dict[Key, Row | None] = {}
     for _, entry in sorted(by_version.items()):

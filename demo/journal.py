@@ -1,7 +1,7 @@
-"""What the writer did, in its own words: one line of JSON before each commit, one after it.
+"""The writer's journal: one line of JSON before each commit, and one after it.
 
-The line before holds the rows, so an operation whose outcome nobody recorded is still known, and whether it
-landed is read from the table's log by its marker. Standard library only: neither Spark nor Delta has a say.
+The line before has the rows. So an operation without a recorded outcome is still known, and its marker in the table's
+log says whether it landed. Standard library only: no Spark, no Delta.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Outcome = Literal["ok", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One commit to one table: the full rows it leaves behind, and the keys it takes away.
+    """One commit to one table: the complete rows that it writes, and the keys that it deletes.
 
-    ``assignments`` are the columns that an ``update`` sets, to the same values in all of its rows.
+    ``assignments`` are the columns that an ``update`` sets, with the same value in all rows.
     """
 
     table: str
@@ -40,16 +40,16 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An operation and what became of it.
+    """An operation and its outcome.
 
-    ``version`` is None unless a commit carries it. An OPTIMIZE with nothing to do is ok without one.
+    ``version`` is None without a commit. An OPTIMIZE with nothing to do is ok without a version.
     """
 
     number: int
     step: int | None
     marker: str
     after: int
-    """The table's version before the operation: its commit can only be later."""
+    """The table's version before the operation: its commit has a greater one."""
     operation: Operation
     outcome: Outcome = "unknown"
     version: int | None = None
@@ -57,9 +57,9 @@ class Entry:
 
 
 class Journal:
-    """Appends to a journal file; a line that was written outlives the writer.
+    """Appends to a journal file. A written line survives the end of the writer.
 
-    A file that is there already is continued: a torn last line is cut off, numbers go on.
+    An existing file is continued: an incomplete last line is removed, and numbers go on.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
@@ -68,18 +68,21 @@ class Journal:
         found = json.loads(kept[: kept.index(b"\n")]) if kept else None
         self.id: str = found["journal"] if found else header["journal"]
         if found and found != {**header, "journal": self.id}:
-            raise ValueError(f"{path} was written by a writer with other settings: {found}")
+            raise ValueError(
+                f"{path} was written by a writer with other settings, so its changes cannot be continued: {found}; use "
+                "the same settings or a new journal"
+            )
         self._file = path.open("r+b" if kept else "wb")
         self._file.truncate(len(kept))
         self._file.seek(len(kept))
         self.past = read(path)
-        """The entries of the writers before."""
+        """The entries of earlier writers."""
         self._next = 1 + len(self.past)
         if not kept:
             self._append(header)
 
     def begin(self, operation: Operation, after: int, step: int | None = None) -> Entry:
-        """The entry of an operation that is about to be tried."""
+        """Record an operation before it is tried."""
         entry = Entry(self._next, step, f"{self.id}/{self._next}", after, operation)
         self._next += 1
         self._append(
@@ -98,7 +101,7 @@ class Journal:
         return entry
 
     def end(self, entry: Entry, outcome: Outcome, version: int | None = None, error: str | None = None) -> None:
-        """Records what became of it."""
+        """Record its outcome."""
         self._append({"end": entry.number, "outcome": outcome, "version": version, "error": error})
 
     def close(self) -> None:
@@ -110,7 +113,7 @@ class Journal:
 
 
 def read(path: Path) -> list[Entry]:
-    """All entries in order; those that no line closes are unknown. A torn last line is no line."""
+    """All entries in order; without a second line, with an unknown outcome. An incomplete last line is ignored."""
     entries: dict[int, Entry] = {}
     with path.open(encoding="utf-8") as lines:
         for text in lines:
@@ -128,9 +131,9 @@ def read(path: Path) -> list[Entry]:
 
 
 def resolved(entries: Iterable[Entry], tables: Path) -> Iterator[Entry]:
-    """The same entries without unknown ones: each is looked up in the log of its table.
+    """The same entries, with unknown outcomes looked up in the log of their table.
 
-    Only for a writer that is gone, with its JVM if it had one: what still runs may land after the look.
+    Call it only after the writer and its JVM have ended: a running commit may land later.
     """
     for entry in entries:
         if entry.outcome == "unknown":
@@ -141,7 +144,7 @@ def resolved(entries: Iterable[Entry], tables: Path) -> Iterator[Entry]:
 
 
 def find(table: Path, marker: str, after: int) -> int | None:
-    """The version later than ``after`` whose commit carries ``marker`` as its user metadata."""
+    """The version after ``after`` whose commit has ``marker`` as its user metadata; None if there is none."""
     version = after + 1
     while (commit := table / "_delta_log" / f"{version:020d}.json").exists():
         with commit.open(encoding="utf-8") as actions:
@@ -169,7 +172,7 @@ def _tagged(value: Any) -> dict[str, str]:
             return {"$decimal": str(value)}
         case date():
             return {"$date": value.isoformat()}
-    raise TypeError(f"a journal holds no {type(value).__name__}")
+    raise TypeError(f"a journal cannot store a value of type {type(value).__name__}; add it to _tagged and _untagged")
 
 
 def _untagged(value: dict[str, Any]) -> Any:

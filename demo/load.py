@@ -1,8 +1,7 @@
-"""TPC-H as Delta tables with change data feed and deletion vectors, as a source of table backfills.
+"""TPC-H as Delta tables with change data feed and deletion vectors, the sources of the demo's builds.
 
-Version 0 is the generator's own parquet files, taken over as they are; then the rows of one order in
-200 are deleted, and put back. So the tables are equal to TPC-H, and their files carry deletion vectors
-from the start.
+Version 0 has the generator's parquet files, unchanged. Then the rows of one order in 200 are deleted and inserted
+again. So the tables equal TPC-H, and their files have deletion vectors from the start.
 """
 
 from __future__ import annotations
@@ -24,15 +23,16 @@ MOVED_EVERY = 25 * BLOCK
 
 
 def load(spark: SparkSession, raw: Path, tables: Path) -> None:
-    """Both tables stand under ``tables`` at ``BASE_VERSION``; fails if one is there already."""
+    """Create both tables under ``tables``, at ``BASE_VERSION``. Fails if one exists."""
     for table in TABLES.values():
         load_table(spark, raw, tables, table)
 
 
 def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> None:
-    """One data file per parquet file of ``raw``, which holds a range of keys, and one with the rows that were put back.
+    """Create one table: a data file for each parquet file of ``raw`` (a range of keys), and one with the rows that are
+    inserted again.
 
-    Files stay of that size: without ``delta.targetFileSize`` delta-rs makes one file of all that a change touches.
+    ``delta.targetFileSize`` keeps files that small: without it, delta-rs rewrites all files of a change into one.
     """
     parts = files(raw, table)
     place = (tables / table.name).absolute()
@@ -56,7 +56,7 @@ def load_table(spark: SparkSession, raw: Path, tables: Path, table: Table) -> No
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("raw", type=Path, help="parquet files that demo.tpch made")
-    parser.add_argument("tables", type=Path, help="directory that gets a Delta table for each")
+    parser.add_argument("raw", type=Path, help="directory of the parquet files of demo.tpch")
+    parser.add_argument("tables", type=Path, help="directory for the Delta tables")
     arguments = parser.parse_args()
     load(session("load", cores=2), arguments.raw, arguments.tables)

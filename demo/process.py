@@ -1,4 +1,4 @@
-"""The processes of a demo: each has its log, and is ended together with all that it has started itself."""
+"""The processes of a demo. Each has its own log, and is ended together with the processes that it started."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 60.0
-"""Seconds that a process has to end in order, if nothing is said."""
+PATIENCE_SECONDS = 60.0
+"""How long a process may take to end after SIGTERM, by default."""
 Check = Callable[[], None]
-"""Leaves the program if something has gone wrong."""
+"""Exits the program if something has failed."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _Held = TypeVar("_Held")
 
 
 def end_in_order() -> None:
-    """From now on Ctrl-C and SIGTERM leave the blocks that the program is in, and what these hold is ended."""
+    """From now on Ctrl-C and SIGTERM exit the program through its ``with`` blocks, which end their processes."""
 
     def leave(number: int, _: object) -> None:
-        # A second one must not cut off what the first one began.
+        # A second signal must not interrupt the clean-up of the first one.
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
@@ -37,7 +37,7 @@ def end_in_order() -> None:
 
 @contextmanager
 def held(start: Callable[[], _Held], end: Callable[[_Held], object]) -> Iterator[_Held]:
-    """What ``start`` returns, until the block ends; no signal comes between, or cuts off, the two."""
+    """Call ``start`` before the block and ``end`` after it. Signals wait until each of the two calls has returned."""
     with ExitStack() as stack:
         with _undisturbed():
             thing = start()
@@ -52,23 +52,23 @@ def running(
     *,
     environment: Mapping[str, str] | None = None,
     directory: Path = ROOT,
-    patience: float = PATIENCE,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process while the block runs; then it has ``patience`` seconds to end."""
+    """Run a process while the block runs. Then it has ``patience_seconds`` to end before it is killed."""
     with log.open("w") as file:
 
         def start() -> subprocess.Popen[bytes]:
             how: dict[str, Any] = {"env": environment, "cwd": directory, "stdout": file, "stderr": subprocess.STDOUT}
-            # A group of its own, which reaches the Java of a spark-submit, too.
+            # Its own process group includes the Java of a spark-submit.
             return subprocess.Popen(command, **how, start_new_session=True)
 
-        with held(start, lambda process: _end(process, patience)) as process:
+        with held(start, lambda process: _end(process, patience_seconds)) as process:
             yield process
 
 
 @contextmanager
 def beside(command: Sequence[str], log: Path, **how: Any) -> Iterator[None]:
-    """A command that has an end, beside the block; after it the command has succeeded."""
+    """Run a command while the block runs, and wait for it after the block. Exits the program if it fails."""
     with running(command, log, **how) as process:
         yield
         if process.wait() != 0:
@@ -77,7 +77,7 @@ def beside(command: Sequence[str], log: Path, **how: Any) -> Iterator[None]:
 
 @contextmanager
 def throughout(command: Sequence[str], log: Path, **how: Any) -> Iterator[Check]:
-    """A command without an end, which is still at work when the block ends; the block may check it before."""
+    """Run a command while the block runs. Exits the program if it has ended by itself, at each check and at the end."""
     with running(command, log, **how) as process:
 
         def check() -> None:
@@ -89,13 +89,13 @@ def throughout(command: Sequence[str], log: Path, **how: Any) -> Iterator[Check]
 
 
 def fail(log: Path) -> NoReturn:
-    """Leave the program, with the end of what a process said."""
+    """Exit the program with the end of a process's log."""
     sys.exit(f"{log.stem} failed; the end of its log:\n{log.read_text(errors='replace')[-4000:]}")
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals that come during the block have come at its end."""
+    """Deliver signals that arrive in the block after it."""
     came: list[int] = []
     before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in _SIGNALS}
     try:
@@ -107,11 +107,11 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _end(process: subprocess.Popen[bytes], patience: float) -> None:
+def _end(process: subprocess.Popen[bytes], patience_seconds: float) -> None:
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, how)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + patience_seconds
         while process.poll() is None or _alive(process.pid):
             if time.monotonic() > deadline:
                 break
@@ -121,7 +121,7 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def _alive(group: int) -> bool:
-    """Whether a process of the group does anything: one that nobody waits for keeps its entry for ever."""
+    """Whether a process of the group is running. Zombie processes do not count."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile
             state, _, its_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]

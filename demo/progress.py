@@ -1,4 +1,4 @@
-"""What a person sees while a build runs, and the account of it at the end: read from the targets' logs alone."""
+"""The lines that a demo prints while a build runs and at its end. They come only from the targets' logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_backfill.ledger.reader import BuildReader
 
 @dataclass
 class Follower:
-    """Prints a line whenever something was committed."""
+    """Prints a line after each change of a build's progress."""
 
     target: Path
     told: str = ""
@@ -42,7 +42,7 @@ class Follower:
 
 
 def _left(summary: dict[str, Any], rate: float) -> str:
-    """How much of the snapshot is left, in seconds, and of a topic in records of each partition, at most."""
+    """The time left of a snapshot; for a topic also the records left, by partition."""
     if summary["phase"] != "snapshot" or summary["percent"] == 100:
         return ""
     said, read = [], summary["rows"]["consuming_snapshot"]
@@ -55,7 +55,7 @@ def _left(summary: dict[str, Any], rate: float) -> str:
 
 
 def account(target: Path) -> list[str]:
-    """What was built, how it was proven, how long each phase took."""
+    """Lines about the finished build: rows, proof, and the time of each phase."""
     reader = BuildReader(str(target))
     summary = summarize(reader.state())
     certificate = summary["certificate"]
@@ -77,7 +77,7 @@ def account(target: Path) -> list[str]:
         f"  proven equal at epoch {certificate['epoch']}: {certificate['rows']:,} rows, digest "
         f"{certificate['digest'][:16]}… over {certificate['buckets']} buckets",
         f"  time between commits: {phases}",
-        f"  look: table-backfill status {target}; log in {target}/_delta_log, attempts in {target}.backfill/attempts",
+        f"  more: table-backfill status {target}; log: {target}/_delta_log; attempts: {target}.backfill/attempts",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The rows of a table at a version as delta-rs reads them, which shares no code with Spark."""
+"""Reads the rows of a table at a version with delta-rs, which shares no code with Spark."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which changes the writer makes: an endless, seeded series in the manner of the TPC-H refresh functions.
+"""The writer's changes: an endless, seeded series like the TPC-H refresh functions.
 
-Each step changes some orders and, with them, their lineitems. New orders take keys from the gaps of the key
-space (RF1), whole orders are deleted (RF2), values are changed and changed back, deleted keys come back. The
-orders of one step are neighbours in key order, as the rows of one real commit often are, so a commit touches
-few files. Step n depends on the seed and on the steps before it, on nothing else.
+Each step changes some orders and their lineitems. New orders take keys from the gaps of the key space (RF1), whole
+orders are deleted (RF2), values are changed and changed back, deleted keys are inserted again. The orders of a step are
+neighbours in key order, as in many real commits, so a commit touches few files. A step depends only on the seed and the
+steps before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from demo.tpch import BLOCK, LINEITEM, ORDERS, USED, count, rows
 
 ACTIONS = ("insert", "update", "delete", "mix", "revert", "delete", "reinsert")
 HOT_BLOCKS = 512
-"""The writer knows the rows of this many blocks of order keys, spread evenly: at most 4,096 orders."""
+"""The writer changes orders of this many blocks of keys, spread evenly: at most 4,096 orders."""
 CENT = Decimal("0.01")
 
 
@@ -42,11 +42,11 @@ class Order:
 
 
 class Refresh:
-    """The series of steps, and the orders as they stand after the last one."""
+    """The series of steps, and the orders after the last step."""
 
     def __init__(self, seed: int, size: int, orders: Iterable[Order]) -> None:
         if size < 1:
-            raise ValueError(f"a step changes {size} orders; it must change one at least")
+            raise ValueError(f"the size is {size}, so a step would change {size} orders; it must be at least 1")
         self._seed = seed
         self._size = size
         self._live = {order.key: order for order in orders}
@@ -120,13 +120,13 @@ class Refresh:
         return [_order(dice, key) for key in islice(free, wanted)]
 
     def _come_back(self, dice: random.Random) -> list[Order]:
-        """The orders deleted longest ago; about half of them come back with other values."""
+        """The orders deleted longest ago, about half of them with other values."""
         oldest = islice(self._deleted.values(), self._size)
         return [order if dice.random() < 0.5 else _repriced(dice, order) for order in oldest]
 
 
 def hot_orders(raw: Path) -> list[Order]:
-    """Orders of blocks spread evenly over TPC-H, in key order, with the values that TPC-H gives them."""
+    """The orders that the writer changes, in key order, with TPC-H's values."""
     blocks = -(-count(raw, ORDERS) // USED)
     hot = range(0, blocks, max(1, blocks // HOT_BLOCKS))
     keys = [block * BLOCK + offset for block in hot for offset in range(USED)]

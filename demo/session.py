@@ -1,4 +1,4 @@
-"""A Spark session with Delta for the workload, sized for a machine that runs other things too."""
+"""A Spark session with Delta for the workload. It is small, because the machine runs other processes too."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from environment import quick
 
 
 def session(name: str, *, cores: int = 1) -> SparkSession:
-    """The session of spark-submit, which brings its own settings, or else a small local one."""
+    """The session of spark-submit with its settings, or a small local one."""
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return builder.getOrCreate()
-    # Two cores mean bulk work, such as loading: there compiling well pays.
+    # Two cores are for bulk work, such as loading, where optimized compilation pays off.
     confs = quick.confs("-XX:+UseSerialGC") if cores > 1 else quick.confs()
     for setting, value in confs.items():
         builder = builder.config(setting, value)

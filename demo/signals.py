@@ -1,7 +1,7 @@
 """Signals that set events.
 
-Not by their handlers: a handler runs in the main thread, in the middle of what that does, which may be holding the
-event's lock; then it would wait for itself for ever. A queue's ``put`` may come in the middle of anything.
+A handler must not set an event: it interrupts the main thread, which may hold the event's lock, and would deadlock. So
+it puts the signal into a SimpleQueue, whose ``put`` is reentrant, and a thread sets the event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from queue import SimpleQueue
 
 
-def heed(events: Mapping[signal.Signals, threading.Event]) -> None:
+def set_on_signal(events: Mapping[signal.Signals, threading.Event]) -> None:
     """From now on each of these signals sets its event."""
     came: SimpleQueue[signal.Signals] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Commits through Spark: deletes, updates and merges leave deletion vectors."""
+"""Commits with Spark: deletes, updates and merges write deletion vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = "writer_changes"
 
 
 class SparkEngine:
-    """One small JVM, or the session that runs already, with settings of its own."""
+    """A small JVM, or a session with its own settings in the running one."""
 
     conflicts: tuple[type[Exception], ...] = (DeltaConcurrentModificationException,)
 
@@ -64,7 +64,7 @@ class SparkEngine:
         )
 
     def _frame(self, path: Path, rows: Sequence[Row]) -> DataFrame:
-        """Of a row that goes only the key is known, whatever the table says of its columns."""
+        """The rows with the table's columns, all nullable: a row to delete has only its key."""
         fields = self._spark.read.format("delta").load(str(path)).schema
         schema = StructType([StructField(field.name, field.dataType) for field in fields])
         return self._spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)

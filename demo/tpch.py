@@ -15,13 +15,13 @@ import pyarrow
 from pyarrow import dataset, parquet
 
 BLOCK = 32
-"""TPC-H order keys are sparse: of every 32 the first 8 are used, the gaps take the orders inserted later."""
+"""TPC-H order keys are sparse: of every 32 keys the first 8 are used, the others are for later inserts."""
 USED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the workload: its key, and how many of its rows make a file."""
+    """A table of the workload."""
 
     name: str
     key: tuple[str, ...]
@@ -33,7 +33,7 @@ class Table:
         return self.key[0]
 
     def files(self, scale: float) -> int:
-        """30 of orders and 120 of lineitem at scale 1, and never fewer than six."""
+        """Number of files: 30 for orders and 120 for lineitem at scale 1, and at least six."""
         return max(6, round(scale * self.rows_per_scale / self.rows_per_file))
 
 
@@ -43,11 +43,13 @@ TABLES = {table.name: table for table in (ORDERS, LINEITEM)}
 
 
 def make(directory: Path, scale: float) -> None:
-    """``directory`` holds both tables at ``scale``, complete or not at all; nothing is made twice."""
+    """Generate both tables at ``scale`` into ``directory``, unless they are there. Both appear at once."""
     made = directory / "scale"
     if made.exists():
         if float(made.read_text()) != scale:
-            raise ValueError(f"{directory} holds TPC-H at scale {made.read_text()}, not {scale}")
+            raise ValueError(
+                f"{directory} has TPC-H at scale {made.read_text()}, not {scale}; remove it, or name another directory"
+            )
         return
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -65,25 +67,25 @@ def files(directory: Path, table: Table) -> list[Path]:
 
 
 def count(directory: Path, table: Table) -> int:
-    """How many rows a table has, from the footers of its files."""
+    """Number of rows of a table, from the footers of its files."""
     return sum(parquet.read_metadata(path).num_rows for path in files(directory, table))
 
 
 def rows(directory: Path, table: Table, order_keys: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a table, all or those of some orders, streamed."""
+    """The rows of a table, streamed: all, or those of some orders."""
     wanted = None if order_keys is None else dataset.field(table.order_key).isin(order_keys)
     for batch in batches(files(directory, table), wanted):
         yield from batch.to_pylist()
 
 
 def batches(parts: Sequence[Path], wanted: dataset.Expression | None = None) -> pyarrow.RecordBatchReader:
-    """The rows of these files, all or those that pass."""
+    """The rows of these files: all, or those that match ``wanted``."""
     whole = dataset.dataset([str(part) for part in parts], schema=_plain(parquet.read_schema(parts[0])))
     return whole.scanner(filter=wanted).to_reader()
 
 
 def _plain(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """The generator declares its strings as views, which Arrow cannot filter."""
+    """The schema with strings instead of string views, which Arrow cannot filter."""
     view = pyarrow.string_view()
     return pyarrow.schema([field.with_type(pyarrow.string()) if field.type == view else field for field in schema])
 

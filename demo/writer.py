@@ -1,8 +1,8 @@
-"""A process that keeps changing the source tables, one small commit after the other, until it is stopped.
+"""A process that changes the source tables in small commits until it is stopped.
 
-SIGTERM and SIGINT end it after the commit under way, SIGUSR1 asks for an OPTIMIZE. Each commit is journaled
-before and after, and printed. Started again with the same journal it goes on where the last writer ended,
-however that one ended. One writer at a time: nothing of the last one may still be running.
+SIGTERM and SIGINT end it after the current commit; SIGUSR1 triggers an OPTIMIZE. Each commit is written to the journal
+before and after, and printed. With the same journal, a new writer continues where the last one ended or crashed. Run
+one writer at a time: no process of the last one may be running.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from demo.engine import ENGINES, Engine, open_engine
 from demo.journal import Journal, Operation, find, resolved
 from demo.load import BASE_VERSION
 from demo.refresh import Refresh, hot_orders
-from demo.signals import heed
+from demo.signals import set_on_signal
 from demo.tpch import TABLES
 
-TRIES = 5
+CONFLICT_TRIES = 5
 Report = Callable[[str], None]
 
 
@@ -33,23 +33,23 @@ class Pace:
     """How fast and how long the writer writes."""
 
     rate: float = 1.0
-    """Commits per second, at most."""
+    """Maximum commits per second."""
     commits: int | None = None
-    """Ends after so many; None goes on until it is stopped."""
+    """Number of commits; None: until it is stopped."""
     optimize_after: int | None = 20
-    """After so many commits comes an OPTIMIZE of each table, once."""
+    """After this many commits, each table is optimized once."""
 
     def __post_init__(self) -> None:
         if not self.rate > 0:
-            raise ValueError(f"the rate is {self.rate} commits per second; it must be above 0")
+            raise ValueError(f"the rate is {self.rate} commits per second, so nothing would commit; it must be above 0")
 
 
 @dataclass
 class Summary:
-    """What one run did."""
+    """The results of one run."""
 
     versions: dict[str, int]
-    """The last version of each table that is the writer's own."""
+    """The last version of each table that this writer committed."""
     commits: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     retries: int = 0
@@ -67,7 +67,7 @@ class Summary:
 
 
 class Writer:
-    """Turns the series of changes into commits of the tables named."""
+    """Commits the series of changes to the named tables."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Writer:
         self._summary = Summary(dict.fromkeys(names, BASE_VERSION))
 
     def run(self, pace: Pace, stop: threading.Event, optimize: threading.Event) -> Summary:
-        """Commits until ``stop`` is set or ``pace`` is done; compacts whenever ``optimize`` is set."""
+        """Commit until ``stop`` is set or ``pace`` is reached. Optimize whenever ``optimize`` is set."""
         summary = self._summary
         begun = due = time.monotonic()
         for step, operation in self._operations(self._settle(), optimize):
@@ -104,7 +104,7 @@ class Writer:
         return summary
 
     def _settle(self) -> set[tuple[int | None, str]]:
-        """Closes what the last writer left open. Returns which tables have which steps."""
+        """Record the outcomes that the last writer left open. Returns the steps that each table has."""
         past = self._journal.past
         done = set()
         for before, entry in zip(past, resolved(past, self._tables), strict=True):
@@ -130,14 +130,19 @@ class Writer:
                     yield step, operation
 
     def _commit(self, operation: Operation, step: int | None) -> None:
-        for _ in range(TRIES):
+        for _ in range(CONFLICT_TRIES):
             if self._landed(operation, step):
                 return
             self._summary.retries += 1
-        raise RuntimeError(f"{operation.kind} of {operation.table} lost against other commits {TRIES} times")
+        raise RuntimeError(
+            f"{operation.kind} of {operation.table} lost against other commits {CONFLICT_TRIES} times; stop the other "
+            "writers of the table, then start the writer again"
+        )
 
     def _landed(self, operation: Operation, step: int | None) -> bool:
-        """One try, journaled. False if another commit came first; other errors leave the outcome unknown."""
+        """One try, with its journal entries. False if another commit came first. Other errors leave the outcome
+        unknown.
+        """
         name = operation.table
         begun = time.monotonic()
         entry = self._journal.begin(operation, self._summary.versions[name], step)
@@ -152,7 +157,10 @@ class Writer:
             self._report(f"{entry.number} {name} {operation.kind} failed: {conflict}")
             return False
         if version is None and operation.rows:
-            raise RuntimeError(f"operation {entry.number} was acknowledged, but no commit carries it")
+            raise RuntimeError(
+                f"operation {entry.number} was acknowledged, but no commit of {name} has its marker {entry.marker}: "
+                "the table or its log was changed by hand; create the tables again"
+            )
         self._journal.end(entry, "ok", version)
         if version is not None:
             self._summary.versions[name] = version
@@ -175,9 +183,9 @@ def open_writer(
     engine: str = "delta-rs",
     report: Report = print,
 ) -> Writer:
-    """A writer of the tables that ``demo.load`` made of ``raw``. A step changes ``size`` orders.
+    """A writer of the tables that ``demo.load`` created from ``raw``. A step changes ``size`` orders.
 
-    Seed, size and names decide the series of changes: a journal is continued with the same ones only.
+    Seed, size and names determine the series of changes: a journal can only be continued with the same ones.
     """
     header = {"journal": uuid.uuid4().hex, "seed": seed, "size": size, "tables": list(names)}
     refresh = Refresh(seed, size, hot_orders(raw))
@@ -187,25 +195,25 @@ def open_writer(
 def main() -> None:
     pace = Pace()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("raw", type=Path, help="parquet files that demo.tpch made")
-    parser.add_argument("tables", type=Path, help="directory of the Delta tables that demo.load made")
-    parser.add_argument("journal", type=Path, help="JSON lines; continued if it is there")
-    parser.add_argument("--table", choices=tuple(TABLES), help="write only this one")
+    parser.add_argument("raw", type=Path, help="directory of the parquet files of demo.tpch")
+    parser.add_argument("tables", type=Path, help="directory of the Delta tables of demo.load")
+    parser.add_argument("journal", type=Path, help="JSON lines; an existing journal is continued")
+    parser.add_argument("--table", choices=tuple(TABLES), help="write only this table")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--size", type=int, default=10, help="orders changed by a step, with their lineitems")
-    parser.add_argument("--rate", type=float, default=pace.rate, help="commits per second, at most")
-    parser.add_argument("--commits", type=int, help="end after so many")
+    parser.add_argument("--size", type=int, default=10, help="orders changed in a step, with their lineitems")
+    parser.add_argument("--rate", type=float, default=pace.rate, help="maximum commits per second")
+    parser.add_argument("--commits", type=int, help="number of commits; without it, until stopped")
     parser.add_argument(
         "--optimize-after",
         type=int,
         default=pace.optimize_after,
-        help="commits before the one OPTIMIZE; 0 is never",
+        help="commits before the one OPTIMIZE; 0: never",
     )
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0])
     arguments = parser.parse_args()
 
     stop, optimize = threading.Event(), threading.Event()
-    heed({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGUSR1: optimize})
+    set_on_signal({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGUSR1: optimize})
     writer = open_writer(
         arguments.raw,
         arguments.tables,

@@ -1,1 +1,1 @@
-"""A Kafka of this machine's own, and what one does to a topic."""
+"""A local Kafka broker, and operations on its topics."""

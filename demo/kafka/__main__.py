@@ -1,7 +1,7 @@
-"""A topic's history and what lands later as one table, from nothing: a broker, a producer that never stops, Airflow.
+"""The demo with Kafka: Airflow and Spark build a table from a topic's history and from records that land meanwhile.
 
-A plain Kafka client reads the topic at the end, and must come to the same rows. ``SCALE`` 1 is a history of 400,000
-records, ``RATE`` the producer's records per second.
+It starts a broker and a producer. At the end a plain Kafka client reads the topic, and must get the same rows.
+``SCALE`` 1 is a history of 400,000 records; ``RATE`` is the producer's records per second.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from demo.reading import by_delta_rs
 NAME = "parcels"
 HISTORY = 400_000
 ABORTED = 1_000
-PATIENCE = 120.0
-"""Seconds until the ingestion must have landed something."""
+LANDING_SECONDS = 120.0
+"""The ingestion must land its first records within this time."""
 
 
 def main() -> int:
@@ -48,12 +48,12 @@ def main() -> int:
     with held(Broker(place / "broker", apart=True).__enter__, Broker.stop) as broker:
         equal = _build(Topic(broker.servers, NAME), history, rate, place)
     print(f"\nThe producer: {(place / 'producer.log').read_text().splitlines()[-1]}")
-    print(f"All of it took {time.monotonic() - begun:.0f} s. Logs of the runs: {place}/*.log")
+    print(f"The demo took {time.monotonic() - begun:.0f} s. Logs: {place}/*.log")
     return 0 if equal else 1
 
 
 def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
-    """Whether the table that Airflow builds while the topic grows is what a plain client makes of the topic."""
+    """Build the table while the topic grows. Whether it equals what a plain client reads from the topic."""
     connection, target = {"bootstrap.servers": topic.servers}, place / "targets" / NAME
     airflow = Airflow(place, {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": connection})})
     with airflow.prepared():
@@ -67,10 +67,10 @@ def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
 
 
 def _live(topic: Topic, count: int, place: Path) -> None:
-    """Give the topic its history."""
+    """Create the topic with its history."""
     print(f"The topic {topic.name} gets a history of {count:,} records in {place}", flush=True)
     topic.create(PARTITIONS)
-    # Offsets that hold no record, for those who read what is committed.
+    # Offsets without a record, for readers of committed records.
     with topic.transaction(islice(series(seed=0), ABORTED), commit=False):
         pass
     with beside(_producer(topic, "--count", str(count)), place / "history.log"):
@@ -82,7 +82,7 @@ def _producer(topic: Topic, *arguments: str) -> list[str]:
 
 
 def _ingestion(place: Path, connection: dict[str, str]) -> AbstractContextManager[Check]:
-    """The example ingestion, which lands what comes from now on."""
+    """Run the example ingestion, which lands new records."""
     command = [sys.executable, "-m", "demo.kafka.ingestion", "--topic", NAME, "--max-runtime", "86400"]
     command += ["--table", str(_landing(place)), "--checkpoint", f"{_landing(place)}.checkpoint"]
     environment = {**os.environ, VARIABLE: json.dumps(connection)}
@@ -95,8 +95,8 @@ def _landing(place: Path) -> Path:
 
 def _wait_for_landing(place: Path, checks: Sequence[Check]) -> None:
     """Return once the ingestion has landed its first records."""
-    print("An ingestion lands what is new, every two seconds", flush=True)
-    first, deadline = _landing(place) / "_delta_log" / f"{1:020d}.json", time.monotonic() + PATIENCE
+    print("An ingestion lands new records every two seconds", flush=True)
+    first, deadline = _landing(place) / "_delta_log" / f"{1:020d}.json", time.monotonic() + LANDING_SECONDS
     while not first.exists():
         for check in checks:
             check()
@@ -106,23 +106,25 @@ def _wait_for_landing(place: Path, checks: Sequence[Check]) -> None:
 
 
 def _check(topic: Topic, target: Path, history: int) -> bool:
-    """Whether the table holds what a plain client makes of the topic, its history at least, up to where it stands."""
+    """Whether the table equals what a plain client reads from the topic up to the table's offsets, which must include
+    the whole history.
+    """
     summary = summarize(BuildReader(str(target)).state())
     records = [record for partition in topic.partitions() for record in topic.records(partition)]
     taken = below(records, {one["partition"]: _end(one) for one in summary["partitions"]})
     actual = by_delta_rs(target, summary["target_version"])
     difference = compare(fold(taken), actual, ["id"], parcel)
     print(
-        f"  checked: a plain Kafka client reads {len(taken):,} records up to these offsets ({len(records):,} are there "
-        f"by now); the last value of each key, and the table: {difference}"
+        f"  checked: a plain Kafka client reads {len(taken):,} records up to these offsets (the topic now has "
+        f"{len(records):,}); the last values by key, compared with the table: {difference}"
     )
     if len(taken) < history:
-        print(f"  the history alone has {history:,} records: the table lacks some")
+        print(f"  failed: the history has {history:,} records, so the table lacks some")
     return difference.equal and len(taken) >= history
 
 
 def _end(partition: dict[str, Any]) -> int:
-    """The first offset of a partition that the table does not stand for."""
+    """The first offset of a partition that the table does not include."""
     return max((offset + 1 for offset in (partition["seam"], partition["landed"]) if offset is not None), default=0)
 
 

@@ -1,7 +1,7 @@
-"""One Kafka broker (KRaft, its own controller) as a process on loopback, for small topics that change quickly.
+"""A Kafka broker (KRaft, with its own controller) as a process on loopback, for small topics that change quickly.
 
-It needs the jars of ``environment/broker.lock`` and Java, nothing that runs already, and keeps everything in one
-directory: data, certificate, and ``broker.log``.
+It needs the jars of ``environment/broker.lock`` and Java. One directory has all its files: data, certificate, and
+``broker.log``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient
 
 from environment import quick
 
-PATIENCE = 180.0
-"""Seconds that a broker has to begin or to end."""
+PATIENCE_SECONDS = 180.0
+"""How long a broker may take to start or to stop."""
 
 _JAVA = [
     *quick.OPTIONS.split(),
@@ -43,45 +43,44 @@ _SETTINGS = {
     ),
     "sasl.enabled.mechanisms": "PLAIN",
     "auto.create.topics.enable": "false",
-    # The topics of the broker itself, of which there is one replica.
+    # The broker's internal topics have one replica.
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A broker that was killed is believed to live for so long, and its successor waits; one that was paused for longer
-    # finds itself declared dead.
+    # After a kill, a new broker waits for this long. A broker that is paused for longer is fenced.
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "200",
-    # A topic that is compacted is compacted at once.
+    # Compact topics at once.
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.dedupe.buffer.size": str(4 << 20),
     "log.cleaner.delete.retention.ms": "0",
-    # Records may bear any time, and nothing but a topic's own setting takes them away.
+    # Records may have any timestamp: only a topic's own settings delete them.
     "log.retention.ms": "-1",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who may use the listener that asks for a name and a password."""
+    """Name and password for the SASL listeners."""
 
     user: str
     password: str
 
 
 class BrokerError(Exception):
-    """The broker did not begin or did not end; the end of its log is in the message."""
+    """The broker did not start or stop. The message has the end of its log."""
 
 
 class Broker:
-    """A broker whose data is in ``directory``; with a block, it runs while the block does.
+    """A broker with its data in ``directory``. As a context manager, it runs while the block runs.
 
-    Everybody on this machine may use ``servers``. With a ``login`` there are three more listeners: ``sasl_servers``
-    asks for it (SASL/PLAIN), ``tls_servers`` shows the certificate in the file ``certificate``, ``sasl_tls_servers``
-    does both. Ports stay the same for as long as the object lives, so that clients find a broker that was started
-    again. With ``apart`` no signal of a terminal ends it before those who use it.
+    ``servers`` needs no login. With a ``login`` there are three more listeners: ``sasl_servers`` needs it (SASL/PLAIN),
+    ``tls_servers`` uses TLS with the certificate in the file ``certificate``, ``sasl_tls_servers`` does both. Ports
+    stay the same for the lifetime of the object, so that clients find a restarted broker. With ``apart`` it is in its
+    own session, so that Ctrl-C does not stop it before its clients.
     """
 
     def __init__(self, directory: Path, login: Login | None = None, *, apart: bool = False) -> None:
@@ -117,7 +116,7 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Return once the broker answers; BrokerError if it ends before, or does not answer in time."""
+        """Start the broker, and return once it answers. BrokerError if it ends, or does not answer in time."""
         settings = self.directory / "server.properties"
         if not settings.exists():
             self._prepare(settings)
@@ -131,16 +130,16 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """End it in order; killed if that takes too long."""
+        """Stop the broker with SIGTERM; kill it if that takes too long."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a power cut would, but for what the operating system has not written to the disk yet."""
+        """Kill the broker with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """It keeps its connections, and answers nobody. For less than five seconds: after more it has no leader for a
-        moment, when it goes on.
+        """Pause the broker: it keeps its connections, but does not answer. After more than five seconds it is fenced,
+        and has no leader for a moment after ``resume``.
         """
         self._running.send_signal(signal.SIGSTOP)
 
@@ -151,7 +150,7 @@ class Broker:
     @property
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise BrokerError("the broker is not running")
+            raise BrokerError("the broker is not running; call start() first")
         return self._process
 
     def _end(self, how: signal.Signals) -> None:
@@ -161,35 +160,35 @@ class Broker:
         process.send_signal(how)
         process.send_signal(signal.SIGCONT)  # a paused process does not see SIGTERM
         try:
-            process.wait(PATIENCE)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._answers():
             if self._running.poll() is not None or time.monotonic() > deadline:
-                raise BrokerError(f"the broker does not answer:\n{self.log.read_text()[-4000:]}")
+                raise BrokerError(f"the broker does not answer; the end of its log:\n{self.log.read_text()[-4000:]}")
             time.sleep(0.05)
 
     def _answers(self) -> bool:
         try:
-            # Asked first: the client below would report every refusal, and try again in its own time.
+            # Try the port first: the client below logs every refused connection, and retries slowly.
             socket.create_connection(("127.0.0.1", self._plain), 1).close()
             return bool(AdminClient({"bootstrap.servers": self.servers}).list_topics(timeout=5).brokers)
         except (OSError, KafkaException):
             return False
 
     def _prepare(self, settings: Path) -> None:
-        """Settings, certificate and an empty store."""
+        """Create settings, certificate and an empty store."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if self._login is not None:
             self._make_certificate()
         settings.touch(mode=0o600)
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # As one word: one id in 64 begins with a dash.
+        # As one argument, because an id may begin with a dash.
         _run(java_command("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", settings))
 
     def _settings(self) -> dict[str, Any]:
@@ -220,7 +219,7 @@ class Broker:
         return self.directory / "keystore.p12"
 
     def _make_certificate(self) -> None:
-        """A key with a certificate that it signed itself."""
+        """Create a key with a self-signed certificate."""
         store = ["-alias", "broker", "-keystore", self._keystore, "-storepass", _STORE_PASSWORD]
         subject = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c=ca:true"]
         keytool = _tool("keytool")
@@ -232,7 +231,7 @@ _STORE_PASSWORD = "only-in-this-directory"
 
 
 def java_command(*command: str | Path) -> list[str | Path]:
-    """A command of Kafka's own, such as ``kafka.Kafka``, with its arguments."""
+    """The command line of a Kafka class, such as ``kafka.Kafka``, with its arguments."""
     jars = Path(sys.prefix) / "broker" / "*"
     return [_tool("java"), *_JAVA, "-cp", jars, *command]
 
@@ -253,8 +252,8 @@ def _address(port: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports below those that systems give to outgoing connections, one of which could take the port of a broker that
-    is down for a moment.
+    """Free ports below the range for outgoing connections, so that no connection takes the port of a restarting
+    broker.
     """
     found: list[int] = []
     for port in random.sample(range(20_000, 30_000), 1_000):
@@ -265,4 +264,4 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise BrokerError("no port is free")
+    raise BrokerError(f"fewer than {count} ports from 20000 to 29999 are free; end other processes that listen there")

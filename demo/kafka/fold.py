@@ -1,7 +1,7 @@
-"""What the table of parcels must hold at offsets of its topic, from the topic's records alone.
+"""The rows of the table of parcels at given offsets, computed only from the topic's records.
 
-The second opinion on the build: what a plain client reads, folded in plain Python. No Spark, no Delta, nothing of the
-product, and no landing table.
+An independent check of the build: a plain client and plain Python. No Spark, no Delta, no code of the product, and no
+landing table.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from demo.journal import Row
 
 
 def below(records: Iterable[Message], ends: Mapping[int, int]) -> list[Message]:
-    """The records before the offset at which ``ends`` says that their partition ends."""
+    """The records before the end offset of their partition."""
     return [record for record in records if record.offset() < ends.get(record.partition(), 0)]
 
 
 def fold(records: Iterable[Message]) -> Iterator[Row]:
-    """The last record of each key as a row, in no particular order; none for a key whose last record is a tombstone.
+    """The last record of each key as a row, in no particular order; no row if it is a tombstone.
 
-    ``records`` come in the order of their partitions.
+    The ``records`` of a partition are in the order of their offsets.
     """
     last = {record.key(): record for record in records}
     for key, record in last.items():
@@ -32,7 +32,7 @@ def fold(records: Iterable[Message]) -> Iterator[Row]:
 
 
 def parcel(row: Row) -> Row | None:
-    """What ``dags/parcels.py`` selects of a row; None where it wants no row."""
+    """``select`` and ``where`` of ``dags/parcels.py`` for one row; None if ``where`` filters it out."""
     if row["status"] == "returned":
         return None
     kept = {name: row[name] for name in ("id", "status", "depot", "partition", "offset")}

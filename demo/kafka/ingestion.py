@@ -1,4 +1,4 @@
-"""The example ingestion with a Spark of this machine: lands what is new in a topic until it is stopped."""
+"""The example ingestion with a local Spark: lands new records of a topic until it is stopped."""
 
 from __future__ import annotations
 

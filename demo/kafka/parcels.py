@@ -1,7 +1,7 @@
 """The records of the topic ``parcels``: an endless, seeded series in which every parcel has its own key.
 
-Parcels appear, change and vanish (a tombstone), and some come back. Record n depends on the seed and on n, on nothing
-else, so that a series can be gone on with anywhere.
+Parcels are created, changed and deleted (by a tombstone), and some are created again. A record depends only on the seed
+and its number, so a series can be continued at any number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTITIONS = 4
 STATUSES = ("accepted", "sorted", "on the way", "delivered", "returned")
 RECORDS_PER_PARCEL = 3
 TOMBSTONES = 0.1
-"""The part of the records that has no value."""
+"""The fraction of records without a value."""
 
 
 def series(seed: int, first: int = 0) -> Iterator[Record]:
@@ -30,7 +30,7 @@ def record(seed: int, number: int) -> Record:
     parcel = dice.randrange(1 + number // RECORDS_PER_PARCEL)
     gone = dice.random() < TOMBSTONES
     value = {"status": dice.choice(STATUSES), "depot": f"depot {dice.randrange(100)}", "grams": dice.randrange(31_500)}
-    # Records of a key are in one partition, which keeps them in their order.
+    # All records of a key are in one partition, so they stay in order.
     return Record(None if gone else _json(value), _json({"id": parcel}), parcel % PARTITIONS)
 
 

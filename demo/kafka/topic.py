@@ -1,4 +1,4 @@
-"""What happens to a topic in its life: records, transactions, compaction, deletion. A call returns when it is done."""
+"""Operations on a topic: records, transactions, compaction, deletion. Each call returns when its work is done."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-PATIENCE = 30.0
-"""Seconds that a broker has for a request, or for a compaction."""
+TIMEOUT_SECONDS = 30.0
+"""How long a request or a compaction may take."""
 
-QUEUE = 50_000
-"""Records on their way at a time: the client refuses more than twice as many."""
+QUEUE_RECORDS = 50_000
+"""Maximum records in flight. The client refuses more than twice as many."""
 
 _NOT_YET_LED = (
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -36,11 +36,11 @@ _NOT_YET_LED = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
-    # The client's own words for what it has not heard of.
+    # The client's own codes for an unknown partition or topic.
     KafkaError._UNKNOWN_PARTITION,
     KafkaError._UNKNOWN_TOPIC,
 )
-"""What Kafka's own clients ask again for."""
+"""Errors that Kafka's own clients retry."""
 
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
 """The configuration of a topic for ``Topic.compact``."""
@@ -48,18 +48,18 @@ COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "seg
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to be sent; without a value it is a tombstone."""
+    """A record to send. Without a value it is a tombstone."""
 
     value: bytes | None
     key: bytes | None = None
     partition: int = 0
     timestamp: int = 0
-    """Milliseconds since the epoch; 0 for now."""
+    """Milliseconds since 1970; 0: now."""
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Topic:
-    """The topic ``name`` of a broker that anybody may use; KafkaException if the broker refuses."""
+    """The topic ``name`` of a broker without a login. KafkaException if the broker refuses a request."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.servers = servers
@@ -72,12 +72,12 @@ class Topic:
         self._until_partitions(partitions)
 
     def grow(self, partitions: int) -> None:
-        """Add partitions until there are so many."""
+        """Add partitions until the topic has ``partitions``."""
         _done(self._admin.create_partitions([NewPartitions(self.name, partitions)]))
         self._until_partitions(partitions)
 
     def partitions(self) -> list[int]:
-        return sorted(self._admin.list_topics(self.name, timeout=PATIENCE).topics[self.name].partitions)
+        return sorted(self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name].partitions)
 
     def delete(self) -> None:
         _done(self._admin.delete_topics([self.name]))
@@ -88,7 +88,7 @@ class Topic:
         _done(self._admin.delete_records([TopicPartition(self.name, partition, before)]))
 
     def bounds(self, partition: int = 0, *, committed: bool = True) -> tuple[int, int]:
-        """The log start offset, and the end: of what is ``committed`` the last stable offset, else the next one."""
+        """The log start offset, and the end: with ``committed`` the last stable offset, else the next offset."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         found = []
         for which in (OffsetSpec.earliest(), OffsetSpec.latest()):
@@ -98,39 +98,39 @@ class Topic:
         return found[0], found[1]
 
     def send(self, records: Iterable[Record]) -> None:
-        """Append the records, in their order."""
+        """Append the records in order."""
         self._send(self._producer, records)
 
     @contextmanager
     def transaction(self, records: Iterable[Record], *, commit: bool = True) -> Iterator[None]:
-        """The records in a transaction that is open while the block runs, and then committed or aborted."""
-        # The coordinator may be busy with what came before: the client tries again, and need not tell.
+        """Send the records in a transaction that is open while the block runs, and then commit or abort it."""
+        # The client retries while the coordinator is busy; log_level hides its messages.
         settings = {
             "bootstrap.servers": self.servers,
             "transactional.id": uuid.uuid4().hex,
-            # Kafka aborts it after a minute if nothing is said, and a block may take longer on a busy machine.
+            # The default is one minute, and a block may take longer on a busy machine.
             "transaction.timeout.ms": 600_000,
             "linger.ms": 0,
             "log_level": 3,
         }
         producer = Producer(settings)
-        producer.init_transactions(PATIENCE)
+        producer.init_transactions(TIMEOUT_SECONDS)
         producer.begin_transaction()
         self._send(producer, records)
         try:
             yield
         finally:
-            (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE)
-            # The broker answers before it has written the markers; a successor is let in when it has.
-            Producer(settings).init_transactions(PATIENCE)
+            (producer.commit_transaction if commit else producer.abort_transaction)(TIMEOUT_SECONDS)
+            # The broker answers before it has written the markers. A new producer can start only after that.
+            Producer(settings).init_transactions(TIMEOUT_SECONDS)
 
     def records(self, partition: int = 0, *, first: int = OFFSET_BEGINNING, committed: bool = True) -> list[Message]:
-        """All records of a partition from ``first`` on that can be read now, or those that are ``committed``."""
+        """The records of a partition from ``first`` on, or only the ``committed`` ones."""
         settings = {
             "bootstrap.servers": self.servers,
             "group.id": "none",
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",  # where there is no ``first`` any more
+            "auto.offset.reset": "earliest",  # if ``first`` is deleted
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 50,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
@@ -140,9 +140,9 @@ class Topic:
             return list(_until_end(consumer))
 
     def compact(self, partition: int = 0) -> None:
-        """Keep only the newest record of each key, and append one more record, which closes the segment before it.
+        """Keep only the newest record of each key. Appends one record, which closes the segment before it.
 
-        Nothing from an open transaction on is compacted.
+        Records from the first open transaction on are not compacted.
         """
         after = int(time.time() * 1000) + 1000
         self.send([Record(b"", key=uuid.uuid4().bytes, partition=partition, timestamp=after)])
@@ -151,7 +151,7 @@ class Topic:
             keys = [record.key() for record in self.records(partition)]
             return len(set(keys)) == len(keys)
 
-        _until(compacted, f"{self.name} is not compacted")
+        _until(compacted, f"topic {self.name} is not compacted")
 
     @cached_property
     def _producer(self) -> Producer:
@@ -160,7 +160,7 @@ class Topic:
     def _send(self, producer: Producer, records: Iterable[Record]) -> None:
         refused: list[KafkaError] = []
         for record in records:
-            while len(producer) >= QUEUE:
+            while len(producer) >= QUEUE_RECORDS:
                 producer.poll(1)
             producer.produce(
                 self.name,
@@ -172,21 +172,21 @@ class Topic:
                 headers=list(record.headers),
             )
             producer.poll(0)
-        if producer.flush(PATIENCE) or refused:
+        if producer.flush(TIMEOUT_SECONDS) or refused:
             raise KafkaException(*refused[:1])
 
     def _until_partitions(self, count: int) -> None:
-        # It would learn late that there are others.
+        # An existing producer would notice new partitions late.
         self.__dict__.pop("_producer", None)
 
         def known() -> bool:
-            found = self._admin.list_topics(timeout=PATIENCE).topics.get(self.name)
+            found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics.get(self.name)
             return len(found.partitions if found else ()) == count and self._is_led(count)
 
-        _until(known, f"{self.name} does not have {count} partitions")
+        _until(known, f"topic {self.name} does not have {count} partitions")
 
     def _is_led(self, partitions: int) -> bool:
-        """Whether the broker answers for each of them: it lists new ones a moment before it leads them."""
+        """Whether the broker leads all partitions. It lists new ones a moment earlier."""
         asked = {TopicPartition(self.name, partition): OffsetSpec.latest() for partition in range(partitions)}
         try:
             _done(self._admin.list_offsets(asked) if asked else {})
@@ -198,11 +198,11 @@ class Topic:
 
 
 def _done(futures: Mapping[Any, Future[Any]]) -> list[Any]:
-    return [future.result(PATIENCE) for future in futures.values()]
+    return [future.result(TIMEOUT_SECONDS) for future in futures.values()]
 
 
 def _until_end(consumer: Consumer) -> Iterator[Message]:
-    while (message := consumer.poll(PATIENCE)) is not None:
+    while (message := consumer.poll(TIMEOUT_SECONDS)) is not None:
         error = message.error()
         if error is None:
             yield message
@@ -210,12 +210,12 @@ def _until_end(consumer: Consumer) -> Iterator[Message]:
             return
         else:
             raise KafkaException(error)
-    raise TimeoutError("the broker does not give the records")
+    raise TimeoutError(f"the broker returned no record for {TIMEOUT_SECONDS:.0f} s; see broker.log in its directory")
 
 
 def _until(condition: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(otherwise)
+            raise TimeoutError(f"{otherwise} after {TIMEOUT_SECONDS:.0f} s; see broker.log in its directory")
         time.sleep(0.05)

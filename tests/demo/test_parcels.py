@@ -73,7 +73,7 @@ def test_keys_and_values_are_objects_with_the_fields_that_the_table_selects():
 
 def test_what_is_sent_at_a_rate_has_no_gap_and_no_repetition(monkeypatch):
     clock = iter([100.0, 100.5, 100.5, 103.0])
-    monkeypatch.setattr("demo.kafka.producer.INTERVAL", 0)
+    monkeypatch.setattr("demo.kafka.producer.SEND_SECONDS", 0)
     monkeypatch.setattr("demo.kafka.producer.time", SimpleNamespace(monotonic=lambda: next(clock)))
     topic = Outbox(batches=3)
     assert keep_sending(topic, series(1, 7), 100, topic.stop) == 300

@@ -32,7 +32,7 @@ def gone(pid):
 @pytest.mark.parametrize("deaf", ["", "trap '' TERM;"])
 def test_a_process_ends_with_all_that_it_has_started(tmp_path, deaf):
     log = tmp_path / "it.log"
-    with running(["sh", "-c", f"{deaf} sleep 100 & echo $!; wait"], log, patience=0.5) as process:
+    with running(["sh", "-c", f"{deaf} sleep 100 & echo $!; wait"], log, patience_seconds=0.5) as process:
         child = until(lambda: log.read_text().strip())
         assert not gone(child) and process.poll() is None
     assert gone(child) and process.returncode < 0

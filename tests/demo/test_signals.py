@@ -9,9 +9,9 @@ from demo.process import ROOT
 
 PROGRAM = """
 import os, signal, threading
-from demo.signals import heed
+from demo.signals import set_on_signal
 event = threading.Event()
-heed({signal.SIGUSR1: event})
+set_on_signal({signal.SIGUSR1: event})
 with event._cond:
     os.kill(os.getpid(), signal.SIGUSR1)
     for _ in range(1000):

@@ -1,14 +1,13 @@
 """The user's own decoders, found by name: for keys and values that are neither bytes nor strings nor JSON.
 
-See ``transform.installed`` for how they get there. The group of entry points is ``airflow_backfill.decoders``::
+See ``transform.installed`` for how to install them. The group of entry points is ``airflow_backfill.decoders``::
 
     [options.entry_points]
     airflow_backfill.decoders =
         orders = acme.kafka:ORDERS
 
-A decoder has a version: raise it when the decoder gives another value for the same bytes. The type that it returns is
-known before anything is read; of a struct each field is a column. It must be deterministic, as far as Spark knows, and
-return null for what it cannot decode.
+Change the version of a decoder when it returns other values for the same bytes. Its result has a fixed type; each
+field of a struct is a column. A decoder must be deterministic, and return null for bytes that it cannot decode.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from airflow_backfill.spark.transform.transform import OWN, Transform, any_missi
 _PLACE = ("partition", "offset")
 _AT = OWN + "at"
 _LAST = OWN + "last"
-_TORN = OWN + "torn"
+_UNORDERED = OWN + "unordered"
 _SAMPLE = 5
 
 
@@ -37,9 +37,9 @@ def check_keyed(records: Records, key: Sequence[str], order: str | None) -> None
     of_place = {field.name for field in RECORD.fields}
     for column in key:
         if column.lower() in of_value | of_place:
-            whence = "value" if column.lower() in of_value else "place in the topic"
+            origin = "value" if column.lower() in of_value else "place in the topic"
             raise KeyInvalid(
-                f"key: column {column!r} comes from the record's {whence}, but a tombstone identifies its row by the "
+                f"key: column {column!r} comes from the record's {origin}, but a tombstone identifies its row by the "
                 f"record's key only; name columns of that: {', '.join(of_key)}",
                 column=column,
             )
@@ -106,9 +106,9 @@ def _placed(rows: DataFrame, transform: Transform, key: Sequence[str], order: st
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
     partition = F.col(_AT)["partition"]
     several = F.min(partition).over(of_key) != F.max(partition).over(of_key)
-    torn = several if order is None else F.col(_AT)["order"].isNull()
+    unordered = several if order is None else F.col(_AT)["order"].isNull()
     last = F.row_number().over(of_key.orderBy(F.col(_AT).desc())) == 1
-    return made.withColumns({_LAST: last, _TORN: torn})
+    return made.withColumns({_LAST: last, _UNORDERED: unordered})
 
 
 def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChanges:
@@ -118,47 +118,47 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
         for i, k in enumerate(key)
         for name, extreme in (("low", F.min), ("high", F.max))
     ]
-    (seen,) = staged.agg(
+    (counts,) = staged.agg(
         F.count(F.lit(1)).alias("records"),
         F.count_if(last & (F.col(OP) == UPSERT)).alias("upserts"),
         F.count_if(last & (F.col(OP) == DELETE)).alias("deletes"),
         F.count_if(any_missing(columns)).alias("nameless"),
-        F.count_if(F.col(_TORN)).alias("torn"),
+        F.count_if(F.col(_UNORDERED)).alias("unordered"),
         *bounds,
     ).collect()
-    if seen["nameless"]:
+    if counts["nameless"]:
         sample = _places(staged.where(any_missing(columns)))
         raise KeyNull(
-            f"{seen['nameless']} records have no key, for example {sample[0]}, so their rows cannot be identified; "
+            f"{counts['nameless']} records have no key, for example {sample[0]}, so their rows cannot be identified; "
             "set topic.undecodable to a table of dead letters, and plan again with on_existing='restart'",
-            count=seen["nameless"],
+            count=counts["nameless"],
             sample=sample,
         )
-    if seen["torn"]:
-        sample = _places(staged.where(_TORN))
+    if counts["unordered"]:
+        sample = _places(staged.where(_UNORDERED))
         raise OrderUnknown(
-            f"{seen['torn']} records have no known order among the records of their key, for example {sample[0]}: the "
-            "key is in several partitions, or topic.order is null; set topic.order to a column that every record has, "
-            "and plan again with on_existing='restart'",
-            count=seen["torn"],
+            f"{counts['unordered']} records have no known order among the records of their key, for example "
+            f"{sample[0]}: the key is in several partitions, or topic.order is null; set topic.order to a column that "
+            "every record has, and plan again with on_existing='restart'",
+            count=counts["unordered"],
             sample=sample,
         )
     return NetChanges(
         frame=staged.where(last).select(*(F.col(quoted(o.name)) for o in transform.outputs), OP),
-        upserts=seen["upserts"],
-        deletes=seen["deletes"],
-        changes=seen["records"],
+        upserts=counts["upserts"],
+        deletes=counts["deletes"],
+        changes=counts["records"],
         only_inserts=False,
-        bounds=_bounds(seen, transform, key),
+        bounds=_bounds(counts, transform, key),
         staged=staged,
     )
 
 
-def _bounds(seen: Row, transform: Transform, key: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _bounds(counts: Row, transform: Transform, key: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Minimum and maximum of each key column whose values have literals."""
     bounds = {}
     for i, column in enumerate(key):
-        low, high = seen[f"low_{i}"], seen[f"high_{i}"]
+        low, high = counts[f"low_{i}"], counts[f"high_{i}"]
         if low is None:
             continue
         kind = transform.schema[column].dataType

@@ -64,7 +64,7 @@ class TopicRecords:
         counted.
         """
         whole = {**ranges, **(kept.ranges if kept is not None else {})}
-        seen, each = Observation(), whole if self._holes else ()
+        counter, each = Observation(), whole if self._holes else ()
         partition, offset = F.col("partition"), F.col("offset")
         numbers = [
             number.alias(f"{name}_{n}")
@@ -77,9 +77,9 @@ class TopicRecords:
         ]
         total = (F.count(F.lit(1)).alias("records"), F.sum(_size()).alias("bytes"))
         with self.coded():
-            write(self._both(ranges, kept).observe(seen, *total, *numbers))
+            write(self._both(ranges, kept).observe(counter, *total, *numbers))
         self.check_there(ranges)
-        found = seen.get
+        found = counter.get
         if found["records"] == sum(map(len, whole.values())):
             return Fetched({n: Batch(some.start, some.last, len(some)) for n, some in whole.items()}, found["bytes"])
         if not self._holes:

@@ -18,7 +18,7 @@ from airflow_backfill.spark.delta_internals import DeltaVersion
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LIMIT = 4 << 20
+_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Ingestion:
         )
 
     def _read(self, name: str) -> str:
-        return open_store(self.checkpoint, spark=self.spark).read(name, _LIMIT).decode()
+        return open_store(self.checkpoint, spark=self.spark).read(name, _LIMIT_BYTES).decode()
 
 
 def _ends(line: str, topic: str) -> dict[int, int] | None:

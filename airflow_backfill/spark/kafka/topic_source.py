@@ -149,7 +149,7 @@ class History:
         passes = self.transform.passes()
         counted = dead_letters.count(self._decoded, passes | F.col(TOMBSTONE) if self.plan.spec.key else passes)
         if counted.undecodable:
-            self._bury(self._decoded, counted.undecodable)
+            self._add_dead_letters(self._decoded, counted.undecodable)
         return counted
 
     def compacted_away(self, ranges: Mapping[int, Offsets], epoch: int, *fetched: DataFrame) -> DataFrame | None:
@@ -170,9 +170,9 @@ class History:
         """Add the landed records to the draft. Every record is decodable, so those without a row are unwanted."""
         read = self._fetched
         if landed is not None:
-            seen = Observation()
-            draft.add(self._rows(landed.observe(seen, F.count(F.lit(1)).alias("records"))))
-            read += seen.get["records"]
+            counter = Observation()
+            draft.add(self._rows(landed.observe(counter, F.count(F.lit(1)).alias("records"))))
+            read += counter.get["records"]
         return fx.Decoded(0, read - draft.rows)
 
     @property
@@ -184,7 +184,7 @@ class History:
     def _rows(self, raw: DataFrame) -> DataFrame:
         return self.transform.apply(dead_letters.good(self.records.decode(raw)))
 
-    def _bury(self, rows: DataFrame, count: int) -> None:
+    def _add_dead_letters(self, rows: DataFrame, count: int) -> None:
         """Add undecodable records to their table, unless it has them already."""
         assert self.plan.spec.topic is not None
         location = self.plan.spec.topic.decoding.dead_letters

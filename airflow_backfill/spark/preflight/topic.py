@@ -36,7 +36,7 @@ from airflow_backfill.spark.transform.transform import parse, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLE = 100_000
+SAMPLE_OFFSETS = 100_000
 """Offsets, over all partitions, to check that the ingestion lands only committed records."""
 NO_TABLE = '{"type":"struct","fields":[]}'
 """The schema in the plan of a build without a landing table."""
@@ -115,8 +115,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:
-    """By partition: the last offsets that landed and that Kafka still has, at most ``SAMPLE`` in total."""
-    found, each = {}, max(SAMPLE // max(len(landed), 1), 1)
+    """By partition: the last offsets that landed and that Kafka still has, at most ``SAMPLE_OFFSETS`` in total."""
+    found, each = {}, max(SAMPLE_OFFSETS // max(len(landed), 1), 1)
     for n, last in landed.items():
         if topic.logs[n].start <= last:
             found[n] = Offsets(max(topic.logs[n].start, last + 1 - each), last + 1)

@@ -1,7 +1,4 @@
-"""The applications of a build: for each, its options on the command line, and the goal that it works on.
-
-The command lines are public: any launcher may call them.
-"""
+"""The applications of a build: the options of each on its public command line, and the goal that it works on."""
 
 from __future__ import annotations
 
@@ -33,13 +30,13 @@ if TYPE_CHECKING:
     from airflow_backfill.spark.run.interpreter import Shell
 
 LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}
-"""The least value of each number on the command line, by its option."""
+"""The minimum of each numeric option."""
 MOST = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a command line, as argparse takes it."""
+    """An option of a command line. ``settings`` are those of argparse."""
 
     flag: str
     settings: Mapping[str, Any]
@@ -61,20 +58,20 @@ _SIZE = (
     _option("--round-rows", type=int, default=ROUND_ROWS, help="rows of a round"),
 )
 _LAG = (
-    _option("--max-lag-epochs", type=int, help="epochs that may be pending"),
-    _option("--max-lag-seconds", type=float, help="age that the oldest pending epoch may have"),
+    _option("--max-lag-epochs", type=int, help="maximum number of pending epochs"),
+    _option("--max-lag-seconds", type=float, help="maximum age of the oldest pending epoch"),
     _option(
         "--patience",
         type=int,
         default=PATIENCE_ROUNDS,
-        help="rounds in a row that may leave more pending than the bound allows",
+        help="rounds in a row that may leave more pending epochs than the bound allows",
     ),
 )
 _THEN = _option(
     "--then",
     action="append",
     default=[],
-    help="then go on with this phase and its arguments, e.g. 'verify'; may be repeated",
+    help="next phase in the same application, with its arguments, e.g. 'verify'; may be repeated",
 )
 
 
@@ -84,16 +81,18 @@ class Application:
 
     options: tuple[Option, ...]
     goal: Callable[[argparse.Namespace, Shell], Goal] | None = None
-    """What it works on until that is committed; None for what is no phase of a build."""
+    """The goal that it works on until that is committed; None if it is not a phase of a build."""
     follows: bool = False
-    """Whether another phase may go on with it in the same application (``--then``)."""
+    """Whether it may follow another phase in the same application (``--then``)."""
 
 
 APPLICATIONS: Mapping[str, Application] = {
     "plan": Application(
         (
             _option("--spec", required=True, help="the spec as JSON"),
-            _option("--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if it is there"),
+            _option(
+                "--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if the build exists"
+            ),
             _LANES,
             *_SIZE,
         )
@@ -116,16 +115,20 @@ APPLICATIONS: Mapping[str, Application] = {
     "verify": Application((_BUILD, _THEN), lambda options, shell: VerifyGoal(), follows=True),
     "repair": Application((_BUILD, _THEN), lambda options, shell: RepairGoal(), follows=True),
     "finish": Application(
-        (_BUILD, _option("--unverified", action="store_true", help="without a certificate")),
+        (_BUILD, _option("--unverified", action="store_true", help="finish without a certificate")),
         lambda options, shell: FinishGoal(verified=not options.unverified),
         follows=True,
     ),
     "upstream": Application(
-        (_BUILD, *_SIZE, _option("--max-runtime", type=float, help="seconds to follow; one pass if not given")),
+        (
+            _BUILD,
+            *_SIZE,
+            _option("--max-runtime", type=float, help="seconds to follow the source; without it, one pass"),
+        ),
         lambda options, shell: _upstream(options, shell),
     ),
     "cancel": Application(
-        (_BUILD, _option("--drop", action="store_true", help="remove what the plan made")),
+        (_BUILD, _option("--drop", action="store_true", help="also remove the target and its control folder")),
         lambda options, shell: CancelGoal(),
     ),
     "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
@@ -141,7 +144,7 @@ def parser(application: str) -> Arguments:
 
 
 def checked(options: argparse.Namespace) -> argparse.Namespace:
-    """The options; InvalidSpec if one of their numbers makes no sense."""
+    """The options; InvalidSpec if a number is out of range."""
     for name, least in LEAST.items():
         value = getattr(options, name, None)
         if value is not None and not least <= value <= MOST:
@@ -152,14 +155,14 @@ def checked(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def goal_of(application: str, options: argparse.Namespace, shell: Shell) -> Goal:
-    """What an application works on."""
+    """The goal of an application."""
     make = APPLICATIONS[application].goal
     assert make is not None, f"{application} has no goal"
     return make(options, shell)
 
 
 def size(options: argparse.Namespace) -> RoundSize:
-    """The size of a round that the options say."""
+    """The size of a round by the options."""
     return RoundSize(options.round_bytes, options.round_rows)
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 CLUSTERED = 1.3
 """A source counts as clustered by its key if its bytes are read at most this often."""
-SAMPLE = 20_000
+SAMPLE_KEYS = 20_000
 """Keys to sample for borders, if the source is not clustered."""
-SHOWN = 5
+SHOWN_KEYS = 5
 """Repeated keys that an error shows."""
 
 
@@ -99,7 +99,7 @@ class Ranges:
     def _quantiles(self, epoch: int, parts: int, rows: int) -> list[Key]:
         keys = self.source.at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
         named = self.order.renamed([f"k{i}" for i in range(len(self.order.names))])
-        sample = keys.sample(min(1.0, SAMPLE / max(rows, 1)), seed=0) if rows > SAMPLE else keys
+        sample = keys.sample(min(1.0, SAMPLE_KEYS / max(rows, 1)), seed=0) if rows > SAMPLE_KEYS else keys
         sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
         places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []
         return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
@@ -112,7 +112,7 @@ class Ranges:
         assert counted is not None
         rows, doubles = counted
         if doubles:
-            twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN).collect()
+            twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN_KEYS).collect()
             sample = [shown(row) | {"epoch": str(epoch)} for row in twins]
             raise DuplicateKey(
                 f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}; changes are "

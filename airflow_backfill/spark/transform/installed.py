@@ -1,8 +1,8 @@
-"""What users install where Spark runs, and specs only name: code can come from nowhere else.
+"""The user's own code, installed where Spark runs; a spec only names it.
 
-Never from a spec, a connection or a setting: a path of code there would be code for everybody who may write there. A
-package on the driver (and, for Python functions, on the executors; a zip in ``--py-files`` will do) has an entry point
-in the group; or an entry script of the user's own registers the object before it calls ``main`` of an application.
+Code never comes from a spec, a connection or a setting: anyone who may write those could run code. There are two ways
+to install it. A package on the driver has an entry point in the group (for Python functions also on the executors; a
+zip in ``--py-files`` works). Or the user's own entry script calls ``register`` before ``main`` of an application.
 """
 
 from __future__ import annotations
@@ -19,36 +19,38 @@ Installed = TypeVar("Installed")
 
 @dataclass
 class Registry(Generic[Installed]):
-    """Objects of one ``kind`` by name; every refusal is ``error``."""
+    """Installed objects of one ``kind`` by name. Its errors have the class ``error``."""
 
     what: str
-    """As errors call one of them."""
+    """The word for one of them in errors."""
     group: str
-    """Of entry points, which are loaded when they are named."""
+    """The group of entry points. One is loaded when a spec names it."""
     kind: type[Installed]
     error: type[BackfillError]
     _known: dict[str, Installed] = field(default_factory=dict)
 
     def register(self, name: str, found: Installed) -> None:
-        """Let specs name this object in this application; an error if the name is taken by another one."""
+        """Let specs name this object in this application; an error if the name has another object."""
         if self._known.setdefault(name, found) != found:
-            raise self._error(name, "is registered already, as another one; choose another name")
+            raise self._error(name, "is registered already with other code; choose another name")
 
     def find(self, name: str) -> Installed:
-        """The object of this name; an error with those there are."""
+        """The object of this name; an error with the known names if there is none."""
         if name in self._known:
             return self._known[name]
         installed = entry_points(group=self.group)
         found = {entry.value: entry for entry in installed if entry.name == name}
         if len(found) > 1:
             several = ", ".join(sorted(found))
-            raise self._error(name, f"is installed more than once: {several}; remove all packages but one")
+            raise self._error(name, f"is ambiguous, installed more than once: {several}; remove all packages but one")
         if not found:
             known = sorted({*self._known, *(entry.name for entry in installed)})
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             there = ", ".join(known) or "none"
-            raise self._error(name, f"is not installed where Spark runs{hint} (there are: {there}); install it")
+            raise self._error(
+                name, f"is not installed where Spark runs{hint} (there are: {there}); correct the name or install it"
+            )
         (entry,) = found.values()
         try:
             loaded: Any = entry.load()

@@ -36,7 +36,7 @@ ORDERED = (
 )
 """Types whose order is the same in Spark, in the log's statistics and in literals."""
 _EPOCH = datetime(1970, 1, 1)
-_LONGEST = 200
+_MAX_CHARACTERS = 200
 
 
 def ordinal(column: Column, kind: DataType) -> Column:
@@ -61,7 +61,7 @@ def literal(value: Any, kind: DataType) -> str | None:
         return None
     if isinstance(kind, StringType):
         plain = value.isprintable() and "'" not in value and "\\" not in value
-        return f"'{value}'" if plain and len(value) <= _LONGEST else None
+        return f"'{value}'" if plain and len(value) <= _MAX_CHARACTERS else None
     if isinstance(kind, DecimalType):
         return f"CAST({value:f} AS {kind.simpleString()})"
     return f"{value}{_SUFFIX[type(kind)]}"

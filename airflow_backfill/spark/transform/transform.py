@@ -130,7 +130,7 @@ def parse(
 ) -> Transform:
     """The checked transform of these expressions. Raises InvalidExpression with the expression and the reason.
 
-    ``functions`` are the user's own, with their versions, beside the built-in ones that are allowed. Reads nothing.
+    ``functions`` are the user's own (versions by name), allowed in addition to ``ALLOWED``. Reads nothing.
     """
     _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
@@ -191,9 +191,9 @@ def quoted(name: str) -> str:
 
 
 def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
-    seen: dict[str, str] = {}
+    by_lower: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
+        other = by_lower.setdefault(name.lower(), name)
         if other != name and spark.conf.get("spark.sql.caseSensitive") == "false":
             raise UnsupportedTable(
                 f"the source has the columns {other!r} and {name!r}, which differ only in case, so Spark cannot tell "

@@ -1,8 +1,8 @@
-"""Functions of the user's own in ``select`` and ``where``, by name: see ``installed`` for how they get there.
+"""The user's own functions in ``select`` and ``where``, by name. See ``installed`` for how to install them.
 
 A spec names each with its version: ``functions={"to_eur": "3"}``. Both are part of the plan, and another version where
-Spark runs stops the build. A function must give the same value for the same arguments, forever: raise its version when
-it gives another one. The group of entry points is ``airflow_backfill.functions``.
+Spark runs stops the build. A function must always return the same value for the same arguments; change its version when
+it returns another one. The group of entry points is ``airflow_backfill.functions``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a version; it returns the type ``returns``, in Spark's DDL."""
+    """A function with a version. It returns the type ``returns`` (Spark's DDL)."""
 
     returns: str
     version: str
@@ -36,7 +36,7 @@ class Function:
 
 @dataclass(frozen=True)
 class PythonFunction(Function):
-    """A Python function of one row's values. None is null; what it raises fails the round."""
+    """A Python function of one row's values. None is null. An exception fails the round."""
 
     function: Callable[..., Any]
 
@@ -60,18 +60,22 @@ register = FUNCTIONS.register
 
 
 def make_functions(session: SparkSession, wanted: Mapping[str, str]) -> frozenset[str]:
-    """Let SQL of this session call the functions in ``wanted``, by name with their versions; returns their names.
+    """Let SQL of this session call the functions ``wanted`` (versions by name). Returns their names in lower case.
 
-    FunctionInvalid if one is not installed, has another version, or has the name of a function of Spark.
+    FunctionInvalid if one is not installed, has another version, or has the name of a Spark function.
     """
     for name, version in wanted.items():
         if name.lower() in ALLOWED:
-            raise FunctionInvalid(f"functions: {name!r} is a function of Spark; give yours another name", function=name)
+            raise FunctionInvalid(
+                f"functions: {name!r} is the name of a Spark function, so expressions would be ambiguous; give your "
+                "function another name",
+                function=name,
+            )
         found = FUNCTIONS.find(name)
         if found.version != version:
             raise FunctionInvalid(
-                f"function {name!r} has version {found.version} where Spark runs, the spec wants {version}: install "
-                "that version, or plan again with on_existing='restart'",
+                f"function {name!r} has version {found.version} where Spark runs, but the spec names {version}; the "
+                "same row could become another one; install that version, or plan again with on_existing='restart'",
                 function=name,
                 found=found.version,
                 wanted=version,

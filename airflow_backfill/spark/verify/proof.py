@@ -93,9 +93,9 @@ class Proof:
             if deleted is not None:
                 extra = keys.where(F.col(KIND) == Kind.EXTRA.value)
                 wrong = wrong.unionByName(extra.join(deleted, list(self.key or ()), "left_semi"))
-            seen = differences(wrong, self.key, SAMPLE)
-        if seen.counts:
-            raise self._failed(epoch, version, seen)
+            differing = differences(wrong, self.key, SAMPLE)
+        if differing.counts:
+            raise self._failed(epoch, version, differing)
         have = _rows(found)
         if rows is not None and rows != have:
             raise VerificationFailed(
@@ -109,8 +109,8 @@ class Proof:
         log.warning("equal at epoch %d: %d rows; %d records are gone and cannot be compared", epoch, have, gone)
         return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, gone)
 
-    def _failed(self, epoch: int, version: int, seen: Differences) -> VerificationFailed:
-        counts = {kind.value: count for kind, count in seen.counts.items()}
+    def _failed(self, epoch: int, version: int, differing: Differences) -> VerificationFailed:
+        counts = {kind.value: count for kind, count in differing.counts.items()}
         return VerificationFailed(
             f"version {version} of the target differs from the transformed source at epoch {epoch}: {counts}; "
             + (
@@ -121,7 +121,7 @@ class Proof:
             epoch=epoch,
             target_version=version,
             counts=counts,
-            sample=[{"kind": kind.value, "key": dict(values)} for kind, values in seen.sample],
+            sample=[{"kind": kind.value, "key": dict(values)} for kind, values in differing.sample],
         )
 
     def unequal(self, epoch: int, version: int) -> list[int]:

@@ -24,7 +24,7 @@ def changes_of(spark: SparkSession, rows: list[tuple], schema: str = SCHEMA, *, 
     expected = [Expected(e, None, None, None, images=False) for e in epochs]
     frame = spark.createDataFrame(rows, schema)
     only_adds = all(row[-2] == "insert" for row in rows)
-    return Changes(frame, (), moved, only_adds, expected, lambda _: pytest.fail("nothing to distrust"))
+    return Changes(frame, (), False, moved, only_adds, expected, lambda _: pytest.fail("nothing to distrust"))
 
 
 def transform_of(spark: SparkSession, changes: Changes, *select: str, where: str | None = None) -> Transform:
@@ -146,7 +146,7 @@ def test_a_row_without_a_key_that_came_and_went(spark: SparkSession) -> None:
 
 def test_changes_of_an_epoch_that_was_not_asked_for(spark: SparkSession) -> None:
     changes = changes_of(spark, [(1, "a", 1, "insert", 5)])
-    stray = Changes(changes.frame, (), False, True, (), changes.distrusting)
+    stray = Changes(changes.frame, (), False, False, True, (), changes.distrusting)
     with pytest.raises(ChangesIncomplete, match="epoch 5"):
         net_changes(stray, transform_of(spark, changes), ("id",))
 

@@ -14,10 +14,10 @@ from airflow_backfill.core.errors import InvalidExpression
 from airflow_backfill.core.kafka.decoding import JSON, Format
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.spark.kafka.formats import reading
-from airflow_backfill.spark.run import interpreter as shells
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.stream import follow
 from airflow_backfill.spark.source.key_order import KeyOrder
+from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.literal import literal
 from airflow_backfill.spark.transform.transform import parse
 from tests.spark.build import Build
@@ -50,7 +50,7 @@ def texts(spark: SparkSession, tmp_path: Path) -> Source:
 def test_keys_partitions_and_expressions_of_a_build(
     texts: Source, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shells, "NARROW_BYTES", 0)
+    monkeypatch.setattr(apply, "NARROW_BYTES", 0)
     select = ["id", f"`{HOME}`", f"concat(`na.me`, '{HOME}') AS `{JAVA}`", "n"]
     build = Build(
         texts, tmp_path / "target", strategy=strategy, select=select, where=f"id <> 'z' AND '{HOME}' LIKE '$%'"

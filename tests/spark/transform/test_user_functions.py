@@ -69,8 +69,8 @@ def test_what_is_not_named_cannot_be_called(spark: SparkSession) -> None:
     ("wanted", "why"),
     [
         ({"third": "1"}, r"function 'third' is not installed .* did you mean 'thirds'\?"),
-        ({"thirds": "2"}, "has version 1 where Spark runs, the spec wants 2"),
-        ({"upper": "1"}, "'upper' is a function of Spark"),
+        ({"thirds": "2"}, "has version 1 where Spark runs, but the spec names 2"),
+        ({"upper": "1"}, "'upper' is the name of a Spark function"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(spark: SparkSession, wanted: dict[str, str], why: str) -> None:
