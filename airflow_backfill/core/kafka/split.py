@@ -97,8 +97,8 @@ class Split:
         """Raise OffsetsInvalid unless ``least`` is greater than every landed offset."""
         if self.landed is not None and least <= self.landed:
             raise OffsetsInvalid(
-                f"offset {least} of partition {self.partition} landed after offset {self.landed}, but offsets must rise; "
-                "repair the landing table (one row per offset, in order), then clear the task",
+                f"offset {least} of partition {self.partition} landed after offset {self.landed}, but offsets must "
+                "rise; repair the landing table (one row per offset, in order), then clear the task",
                 partition=self.partition,
                 offset=least,
                 after=self.landed,
