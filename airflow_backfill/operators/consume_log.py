@@ -65,22 +65,22 @@ class ConsumeLogOperator(LogRoundsOperator):
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         watch = self._watch(context)
         while True:
-            sight = watch.live()
-            if self.task().done(sight.state):
-                return self.result(sight.state)
-            match sight.verdict:
+            observed = watch.live()
+            if self.task().done(observed.state):
+                return self.result(observed.state)
+            match observed.verdict:
                 case Broken(error):
                     raise error
-                case Waiting() as waiting if sight.state.phase is not Phase.SNAPSHOT:
-                    if ran and sight.only_lag:
-                        return self.result(sight.state)  # the application has just ended within max_lag
-                    if not sight.wake:
+                case Waiting() as waiting if observed.state.phase is not Phase.SNAPSHOT:
+                    if ran and observed.only_lag:
+                        return self.result(observed.state)  # the application has just ended within max_lag
+                    if not observed.wake:
                         self._wait(context, watch, waiting.reasons)
                         ran = False
                         continue
                 case Ready():
-                    return self.result(sight.state)
-            self.check(sight.state)
+                    return self.result(observed.state)
+            self.check(observed.state)
             self.run_application(context)
             ran = True
 
