@@ -1,6 +1,4 @@
-"""A table that is vacuumed every day, and takes longer than that to read: nothing is pinned, each round is at the
-newest version.
-"""
+"""A table that is vacuumed every day and takes longer to read: each round reads the newest version, none is pinned."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ with DAG("events_arrangement", schedule=None, max_active_runs=1, tags=["table ba
         source=f"{LAKE}/shop/events",
         target=f"{LAKE}/marts/events",
         strategy="arrangement",
-        # The order in which the table is read: best the columns by which its files are clustered.
+        # The order of reading. The best key columns are those by which the files are clustered.
         key=["customer_id", "event_id"],
         max_lag=timedelta(minutes=5),
         spark=spark(),

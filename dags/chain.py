@@ -1,6 +1,4 @@
-"""A table of events, with neither a key nor a change data feed, that is long to read; whoever waits for its epochs sees
-them announced meanwhile.
-"""
+"""A large table of events without key and change data feed: epochs are announced while the snapshot is read."""
 
 from __future__ import annotations
 
@@ -25,6 +23,6 @@ with DAG("clicks_chain", schedule=None, max_active_runs=1, tags=["table backfill
     )
 
 with DAG("clicks_consumer", schedule=None, params={"epoch": 1}, tags=["table backfill"]):
-    # "seen" goes on while the snapshot is read: the source was there. "applied" is there with its rows.
+    # "seen": the epoch is announced, even while the snapshot is read. "applied": the target has its rows.
     seen = AwaitEpochSensor(task_id="seen", target=TARGET, epoch="{{ params.epoch }}", reached="seen", deferrable=True)
     seen >> AwaitEpochSensor(task_id="applied", target=TARGET, epoch="{{ params.epoch }}", deferrable=True)

@@ -1,7 +1,7 @@
-"""A hand-off that nobody is surprised by: at night only, and after somebody has agreed.
+"""A hand-off only at night, and only after an approval.
 
-The target is kept fresh meanwhile, without a worker and mostly without Spark. Four tasks read the snapshot side by
-side, the one that needs memory gets it, and the rows to take are a parameter of the run.
+Until then the target stays fresh, without a worker and mostly without Spark. Four tasks read the snapshot in parallel
+with more memory, and a parameter of the run selects the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole history of the topic ``clicks`` as a table, of which the example ``landing.py`` lands what is new."""
+"""The whole history of the topic ``clicks`` as a table; the example ``landing.py`` lands new records."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ with DAG("clicks_history", schedule=None, max_active_runs=1, tags=["table backfi
     )
 
 with DAG("clicks_history_follow", schedule=None, max_active_runs=1, tags=["table backfill"]):
-    # No Kafka any more: what is new comes from the landing table.
+    # This task needs no Kafka: new records come from the landing table.
     UpstreamOperator(task_id="follow", target=TARGET, **spark())

@@ -1,8 +1,7 @@
-"""A shared ingestion: every five minutes, the records of the topic ``clicks`` that have come land in a Delta table.
+"""A shared ingestion: every five minutes, new records of the topic ``clicks`` land in a Delta table.
 
-The Kafka is that of the connection ``kafka_default``. Its secrets travel in the environment of spark-submit, which is
-where the application looks for them; a driver in deploy mode ``cluster`` inherits none, so there give it the variable
-from a secret of the cluster.
+The brokers are those of the connection ``kafka_default``. Its secrets reach the application through an environment
+variable. In deploy mode ``cluster`` the driver does not inherit it: set the variable from a secret of the cluster.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ with DAG(
     schedule="*/5 * * * *",
     start_date=pendulum.datetime(2026, 1, 1),
     catchup=False,
-    # Two streams with one checkpoint would stop each other.
+    # Two streams must not share one checkpoint.
     max_active_runs=1,
     tags=["table backfill"],
 ):

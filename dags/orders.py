@@ -1,4 +1,4 @@
-"""One table: orders in another currency, without the drafts. The simplest build there is."""
+"""The simplest build: one table, orders in another currency, without drafts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The consumer of ``orders_backfill``: follows the source from the hand-off on, every five minutes.
 
-It starts as soon as the hand-off is committed, and until then its sensor does not open. It needs to be told nothing
-but the target: what that is made of, and up to where, stands in its log.
+It starts as soon as the hand-off is committed; until then its sensor does not open. It needs only the target, whose log
+has the plan and the last applied epoch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ with DAG(
     tags=["table backfill"],
 ):
     await_finish = AwaitFinishSensor(task_id="await_finish", target=TARGET, deferrable=True)
-    # Whoever is scheduled on this asset runs when rows of the target changed, and only then.
+    # A DAG that is scheduled on this asset runs only when rows of the target have changed.
     upstream = UpstreamOperator(task_id="upstream", target=TARGET, outlets=[Asset("orders_eur")], retries=3, **spark())
     await_finish >> upstream

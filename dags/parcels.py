@@ -1,4 +1,4 @@
-"""A topic as a table that holds the last value of each key, followed afterwards: what the demo with Kafka runs."""
+"""The DAGs of the Kafka demo: a table with the last value of each key of a topic, and its consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 
 TARGET = f"{LAKE}/targets/parcels"
 ROUND_ROWS = 100_000
-"""Small rounds: more commits than it needs, and more to look at while it runs."""
+"""Small rounds, so that the demo shows more commits."""
 
 with DAG("parcels", schedule=None, max_active_runs=1, tags=["table backfill"]):
     BackfillTaskGroup(
@@ -38,5 +38,5 @@ with DAG("parcels", schedule=None, max_active_runs=1, tags=["table backfill"]):
 
 with DAG("parcels_follow", schedule=None, max_active_runs=1, tags=["table backfill"]):
     await_finish = AwaitFinishSensor(task_id="await_finish", target=TARGET, poke_interval=5, deferrable=True)
-    # No Kafka any more: what is new comes from the landing table.
+    # This task needs no Kafka: new records come from the landing table.
     await_finish >> UpstreamOperator(task_id="upstream", target=TARGET, **spark())

@@ -1,4 +1,4 @@
-"""Where the examples find their tables and Spark; a deployment of your own has its own answers."""
+"""The tables and the Spark settings of the examples. Replace them in your deployment."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 LAKE = os.environ.get("TABLE_BACKFILL_DEMO", "/tables")
-"""The folder, or the URI, under which all tables of the examples are."""
+"""The folder or URI with all tables of the examples."""
 
 
 def spark(*, brief: bool = True) -> dict[str, Any]:
-    """Arguments for spark-submit: none where Spark is configured already, else a small Spark on this machine.
+    """Arguments for spark-submit: none if Spark is already configured, else a small local Spark.
 
-    ``brief`` says that it is for seconds of work: then compiling well costs more than it brings, and loading classes is
-    half of it.
+    ``brief`` is for applications that work for seconds: then full JIT compilation costs more than it saves.
     """
     if "SPARK_CONF_DIR" in os.environ:
         return {}

@@ -1,4 +1,4 @@
-"""Twenty small tables, one build each: a Python loop over the task group."""
+"""Twenty small tables with one build each: a loop over the task group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = {
     **{name: f"{name}_id" for name in ("review", "shipment", "store", "supplier", "tax", "warehouse")},
 }
 
-# Each build runs one Spark application at a time; the DAG, no more than four.
+# Each build runs one Spark application at a time; the DAG runs four at most.
 with DAG("shop_backfill", schedule=None, max_active_runs=1, max_active_tasks=4, tags=["table backfill"]):
     for table, key in KEYS.items():
         BackfillTaskGroup(

@@ -1,4 +1,4 @@
-"""Steers a build while it runs, from Airflow's page: trigger this DAG and fill in the form."""
+"""Sends a command to a running build from Airflow's UI: trigger this DAG and fill in the form."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ with DAG(
     schedule=None,
     params={
         "target": Param("", type="string", minLength=1, description="Location of the target table"),
-        "verb": Param("pause", enum=[verb.value for verb in Verb], description="What to do"),
-        "rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: rows per second, 0 is a pause"),
+        "verb": Param("pause", enum=[verb.value for verb in Verb], description="Command"),
+        "rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: rows per second, 0 stops"),
         "byte_rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: bytes per second"),
-        "drop": Param(False, type="boolean", description="cancel: remove what the plan made"),
+        "drop": Param(False, type="boolean", description="cancel: also delete the target"),
     },
     tags=["table backfill"],
 ):

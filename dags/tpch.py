@@ -1,4 +1,4 @@
-"""TPC-H's two large tables, built while they change, and followed afterwards: what the demo runs."""
+"""The DAGs of the demo: the two large tables of TPC-H, built while they change, and their consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 
 ROUND_ROWS = 1_500_000
-"""Small rounds: more commits than it needs, and more to look at while it runs."""
+"""Small rounds, so that the demo shows more commits."""
 REVENUE = "l_extendedprice * (1 - l_discount) AS l_revenue"
 TABLES: dict[str, dict[str, Any]] = {
     "orders": {"key": ["o_orderkey"]},
@@ -22,7 +22,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "key": ["l_orderkey", "l_linenumber"],
         "select": ["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
         "where": "l_quantity > 1",
-        # It verifies, too: the digests of six million rows, twice.
+        # This application also verifies: it computes the digests of six million rows, twice.
         "task_args": {"catch_up": spark(brief=False)},
     },
 }

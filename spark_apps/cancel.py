@@ -1,4 +1,4 @@
-"""The cancel application of a table backfill; `--help` says what it takes."""
+"""The cancel application of a table backfill; see `--help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The landing application, an example of a shared ingestion; `--help` says what it takes."""
+"""The landing application, an example of a shared ingestion; see `--help`."""
 
 from __future__ import annotations
 

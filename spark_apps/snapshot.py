@@ -1,4 +1,4 @@
-"""The snapshot application of a table backfill; `--help` says what it takes."""
+"""The snapshot application of a table backfill; see `--help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upstream application of a table backfill; `--help` says what it takes."""
+"""The upstream application of a table backfill; see `--help`."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ MENDS = (
     ),
     Mend(
         "a large record stays in its commit",
-        "LARGEST = 1 << 18",
-        "LARGEST = 1 << 30",
+        "MAX_RECORD_BYTES = 1 << 18",
+        "MAX_RECORD_BYTES = 1 << 30",
         ("tests/ledger/test_enclosures.py::test_ten_thousand_partitions_fit",),
     ),
     Mend(

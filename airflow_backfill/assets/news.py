@@ -1,8 +1,8 @@
-"""Asset events that tell what the ledger says, each thing once.
+"""Asset events about committed progress, each emitted once.
 
-Airflow emits an event of every outlet whenever a task succeeds. A task that is retried, or cleared, or has nothing
-to do, would tell the same again, and a try that dies between its commit and its success would tell nothing. So an
-event carries totals of the ledger, and what the last event said decides whether there is anything new.
+Airflow emits an event for every outlet whenever a task succeeds. A task that is retried, cleared or has nothing to do
+would emit the same again, and a try that dies between its commit and its success would emit nothing. So an event
+contains the ledger's totals, and a new one is emitted only if they differ from those of the last event.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from airflow.sdk.execution_time.context import InletEventsAccessors
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-RECENT = 100
-"""How many events of an asset are looked at: others may emit it, too."""
+RECENT_EVENTS = 100
+"""Events of an asset that are read: other tasks may emit it, too."""
 
 Told = Mapping[str, Any] | None
-"""What the last event of a build said; None if there was none."""
+"""The content of a build's last event; None if there was none."""
 
 
 def tell(context: Context, task: BaseOperator, build: str, news: Callable[[Told], dict[str, Any] | None]) -> None:
-    """Let each asset among the outlets of ``task`` tell what ``news`` makes of its last event; no event if that
-    is None.
+    """Emit an event for each asset among the outlets of ``task``: ``news`` maps its last event to the new one, or to
+    None for no event.
     """
     kept = []
     for outlet in task.outlets:
@@ -35,22 +35,23 @@ def tell(context: Context, task: BaseOperator, build: str, news: Callable[[Told]
                 continue
             context["outlet_events"][outlet].extra.update({"build": build, **extra})
         kept.append(outlet)
-    task.outlets = kept  # of this try only: the runner emits what it finds here
+    task.outlets = kept  # of this try only: the runner emits these outlets
 
 
 def last_told(asset: Asset, build: str) -> Told:
-    """What the newest event of ``asset`` says that is about ``build``."""
-    events = InletEventsAccessors([asset])[asset].ascending(False).limit(RECENT)
+    """The newest event of ``asset`` about ``build``."""
+    events = InletEventsAccessors([asset])[asset].ascending(False).limit(RECENT_EVENTS)
     return next((extra for event in events if (extra := event.extra or {}).get("build") == build), None)
 
 
 def refuse_loop(dag: DAG, task: BaseOperator) -> None:
-    """ValueError if ``task`` emits what its own DAG is scheduled on: the DAG would start itself for ever."""
+    """ValueError if ``task`` emits an asset that schedules its own DAG, which would start itself for ever."""
     scheduled = set(_names(getattr(dag.timetable, "asset_condition", None)))
     loop = [o.name for o in task.outlets if isinstance(o, Asset) and scheduled & {o.name, o.uri}]
     if loop:
         raise ValueError(
-            f"{task.task_id} emits {', '.join(loop)}, and {dag.dag_id} is scheduled on it: it would start itself"
+            f"{task.task_id} emits {', '.join(loop)}, and {dag.dag_id} is scheduled on it, so it would start itself "
+            "for ever; remove it from the task's outlets or from the schedule"
         )
 
 

@@ -1,4 +1,4 @@
-"""``table-backfill``: where a build is, and what it should do next."""
+"""``table-backfill``: shows the status of a build, and sends it commands."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.options import invalid
 
-MOST_SECONDS = 10_000_000
+MAX_WAIT_SECONDS = 10_000_000
 HELP = {
-    "status": "where a build is, and what it waits for",
-    "pause": "start no new unit of work",
+    "status": "show the progress of a build, and what it waits for",
+    "pause": "interrupt the running round, and start no new one",
     "resume": "lift a pause",
-    "hold": "keep the gate closed; the target stays fresh meanwhile",
+    "hold": "keep the gate closed; the build still applies new epochs",
     "release": "lift a hold",
-    "skip": "count what Kafka has lost of a topic's history, and go on from what is left",
-    "throttle": "limit the rows and bytes per second; 0 is a pause, 'none' lifts the limit",
-    "cancel": "end the build; plan it again to go on",
-    "recover": "go on without the records in the log, from an epoch that is then proven",
-    "repair": "rewrite the keys that a verification found to differ; it has to be verified again",
+    "skip": "count records that Kafka has deleted, and go on without them",
+    "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
+    "cancel": "end the build; a new plan resumes it",
+    "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
+    "repair": "rewrite the keys that differ from the source; then verify again",
 }
 
 
@@ -38,36 +38,36 @@ def parser() -> Arguments:
         command.add_argument("target", help="location of the target table")
         command.add_argument("--json", action="store_true", help="print JSON")
         if name == "throttle":
-            command.add_argument("rate", help="rows per second, or 'none'")
-            command.add_argument("--bytes", default="none", help="bytes per second of what the snapshot reads")
+            command.add_argument("rate", help="rows per second, or 'none' for no limit")
+            command.add_argument("--bytes", default="none", help="bytes per second that the snapshot reads, or 'none'")
         if name == "cancel":
-            command.add_argument("--drop", action="store_true", help="remove what the plan made, too")
             command.add_argument(
-                "--no-submit", action="store_true", help="only order it; submit the application yourself"
+                "--drop", action="store_true", help="also delete the target and the build's files beside it"
             )
+            command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
             _add_spark(command)
         elif name == "recover":
-            command.add_argument("--epoch", type=int, required=True, help="the epoch at which the target stands")
+            command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
             _add_spark(command)
         elif name == "repair":
             _add_spark(command)
         elif name != "status":
             command.add_argument(
-                "--wait", type=float, metavar="SECONDS", help="wait that long for a barrier to acknowledge it"
+                "--wait", type=float, metavar="SECONDS", help="wait up to this time for a barrier to acknowledge it"
             )
     return arguments
 
 
 def _add_spark(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="how to start Spark")
+    command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="path of spark-submit")
     command.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
     )
-    command.add_argument("--jars", help="as spark-submit takes them")
+    command.add_argument("--jars", help="jars, as for spark-submit")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 if it was done, 1 for a coded error or a command that nobody acknowledged; a wrong command line ends with 2."""
+    """Exit status: 0 for success, 1 for a coded error or no acknowledgement in time, 2 for a wrong command line."""
     try:
         options = parser().parse_args(argv)
     except InvalidSpec as error:
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     if options.command == "status":
-        # Here, because nothing else needs what it needs.
+        # Imported here: only status needs these modules.
         from airflow_backfill.cli.status import as_text, status
 
         found = status(options.target)
@@ -94,14 +94,14 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         from airflow_backfill.cli.submit import recover
 
         found = recover(options)
-        return found, f"the target is said to stand at epoch {found['epoch']}; it has to be verified, then finished"
+        return found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows"
     if options.command == "repair":
         from airflow_backfill.cli.submit import repair
 
         found = repair(options)
-        return found, f"the target was repaired for epoch {found['epoch']}; it has to be verified again, then finished"
-    if getattr(options, "wait", None) is not None and not 0 <= options.wait <= MOST_SECONDS:
-        raise invalid("--wait", options.wait, f"must be between 0 and {MOST_SECONDS} seconds")
+        return found, f"the target was repaired at epoch {found['epoch']}; clear the verify task to prove its rows"
+    if getattr(options, "wait", None) is not None and not 0 <= options.wait <= MAX_WAIT_SECONDS:
+        raise invalid("--wait", options.wait, f"must be between 0 and {MAX_WAIT_SECONDS} seconds")
     try:
         number = ordered(options.target, _command(options))
     except BackfillError as error:
@@ -109,13 +109,13 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
             raise
         return _submitted(options, {"command": "cancel", "number": None}, f"the build cannot be read: {error}")
     result: dict[str, Any] = {"command": options.command, "number": number}
-    text = f"{options.command} is command {number}; the record of the next barrier acknowledges it"
+    text = f"{options.command} is command {number}; the next barrier acknowledges it"
     if options.command == "cancel":
         return (result, text) if options.no_submit else _submitted(options, result, text)
     if options.wait is None:
         return result, text
     known = acknowledged(options.target, number, options.wait)
-    said = "acknowledged" if known else f"not acknowledged within {options.wait:g} s: is a task running?"
+    said = "acknowledged" if known else f"not acknowledged within {options.wait:g} s: is a task of the build running?"
     return {**result, "acknowledged": known}, f"{text}\n{said}"
 
 
@@ -128,7 +128,7 @@ def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -
 
 
 def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
-    """Whether a target is to be dropped although its build cannot be read."""
+    """Whether to drop a target although its build cannot be read."""
     wanted = options.command == "cancel" and options.drop and not options.no_submit
     return wanted and not error.retry and not isinstance(error, (NotAllowedNow, NotPlanned))
 
@@ -146,7 +146,7 @@ def _rate(name: str, text: str) -> int | None:
     if text == "none":
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise invalid(name, text, "must be a whole number per second, or 'none'")
+        raise invalid(name, text, "must be a whole number per second, or 'none' for no limit")
     return int(text)
 
 

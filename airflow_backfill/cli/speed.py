@@ -1,4 +1,4 @@
-"""How fast a build has been lately, from what its last barriers hold and when they were committed."""
+"""The recent speed of a build, from its last barriers and their commit times."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.ledger.delta_log import DeltaLog
 
-LOOK_BACK = 20
-"""Commits of the target that are looked at."""
+RECENT_COMMITS = 20
+"""Commits of the target from which the speed is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Per second, waiting included."""
+    """Per second, including waiting times."""
 
     rows: float
     bytes: float
 
 
 def recent_speed(log: DeltaLog, state: BuildState) -> Speed | None:
-    """The speed over the last rounds of the phase the build is in; None if there are not two of them."""
+    """The speed over the last rounds of the current phase; None for less than two rounds."""
     rounds = [b for b in _barriers(log, state) if b.record.event in (Event.FILES, Event.CHUNKS, Event.EPOCHS)]
     seconds = (rounds[0].at - rounds[-1].at) / 1000 if rounds else 0
     if seconds <= 0:
         return None
-    # The oldest one only says when the others began.
+    # The oldest round only marks the start of the others.
     rows = sum(barrier.rows for barrier in rounds[:-1])
     return Speed(rows / seconds, sum(barrier.record.work.snapshot_bytes for barrier in rounds[:-1]) / seconds)
 
 
 def seconds_left(state: BuildState, source: SourceView | None, speed: Speed | None) -> int | None:
-    """What the work at hand takes if nothing changes; None if that cannot be told."""
+    """Seconds until the current phase ends at this speed; None if unknown."""
     if speed is None:
         return None
     if state.phase is Phase.SNAPSHOT and not state.sealed:
@@ -51,10 +51,10 @@ def seconds_left(state: BuildState, source: SourceView | None, speed: Speed | No
 
 
 def _barriers(log: DeltaLog, state: BuildState) -> list[Barrier]:
-    """The last barriers of the state's phase, newest first, as far as the log holds them."""
+    """The last barriers of the current phase that are in the log, newest first."""
     found: list[Barrier] = []
     try:
-        for commit in islice(log.newest_first(), LOOK_BACK):
+        for commit in islice(log.newest_first(), RECENT_COMMITS):
             record = barrier_record(commit)
             if record is None:
                 continue
@@ -62,5 +62,5 @@ def _barriers(log: DeltaLog, state: BuildState) -> list[Barrier]:
                 break
             found.append(Barrier.of(commit, record))
     except HistoryLost:
-        pass  # What is left of the log is enough, or there is no speed to tell.
+        pass  # the log ends here
     return found

@@ -1,4 +1,4 @@
-"""Where a build is, for people and as JSON: committed facts, and how far the source is ahead of them."""
+"""The status of a build, as text and as JSON: its committed state, and how far the source is ahead."""
 
 from __future__ import annotations
 
@@ -20,15 +20,12 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 
-ATTEMPTS = 5
-"""How many of the last attempts are shown."""
-
-PARTITIONS = 8
-"""How many partitions are named."""
+SHOWN_ATTEMPTS = 5
+SHOWN_PARTITIONS = 8
 
 
 def status(target: str) -> dict[str, Any]:
-    """The summary of the committed state, the source's lag now, what the build waits for, and the last attempts."""
+    """The summary of the committed state, the current lag, what the build waits for, and the last attempts."""
     now = time.time_ns() // 1_000_000
     reader = BuildReader(target)
     state = reader.state()
@@ -48,7 +45,7 @@ def status(target: str) -> dict[str, Any]:
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """A dozen lines."""
+    """The status as about a dozen lines."""
     rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
@@ -68,14 +65,14 @@ def as_text(found: dict[str, Any]) -> str:
         proof = found["certificate"]
         lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['digest']}")
         if proof["gone"]:
-            lines.append(f"            {proof['gone']:,} records are gone from Kafka since: counted, and not compared")
+            lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
     for one in found["attempts"]:
         lines.append(f"  attempt   {one['generation']} {one['task']}: {one['outcome'] or 'no outcome yet'}")
     return "\n".join(lines)
 
 
 def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | None, BackfillError | None]:
-    """The source as it can be seen, and why the build cannot go on. A hole in its log is among its epochs."""
+    """The source if it can be read, and the error that stops the build. Deleted epochs are in the source's view."""
     try:
         source = watch_source(state.plan).view(state.reached)
     except BackfillError as error:
@@ -95,7 +92,7 @@ def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | N
 
 def _attempts(control: ControlFolder) -> list[dict[str, Any]]:
     found = []
-    for generation, document in control.attempts()[-ATTEMPTS:]:
+    for generation, document in control.attempts()[-SHOWN_ATTEMPTS:]:
         outcome = control.outcome(Attempt(generation, document["attempt"]))
         code = None if outcome is None else outcome["code"]
         found.append({"generation": generation, "task": document.get("task"), "outcome": code})
@@ -125,7 +122,7 @@ def _stands(found: dict[str, Any]) -> str:
 
 def _pending(lag: dict[str, int] | None) -> str:
     if lag is None:
-        return "unknown: the source cannot be read"
+        return "unknown, because the source cannot be read"
     if not lag["epochs"]:
         return f"nothing, the source is at epoch {lag['head']}"
     since = _duration(lag["age"] // 1000)
@@ -148,16 +145,16 @@ def _in_force(found: dict[str, Any]) -> list[str]:
 
 
 def _partitions(found: dict[str, Any]) -> list[str]:
-    """Those of a topic's partitions that are not finished, the ones with most to read first."""
+    """The unfinished partitions of a topic, those with the most records left first."""
     behind = [one for one in found["partitions"] or () if one["state"] != "finished"]
     behind.sort(key=lambda one: -one["left"])
     lines = [
         f"  partition {one['partition']}: {one['state'].replace('_', ' ')} at {one['offset']}, {one['left']:,} records "
         f"left{_age(one['oldest'], found['seen'])}, landed up to {one['landed']}"
-        for one in behind[:PARTITIONS]
+        for one in behind[:SHOWN_PARTITIONS]
     ]
     more = len(behind) - len(lines)
-    return lines + ([f"  and {more} partitions more that are not finished"] if more else [])
+    return lines + ([f"  and {more} more unfinished partitions"] if more else [])
 
 
 def _age(oldest: int | None, now: int) -> str:

@@ -1,4 +1,4 @@
-"""What the command line needs Spark for: to end a build in the target's log, to recover it, to repair it."""
+"""The commands that need Spark: cancel, recover and repair a build."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow_backfill.ledger.reader import BuildReader
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
-    """The result of the cancel application. The command that it carries out is ordered already."""
+    """Run the cancel application; its result. The cancel command is already written."""
     return _submit("cancel", options, ["--drop"] if options.drop else _build(options))
 
 
 def repair(options: argparse.Namespace) -> dict[str, Any]:
-    """The result of the repair application."""
+    """Run the repair application; its result."""
     return _submit("repair", options, _build(options))
 
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
-    """The result of the recover application. What the records say does not matter, but whose table it is."""
+    """Run the recover application; its result. Needs no readable records, only a target of a table backfill."""
     BuildReader(options.target).check_ours()
     return _submit("recover", options, ["--epoch", str(options.epoch)])
 
@@ -34,7 +34,7 @@ def _build(options: argparse.Namespace) -> list[str]:
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
-    """Run an application with spark-submit, and go by the outcome that it leaves: its result, or its error."""
+    """Run an application with spark-submit. Returns the result in its outcome, or raises the error in it."""
     reader = BuildReader(options.target)
     me = reader.draw_attempt({"task": application})
     command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
@@ -46,7 +46,9 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     try:
         done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     except (OSError, ValueError) as error:
-        raise ApplicationFailed(f"{options.spark_submit!r} cannot be started: {error}") from None
+        raise ApplicationFailed(
+            f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
+        ) from None
     outcome = reader.control.outcome(me)
     if outcome is None:
         said = done.stderr.strip()[-500:]

@@ -1,4 +1,4 @@
-"""What a build waits for, in words."""
+"""What a build waits for, as texts."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from airflow_backfill.core.values.phase import Phase
 def waits_for(
     state: BuildState, control: Control, source: SourceView | None, trouble: BackfillError | None, now: int
 ) -> list[str]:
-    """Everything that has to happen before the build goes on; nothing if its next task only has to run.
+    """Everything that has to happen before the build goes on; empty if its next task only has to run.
 
-    ``trouble`` is why the source cannot be followed, if it cannot.
+    ``trouble`` is the error that stops the build, if there is one.
     """
     if state.phase is Phase.CANCELLED:
-        return ["a new plan: the build was cancelled"]
+        return ["the plan task: the build was cancelled, and a new plan resumes it"]
     stopping = None if source is None else source.pending(state.reached).stopping
     stop = trouble or (None if stopping is None else stopping.stop)
-    somebody = [] if stop is None else [f"somebody: {stop}"]
-    return [*_commands(state, control, now), *somebody, *_phase(state, control)]
+    operator = [] if stop is None else [f"an operator: {stop}"]
+    return [*_commands(state, control, now), *operator, *_phase(state, control)]
 
 
 def _commands(state: BuildState, control: Control, now: int) -> list[str]:
     due = max((barrier.record.due for barrier in state.known), default=0)
     reasons = []
     if control.cancelled:
-        reasons.append("the cancel application: the build is to be cancelled")
+        reasons.append("the cancel application: a cancel is ordered")
     if control.number > state.control.number:
-        reasons.append(f"the next barrier, to acknowledge commands up to {control.number}")
+        reasons.append(f"the next barrier, which acknowledges commands up to {control.number}")
     if control.paused:
-        reasons.append("a resume: the build is paused")
+        reasons.append("a resume: the build is paused (table-backfill resume TARGET)")
     if 0 in control.rates:
-        reasons.append("another rate: it is 0")
+        reasons.append("another rate: the rate is 0 (table-backfill throttle TARGET RATE)")
     elif control.rates == state.control.rates and due > now:
         reasons.append(f"the throttle: the next round may begin in {-(-(due - now) // 1000)} s")
     return reasons
@@ -43,9 +43,9 @@ def _commands(state: BuildState, control: Control, now: int) -> list[str]:
 def _phase(state: BuildState, control: Control) -> list[str]:
     match state.phase:
         case Phase.SNAPSHOT if state.sealed:
-            return ["the consume_log task: every file is read"]
+            return ["the consume_log task: the snapshot is read"]
         case Phase.CONSUME_LOG if control.held:
-            return ["a release: the gate is on hold"]
+            return ["a release: the gate is on hold (table-backfill release TARGET)"]
         case Phase.CATCH_UP if state.applied == state.handoff:
             proven = state.certificate is not None
             return ["the finish task: the copy is proven"] if proven else [f"the proof at epoch {state.handoff}"]

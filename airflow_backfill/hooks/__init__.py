@@ -1,1 +1,1 @@
-"""Connections of table backfills."""
+"""Hooks for connections of table backfills."""

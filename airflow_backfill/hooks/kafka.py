@@ -1,4 +1,4 @@
-"""Hands a connection of type ``kafka`` to a Spark application, by its environment and by nothing else."""
+"""Passes a connection of type ``kafka`` to a Spark application through an environment variable."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 
 
 def kafka_environment(conn_id: str) -> dict[str, str]:
-    """The environment variables of an application that reads from this Kafka; KafkaOption if it could not use them.
+    """The environment variables for an application that reads from this Kafka. KafkaOption for an invalid connection.
 
-    They hold secrets: take them when a task runs, not when a DAG is parsed, and never put them into a template.
+    They contain secrets: call this when a task runs, not when a DAG is parsed, and never put them into a template.
     """
     connection = json.dumps(BaseHook.get_connection(conn_id).extra_dejson)
-    client_options(connection)  # refused here, not minutes later where Spark runs
+    client_options(connection)  # fails here, not minutes later in Spark
     return {VARIABLE: connection}
 
 
 @contextmanager
 def inherited(environment: Mapping[str, str]) -> Iterator[None]:
-    """Processes that are started within the block inherit these variables.
+    """Processes that start within the block inherit these variables.
 
-    ``env_vars`` of the Spark provider would do the same, but for YARN and Kubernetes it puts them on the command line.
+    Do not use ``env_vars`` of the Spark provider for this: for YARN and Kubernetes it puts them on the command line.
     """
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)

@@ -1,4 +1,4 @@
-"""Reads builds from where their tables are, without a JVM."""
+"""Reads builds from their tables, without a JVM."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from airflow_backfill.ledger.reader import BuildReader
 
 class LedgerHook(BaseHook):
     """
-    Opens the logs of sources and targets, and what lies beside a target.
+    Opens the logs of sources and targets, and the control folder beside a target.
 
-    :param ledger_conn_id: a connection whose extra holds the settings of the tables' store, such as
-        ``aws_access_key_id`` and ``aws_endpoint``; the environment's, if not given.
+    :param ledger_conn_id: a connection whose extra has the settings of the tables' store, such as ``aws_access_key_id``
+    and
+        ``aws_endpoint``; by default they come from the environment.
     """
 
     conn_name_attr = "ledger_conn_id"
@@ -33,23 +34,23 @@ class LedgerHook(BaseHook):
         self.ledger_conn_id = ledger_conn_id
 
     def reader(self, target: str) -> BuildReader:
-        """Reads the build of a target."""
+        """The reader of a target's builds."""
         return BuildReader(target, options=self._options)
 
     def source_log(self, location: str) -> SourceLog:
-        """The log of any source."""
+        """The log of the source at ``location``."""
         return open_source(location, options=self._options)
 
     def watcher(self, plan: Plan) -> SourceWatch:
-        """Watches the source of a plan."""
+        """The watch on the source of a plan."""
         return watch_source(plan, options=self._options)
 
     def control(self, target: str) -> ControlFolder:
-        """The attempts and commands of a target."""
+        """The control folder of a target: attempts and commands."""
         return ControlFolder.beside(target, options=self._options)
 
     def delta_log(self, location: str) -> DeltaLog:
-        """The Delta log of any table."""
+        """The Delta log of the table at ``location``."""
         return DeltaLog(open_store(location, options=self._options))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The JSON of Delta actions, checked for the shape that decisions rely on."""
+"""The JSON of Delta actions, with type checks for the fields that this package uses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _Value = TypeVar("_Value")
 
 
 class Malformed(ValueError):
-    """A text is not what it has to be; says what is wrong with it."""
+    """A text does not have the required form. The message says why."""
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file in chunks, without blank ones; ``Malformed`` if one has no end in sight."""
+    """The lines of a file in chunks, without blank ones; ``Malformed`` if a line is longer than ``MAX_LINE_BYTES``."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -29,7 +29,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decode(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in ``text``, or ``Malformed``."""
+    """The JSON object in ``text``; ``Malformed`` if there is none."""
     try:
         return mapping(json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -37,28 +37,28 @@ def decode(text: bytes | str) -> dict[str, Any]:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """``value``, which has to be a JSON object."""
+    """``value``; ``Malformed`` if it is no JSON object."""
     if not isinstance(value, dict):
         raise Malformed(f"expected an object, found {_shown(value)}")
     return value
 
 
 def integer(value: object) -> int:
-    """``value``, which has to be a whole number."""
+    """``value``; ``Malformed`` if it is no whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise Malformed(f"expected a whole number, found {_shown(value)}")
     return value
 
 
 def text(value: object) -> str:
-    """``value``, which has to be a string."""
+    """``value``; ``Malformed`` if it is no string."""
     if not isinstance(value, str):
         raise Malformed(f"expected a string, found {_shown(value)}")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """``value``, which has to be a list of strings; an absent one is empty."""
+    """``value`` as a tuple, empty if it is None; ``Malformed`` if it is no list of strings."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -67,7 +67,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def of(name: str, kind: Callable[[object], _Value], fields: Mapping[str, Any]) -> _Value:
-    """The value of a field, which has to be of a kind."""
+    """The value of the field ``name``, checked by ``kind``; ``Malformed`` names the field."""
     try:
         return kind(fields.get(name))
     except Malformed as error:
@@ -75,7 +75,7 @@ def of(name: str, kind: Callable[[object], _Value], fields: Mapping[str, Any]) -
 
 
 def _shown(value: object) -> str:
-    """A value that was not expected, as JSON says it."""
+    """An unexpected value, for a message."""
     return "nothing" if value is None else f"{json.dumps(value)[:100]} ({type(value).__name__})"
 
 

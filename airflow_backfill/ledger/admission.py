@@ -1,4 +1,4 @@
-"""What the logs alone tell about whether a build may begin: no JVM, and nothing is written."""
+"""Whether a build may use a target, from its log alone: no JVM, no writes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 
 OWNER = "airflow_backfill.name"
-"""The table property that says which build a target belongs to."""
+"""The table property with the name of the build that owns a target."""
 
 
 def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
-    """The target's metadata if it is this build's own, None if no table is there; otherwise a coded error."""
+    """The target's metadata, None if no table is there; TargetExists unless a build of this name owns it."""
     try:
         protocol, metadata = log.protocol_and_metadata()
     except SourceNotDelta:
@@ -22,7 +22,8 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
     if owner != spec.name:
         whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
         raise TargetExists(
-            f"{spec.target} exists and {whose}; it is left alone: name another target, or move this one away",
+            f"target: {spec.target} exists and {whose}, and a build never changes such a table; name another target, "
+            "or move this table away",
             target=spec.target,
             owner=owner,
         )

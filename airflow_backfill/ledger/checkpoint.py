@@ -1,6 +1,6 @@
-"""Protocol and metadata from the files that sum a log up: checksums and checkpoints.
+"""Protocol and metadata from checksums and checkpoints.
 
-Both may be missing or bad without harm to the table; ``Malformed`` tells the caller to look further down.
+Both may be missing or damaged without harm to the table; after ``Malformed`` the caller reads older versions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _COLUMNS = ("protocol", "metaData")
 
 
 def read_checksum(store: Store, version: int) -> tuple[Protocol, TableMetadata]:
-    """What the version's checksum says; ``Malformed`` if it is cut off or lacks these fields."""
+    """From the version's checksum; ``Malformed`` if it is truncated or lacks these fields."""
     fields = actions.decode(store.read(f"{LOG}/{version:020}.crc", MAX_CHECKSUM_BYTES))
     return actions.protocol(fields.get("protocol")), actions.metadata(fields.get("metadata"))
 
 
 def read_checkpoint(store: Store, names: Sequence[str]) -> tuple[Protocol, TableMetadata]:
-    """What the checkpoint says: two columns of it are read, never the list of files."""
+    """From a checkpoint: reads two of its columns, never the list of files."""
     found: dict[str, Any] = {}
     for name in names:
         rows = _json_rows if name.endswith(".json") else _parquet_rows
@@ -48,7 +48,7 @@ def _parquet_rows(store: Store, name: str) -> Iterator[tuple[str, Any]]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
-        raise Malformed("reading it needs the package pyarrow") from error
+        raise Malformed("the package pyarrow is required to read it; install it") from error
     with store.open(name) as file:
         try:
             table = parquet.ParquetFile(file).read(columns=_COLUMNS)

@@ -1,4 +1,4 @@
-"""A commit file becomes a ``Commit``: one pass, one line in memory at a time, nothing kept per file."""
+"""Parses a commit file into a ``Commit``: one pass, one line in memory at a time, only counts are kept."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _COUNT_FIRST = re.compile(r'\s*\{\s*"numRecords"\s*:\s*([0-9]{1,18})\s*[,}]')
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 DIGESTED_BYTES = 1 << 20
-"""How much of a commit file its digest covers. A commit of a million files is told from another one by its first
-thousands: their names are random, and so are the ids of transactions; and looking again costs one short read.
+"""How much of a commit file its digest covers. This is enough to tell commits apart, because names of data files are
+random, and the digest takes one short read.
 """
 
 
 def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
-    """The commit that the file's bytes say; ``Malformed`` if they are cut off or no commit, naming the line.
+    """The commit in the bytes of a file; ``Malformed``, with the line, if they are truncated or no commit.
 
-    A file cut exactly between two lines cannot be told from a whole one.
+    A file that was truncated exactly between two lines is not detected.
     """
     reading, digest = _Reading(), Digest()
     number = 0
@@ -39,7 +39,7 @@ def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
 
 
 class Digest:
-    """What tells one commit file from another, taken from its bytes as they pass."""
+    """A digest of the first ``DIGESTED_BYTES`` of a commit file, computed while its chunks are read."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -95,13 +95,13 @@ class _Reading:
             if name in ("add", "remove"):
                 action = actions.mapping(value)
                 (self.added if name == "add" else self.removed).count(action)
-                # Only a plain "false" is a promise that no row changes.
+                # Only an explicit "false" means that no row changes.
                 if action.get("dataChange") is False:
                     self.rewrites = True
                 else:
                     self.data_change = True
             elif name == "cdc":
-                # These carry dataChange=false by definition, and are there because rows changed.
+                # cdc actions always have dataChange=false, and exist only if rows changed.
                 self.changed.count(actions.mapping(value))
                 self.data_change = True
             elif name == "txn":
@@ -137,7 +137,7 @@ class _Reading:
 
 
 def _row_count(stats: object) -> int | None:
-    """``numRecords`` of a file's statistics, which are JSON within JSON and most of a commit's bytes."""
+    """``numRecords`` of a file's statistics. These are JSON in a string, and most of a commit's bytes."""
     if not isinstance(stats, str):
         return None
     if match := _COUNT_FIRST.match(stats):

@@ -1,10 +1,10 @@
 """The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs, large records.
 
-Everything in it can be lost without harm to the build's rows: the plan is also in the target's log, progress
-is nowhere else than there (but for records that are too large for a commit: then the build has to be recovered), and
-numbers go on above the highest one that the log knows. Only the memory of a keyed topic's build is nowhere else:
-without it the build stops (``MEMORY_LOST``) before another row is written. The folder lies beside the target, not in
-it, so that a plan that refuses has touched no target, and so that VACUUM never meets it.
+If the folder is lost, the target's rows stay correct. The plan and the records are also in the target's log; only if a
+lost record was too large for a commit, the build has to be recovered. Numbers continue above the highest one in the
+log. The memory of a keyed topic's build is only here: if it is lost, the build stops (``MEMORY_LOST``) before it writes
+another row. The folder is beside the target, not in it, so that a refused plan leaves no trace in the target and VACUUM
+never deletes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
 OF_A_BUILD = ("commands", "plans", "proofs", FOLDER, "memory")
-"""What goes with a build when its target is dropped. Attempts stay: one of them drops it, and their numbers go on."""
+"""Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 STARTED = "started"
 OUTCOME = "outcome"
 
@@ -45,29 +45,29 @@ class ControlFolder:
         return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
 
     def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:
-        """A new attempt, with a higher generation than any drawn before and than ``floor``, the log's highest."""
+        """A new attempt. Its generation is higher than all earlier ones and than ``floor``, the highest in the log."""
         name = uuid.uuid4().hex
         generation = self._attempts.append({**document, "attempt": name}, floor)
         return Attempt(generation, name)
 
     def attempts(self) -> list[tuple[int, dict[str, Any]]]:
-        """What was drawn, oldest first."""
+        """Generation and document of each attempt, oldest first."""
         return self._attempts.after(0)
 
     def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
-        """Say that the attempt's application runs, and where it can be seen."""
+        """Store that the attempt's application runs, with ``facts`` such as the address of its UI."""
         self._attempts.put_beside(attempt.generation, STARTED, {**facts, "attempt": attempt.name})
 
     def announced(self, attempt: Attempt) -> dict[str, Any] | None:
-        """What the attempt's application said when it started; None before."""
+        """The facts that the attempt's application stored at its start; None before."""
         return self._beside(attempt, STARTED)
 
     def store_outcome(self, attempt: Attempt, outcome: Mapping[str, Any]) -> None:
-        """How an attempt ended. Written once; the attempt's name tells it from one of a lost folder."""
+        """Store how an attempt ended. Its name tells it from an attempt of a lost folder with the same generation."""
         self._attempts.put_beside(attempt.generation, OUTCOME, {**outcome, "attempt": attempt.name})
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
-        """How the attempt ended, or None if it left nothing behind."""
+        """How the attempt ended; None if it stored no outcome."""
         return self._beside(attempt, OUTCOME)
 
     def _beside(self, attempt: Attempt, suffix: str) -> dict[str, Any] | None:
@@ -75,7 +75,7 @@ class ControlFolder:
         return found if found is not None and found.get("attempt") == attempt.name else None
 
     def order(self, build: str, command: Command, floor: int = 0) -> int:
-        """Append a command; the number under which a barrier will acknowledge it."""
+        """Append a command. Returns the number under which a barrier acknowledges it."""
         return self._commands.append({"build": build, **Command.from_json(command.to_json()).to_json()}, floor)
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
@@ -87,7 +87,7 @@ class ControlFolder:
         return found
 
     def store_plan(self, plan: Plan) -> None:
-        """Copy the plan record, so that reading a build's state never has to look for the plan in the log."""
+        """Store a copy of the plan, so that readers do not have to search the log for it."""
         self._store.create(_plan_name(plan.build), plan.encode().encode())
 
     def plan(self, build: str) -> Plan | None:
@@ -98,11 +98,11 @@ class ControlFolder:
             return None
 
     def store_part(self, name: str, document: Mapping[str, Any]) -> None:
-        """Keep what a verification has found out about some files. ``name`` says which, and how it was asked."""
+        """Store a partial result of a verification. ``name`` identifies the files and the query."""
         self._store.put(_part_name(name), json.dumps(document).encode())
 
     def part(self, name: str) -> Any:
-        """What an earlier attempt has found out under this name; None if nothing."""
+        """The partial result that an earlier attempt stored under this name; None if there is none."""
         try:
             return self._document(_part_name(name))
         except NotFound:
@@ -112,16 +112,18 @@ class ControlFolder:
         try:
             return json.loads(self._store.read(name, MAX_BYTES + 1))
         except ValueError:
-            raise RecordInvalid(f"{self._store.url}: {name} is damaged", file=name) from None
+            raise RecordInvalid(
+                f"{self._store.url}/{name} is not JSON; restore the file or delete it", file=name
+            ) from None
 
 
 def location_beside(target: str) -> str:
-    """Where the control folder of a target is."""
+    """The location of a target's control folder."""
     return target.rstrip("/") + SUFFIX
 
 
 def memory_beside(target: str, build: str) -> str:
-    """Where a keyed topic's build remembers keys, for as long as its target lives."""
+    """The location of a build's memory of keys, which is needed as long as the target exists."""
     return f"{location_beside(target)}/memory/{build}"
 
 

@@ -17,11 +17,11 @@ MAX_POINTER_BYTES = 1 << 20
 
 
 class DeltaLog:
-    """The log of the table at a store's root. Remembers nothing: every answer is read anew.
+    """The log of the table at a store's root. No cache: every call reads again.
 
-    A commit that is gone is ``HistoryLost``: logs are cleaned up, and a reader may take it for their end. One
-    that is there but cannot be read to its end is ``RecordInvalid``: stores show commits whole, so it is no
-    half-written one that waiting would mend, and taking it for the end would hide what lies below.
+    A deleted commit is ``HistoryLost``: logs are cleaned up, and a reader may treat it as the log's end. A truncated
+    commit is ``RecordInvalid``: stores show files whole, so it is damaged, not unfinished, and treating it as the end
+    would hide older commits.
     """
 
     def __init__(self, store: Store) -> None:
@@ -32,19 +32,21 @@ class DeltaLog:
         return self._head(self._recent()[1])
 
     def versions(self, after: int) -> list[int]:
-        """The versions above ``after`` whose commits are there, ascending. Holes are not filled or judged."""
+        """The versions after ``after`` that have a commit file, ascending. There may be holes."""
         return sorted(self._listing(after + 1).commits)
 
     def earliest(self) -> int:
-        """The oldest version whose commit is still there; ``HistoryLost`` if only checkpoints are left."""
+        """The oldest version that has a commit file; ``HistoryLost`` if only checkpoints are left."""
         listing = self._listing(0)
         head = self._head(listing)
         if not listing.commits:
-            raise HistoryLost(f"{self._store.url}: no commit is left", version=head)
+            raise HistoryLost(
+                f"{self._store.url}: all commit files were deleted, only a checkpoint is left", version=head
+            )
         return min(listing.commits)
 
     def read(self, version: int) -> Commit:
-        """The commit of a version, in memory that does not grow with its file."""
+        """The commit of a version. Memory does not grow with the size of its file."""
         return self._commit(version)
 
     def _commit(self, version: int) -> Commit:
@@ -53,19 +55,19 @@ class DeltaLog:
             return parse_commit(version, self._store.chunks(f"{LOG}/{name}"))
         except NotFound as error:
             raise HistoryLost(
-                f"{self._store.url}: the commit of version {version} is gone",
+                f"{self._store.url}: the commit of version {version} was deleted",
                 version=version,
                 file=name,
             ) from error
         except Malformed as error:
             raise RecordInvalid(
-                f"{self._store.url}: the commit of version {version} is damaged: {error}; restore the file from a copy",
+                f"{self._store.url}: the commit of version {version} is damaged: {error}; restore {name} from a copy",
                 version=version,
                 file=name,
             ) from error
 
     def digest(self, version: int) -> str | None:
-        """The digest of a version's commit, as ``read`` gives it, by one short read; None if the commit is gone."""
+        """The digest of a version's commit, as in ``read``, by one short read; None if the commit was deleted."""
         digest = Digest()
         try:
             list(digest.passing([self._store.read(f"{LOG}/{commit_name(version)}", DIGESTED_BYTES)]))
@@ -74,15 +76,15 @@ class DeltaLog:
         return digest.text
 
     def newest_first(self, stop: int = 0) -> Iterator[Commit]:
-        """The commits from the head down to ``stop``, each read when it is asked for.
+        """The commits from the head down to ``stop``, read lazily.
 
-        Ends with ``HistoryLost`` where the log does, unless that is at ``stop``.
+        Raises ``HistoryLost`` at a deleted commit.
         """
         for version in range(self.head(), stop - 1, -1):
             yield self.read(version)
 
     def protocol_and_metadata(self) -> tuple[Protocol, TableMetadata]:
-        """Both as of the head: from the newest readable checksum or checkpoint, and the commits above it."""
+        """Both as of the head: from the newest readable checksum or checkpoint, and the commits after it."""
         start, listing = self._recent()
         protocol: Protocol | None = None
         metadata: TableMetadata | None = None
@@ -101,7 +103,10 @@ class DeltaLog:
             metadata = metadata or commit.metadata
             if protocol and metadata:
                 return protocol, metadata
-        raise RecordInvalid(f"{self._store.url}: version 0 lacks protocol or metadata", version=0)
+        raise RecordInvalid(
+            f"{self._store.url}: version 0 lacks protocol or metadata: the log is damaged; restore it from a copy",
+            version=0,
+        )
 
     def _summary(self, listing: LogListing, version: int, unread: list[str]) -> tuple[Protocol, TableMetadata] | None:
         if version in listing.checksums:
@@ -117,7 +122,7 @@ class DeltaLog:
         return None
 
     def _recent(self) -> tuple[int, LogListing]:
-        """The end of the log and the version it begins at: the last checkpoint, if its pointer is good."""
+        """The version of the last checkpoint, and the listing from there on; 0 and all if its pointer is not usable."""
         try:
             pointer = actions.decode(self._store.read(f"{LOG}/_last_checkpoint", MAX_POINTER_BYTES))
             start = max(0, actions.integer(pointer.get("version")))
@@ -131,5 +136,7 @@ class DeltaLog:
 
     def _head(self, listing: LogListing) -> int:
         if listing.head is None:
-            raise SourceNotDelta(f"{self._store.url} is not a Delta table: its log is empty or missing")
+            raise SourceNotDelta(
+                f"{self._store.url} is not a Delta table: its _delta_log folder is empty or missing; check the location"
+            )
         return listing.head

@@ -19,8 +19,8 @@ from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 
-PACE = 10
-"""Commits of a landing table from which its pace is taken."""
+PACE_COMMITS = 10
+"""Commits of a landing table from which its usual interval is estimated."""
 
 
 class DeltaSourceLog:
@@ -31,14 +31,14 @@ class DeltaSourceLog:
 
     def admit(self, spec: BackfillSpec) -> Admitted:
         epoch = self._log.head()
-        # The checksum beside a commit would do to know the table, but a damaged commit has to be seen now.
+        # A checksum would be enough to know the table, but a damaged commit must fail now.
         newest = self._log.read(epoch)
         protocol, metadata = self._log.protocol_and_metadata()
         check_readable(protocol)
         if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
             raise FeedOff(
-                f"the source has no change data feed; switch it on: ALTER TABLE delta.`{spec.source}` SET "
-                f"TBLPROPERTIES ({FEED} = true). It helps from the version of that commit on",
+                f"the source has no change data feed, which the build needs for updates and deletes; switch it on: "
+                f"ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES ({FEED} = true), then clear the task",
                 source=spec.source,
                 version=epoch,
             )
@@ -53,7 +53,7 @@ class DeltaSourceLog:
 
 
 class DeltaWatch:
-    """Watches a table's log: each commit is read once, and nothing of its data."""
+    """Watches a table's log: reads each commit once, and no rows."""
 
     def __init__(self, plan: Plan, log: DeltaLog) -> None:
         self._plan, self._log = plan, log
@@ -61,33 +61,33 @@ class DeltaWatch:
         self._times: dict[int, int] = {}
 
     def view(self, after: int) -> SourceView:
-        """The source now, with every commit later than ``after``."""
+        """The source now, with every commit after ``after``."""
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
         epochs = self._remembered(self._log, after)
-        seen = epochs[-1].number if epochs else after
+        last = epochs[-1].number if epochs else after
         if metadata.table_id == self._plan.source.table_id:
-            there = set(self._log.versions(seen))
-            new = range(seen + 1, head + 1)
+            there = set(self._log.versions(last))
+            new = range(last + 1, head + 1)
             epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
         at, interval = self._pace(self._log, head) if self._plan.splits.landing else (0, None)
-        # Asked last: a history that is put back while it is read shows here, or else in what is read by it.
+        # Read last: if the source is restored while it is read, this digest or that of a later view differs.
         digest = self._log.digest(after)
         return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
 
     def _remembered(self, log: DeltaLog, after: int) -> Backlog:
-        """What is known of the epochs after this one; nothing if that begins later, or is not what the log has now."""
+        """The known epochs after ``after``; empty if they begin later, or if the log has another history now."""
         known = self._epochs
         if not known or known[0].number > after + 1 or log.digest(known[-1].number) != known[-1].digest:
             return Backlog()
         return known[after + 1 - known[0].number :]
 
     def _pace(self, log: DeltaLog, head: int) -> tuple[int, int | None]:
-        """When the head was committed, and what usually passes between two commits, if there were some."""
-        recent = [version for version in log.versions(max(head - PACE, -1)) if version <= head]
+        """When the head was committed, and the median interval of commits in milliseconds; None for too few commits."""
+        recent = [version for version in log.versions(max(head - PACE_COMMITS, -1)) if version <= head]
         self._times = {v: self._times.get(v) or log.read(v).timestamp for v in recent}
         times = sorted(self._times.values())
         gaps = [later - earlier for earlier, later in pairwise(times)]
-        return times[-1], round(median(gaps)) if len(gaps) >= PACE // 2 else None
+        return times[-1], round(median(gaps)) if len(gaps) >= PACE_COMMITS // 2 else None

@@ -1,7 +1,7 @@
-"""Records that are too large for a commit: files beside the target, which the commit names by their hash.
+"""Records that are too large for a commit: files beside the target that the commit names by their hash.
 
-A commit's metadata is read with every look at the log, and a MERGE sends it to each of its tasks. A file is written
-before the commit that names it, under its own hash, so nobody can change it unnoticed and a retry writes it once.
+Every reader of the log reads a commit's metadata, and a MERGE sends it to each of its tasks. The file is written before
+the commit that names it. Its name is its hash, so a change is detected, and a retry writes the same file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.store import NotFound, Store
 
 FOLDER = "records"
-LARGEST = 1 << 18
-"""Bytes of a record that a commit itself holds."""
+MAX_RECORD_BYTES = 1 << 18
+"""A larger record becomes a file."""
 _MARK = "airflow_backfill_record"
 
 
@@ -31,9 +31,9 @@ class Enclosures:
         self._store = store
 
     def enclosed(self, text: str) -> str:
-        """What a commit has to say for this record: the record itself, or which file it is."""
+        """The commit's text for this record: the record itself, or the name of its file, which is written."""
         data = text.encode()
-        if len(data) <= LARGEST:
+        if len(data) <= MAX_RECORD_BYTES:
             return text
         digest = hashlib.sha256(data).hexdigest()
         if not self._store.create(_name(digest), data) and self._found(digest) is None:
@@ -41,7 +41,7 @@ class Enclosures:
         return encode({_MARK: digest})
 
     def opened(self, commit: Commit) -> Commit:
-        """The commit with its record, wherever that is; RecordInvalid if the file is missing or another one."""
+        """The commit with its record, which may be in a file; RecordInvalid if that is missing or altered."""
         text = commit.user_metadata
         if text is None or not commit.txns or not text.startswith(f'{{"{_MARK}":'):
             return commit
@@ -52,8 +52,8 @@ class Enclosures:
             digest, found = text[:200], None
         if found is None:
             raise RecordInvalid(
-                f"version {commit.version}: its record, {self._store.url}/{_name(digest)}, is missing or altered. Put "
-                "it back from a backup, or go on without it (table-backfill recover)",
+                f"version {commit.version}: its record, the file {self._store.url}/{_name(digest)}, is missing or "
+                "altered. Restore the file from a backup, or go on without it: table-backfill recover TARGET --epoch N",
                 version=commit.version,
                 file=_name(digest),
             )
@@ -68,7 +68,7 @@ class Enclosures:
 
 
 class TargetLog(DeltaLog):
-    """The log of a target: its commits come with their records."""
+    """The log of a target: its commits contain their records."""
 
     def __init__(self, store: Store, enclosures: Enclosures) -> None:
         super().__init__(store)

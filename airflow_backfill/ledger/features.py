@@ -1,4 +1,4 @@
-"""Which Delta tables this package can follow by reading commit files."""
+"""The Delta features of tables that this package can follow by reading commit files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from airflow_backfill.core.values.commit import Protocol
 READER_VERSION = 3
 WRITER_VERSION = 7
 
-# Each of these changes types, data files, checkpoints or what writers must keep; none of them where commits
-# are or what their actions mean. Left out on purpose: features that put commits elsewhere (catalogManaged,
-# coordinatedCommits), send readers or writers to another table (redirect...), or may take the list of files
-# out of the commit (adaptiveMetadata).
+# Each of these changes types, data files, checkpoints or duties of writers, but not where commits are or what their
+# actions mean. Left out on purpose: features that put commits elsewhere (catalogManaged, coordinatedCommits), redirect
+# to another table (redirect...), or may move the list of files out of the commit (adaptiveMetadata).
 KNOWN = frozenset(
     {
         "allowColumnDefaults",
@@ -47,22 +46,22 @@ KNOWN = frozenset(
 
 
 def check_readable(protocol: Protocol) -> None:
-    """Pass if everything in the protocol is known; else raise ``UnsupportedTable`` naming what is not.
+    """Raise ``UnsupportedTable``, with the names, if the protocol has unknown versions or features.
 
-    Writer features count too: coordinated commits are one, and hide the newest commits from a plain listing.
+    Writer features count too: coordinated commits are one, and hide the newest commits from a listing.
     """
     if protocol.reader_version > READER_VERSION or protocol.writer_version > WRITER_VERSION:
         raise UnsupportedTable(
             f"the table needs reader version {protocol.reader_version} and writer version "
-            f"{protocol.writer_version}; known are {READER_VERSION} and {WRITER_VERSION}; use a newer version of "
-            "this package",
+            f"{protocol.writer_version}, but this package supports {READER_VERSION} and {WRITER_VERSION} at most; "
+            "upgrade this package",
             reader_version=protocol.reader_version,
             writer_version=protocol.writer_version,
         )
     unknown = sorted((protocol.reader_features | protocol.writer_features) - KNOWN)
     if unknown:
         raise UnsupportedTable(
-            f"the table uses {', '.join(unknown)}, which is not supported; ALTER TABLE … DROP FEATURE takes a "
-            "feature off, where Delta allows it",
+            f"the table uses the features {', '.join(unknown)}, which this package does not support; remove them with "
+            "ALTER TABLE … DROP FEATURE, where Delta allows it",
             features=unknown,
         )

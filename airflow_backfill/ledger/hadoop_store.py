@@ -17,10 +17,10 @@ _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.Fil
 
 
 class HadoopStore:
-    """Files under a Hadoop path. Holds UTF-8 text that ends with a line: what Delta writes.
+    """Files under a Hadoop path: UTF-8 texts that end with a newline, as Delta writes them.
 
-    Files are written by the same Delta ``LogStore`` that commits to this location, so ``create`` keeps what
-    that one keeps: put-if-absent where commits have it, and only within one driver where they do not.
+    Delta's ``LogStore`` of this location writes the files, so ``create`` has the guarantees of commits: put-if-absent
+    across writers where the log store has it, else only within one driver.
     """
 
     def __init__(self, spark: Any, location: Location) -> None:
@@ -43,7 +43,7 @@ class HadoopStore:
         try:
             with self._trouble(folder):
                 found = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
-                # One string for all of them: a call for each would cost a second per thousand names.
+                # One string for all names: one call per name would take a second per thousand.
                 lines = self._jvm.scala.Predef.genericWrapArray(found).mkString("\n")
         except NotFound:
             return ()
@@ -78,7 +78,7 @@ class HadoopStore:
 
     def _write(self, name: str, data: bytes, *, replace: bool) -> bool:
         path = self._path(name)
-        # In one call: each call into the JVM takes as long as writing a thousand lines.
+        # One call: each call into the JVM takes as long as writing a thousand lines.
         text = self._jvm.java.io.StringReader(data.decode())
         lines = self._jvm.java.io.BufferedReader(text).lines()
         actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines.iterator())
@@ -106,7 +106,7 @@ class HadoopStore:
             if kind == _MISSING:
                 raise NotFound(self.url, name) from error
             raise incomplete(error) or SourceUnavailable(
-                f"{self.url}/{name}: {innermost(error)}; it is tried again", file=name
+                f"{self.url}/{name}: {innermost(error)}; this is retried", file=name
             ) from error
 
 
@@ -143,6 +143,6 @@ class _HadoopFile(RawIOBase):
 
 
 def _java_class(error: BaseException) -> str | None:
-    """The class of the Java exception behind a py4j error, or None: py4j itself is never imported."""
+    """The class of the Java exception in a py4j error, else None; py4j is never imported."""
     java = getattr(error, "java_exception", None)
     return None if java is None else str(java.getClass().getName())

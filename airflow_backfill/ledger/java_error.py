@@ -1,4 +1,4 @@
-"""What the JVM said: the Java errors behind a Python one, read without importing py4j or PySpark."""
+"""The Java errors behind a Python error, read without importing py4j or PySpark."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from airflow_backfill.core.errors import BackfillError, SparkIncomplete
 from airflow_backfill.core.values.options import masked
 
 _MISSING_CLASSES = ("ClassNotFoundException", "NoClassDefFoundError", "UnsupportedFileSystemException")
-_LINES = 3
-_LENGTH = 400
+_MAX_LINES = 3
+_MAX_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One error of a chain: its class, Spark's or Delta's name for it and its SQL state, where it has them."""
+    """One error of a chain: its class, its error condition and SQL state in Spark or Delta, if it has them."""
 
     kind: str
     text: str
@@ -26,13 +26,13 @@ class Trouble:
 
     @property
     def said(self) -> str:
-        """Name and first line, with the expression that Spark points at; no stack, no secret of a URL."""
+        """Condition or class, first lines, and the expression that Spark names; no stack trace, no secret of a URL."""
         head, _, context = self.text.partition("== SQL")
         head = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", re.sub(r"\s*SQLSTATE: \w+", "", head))
-        lines = [line.strip() for line in head.splitlines() if line.strip()][: _LINES if self.condition else 1]
+        lines = [line.strip() for line in head.splitlines() if line.strip()][: _MAX_LINES if self.condition else 1]
         pointed = context.splitlines()[1:2]
-        where = f" (in {pointed[0].strip()[:_LENGTH]})" if pointed else ""
-        return masked(f"{self.condition or self.kind}: {' '.join(lines)[:_LENGTH]}{where}")
+        where = f" (in {pointed[0].strip()[:_MAX_CHARACTERS]})" if pointed else ""
+        return masked(f"{self.condition or self.kind}: {' '.join(lines)[:_MAX_CHARACTERS]}{where}")
 
 
 def troubles(error: BaseException) -> Iterator[Trouble]:
@@ -46,7 +46,7 @@ def troubles(error: BaseException) -> Iterator[Trouble]:
 
 
 def innermost(error: BaseException) -> str:
-    """What the error comes to in one line: Spark's own name for it first, then what it came from."""
+    """The error in one line: Spark's error condition first, then its cause."""
     chain = list(troubles(error))
     named = [trouble for trouble in chain if trouble.condition]
     cause = chain[-1].said
@@ -56,18 +56,18 @@ def innermost(error: BaseException) -> str:
 
 
 def incomplete(error: BaseException) -> BackfillError | None:
-    """The error as SparkIncomplete if it says that a class is missing, or the file system of a scheme."""
+    """SparkIncomplete if a class or the file system of a scheme is missing; else None."""
     for trouble in troubles(error):
         if trouble.kind in _MISSING_CLASSES:
             return SparkIncomplete(
-                f"{innermost(error)}; add the jar that has it (spark.jars.packages, or --jars), then clear the task"
+                f"{innermost(error)}; add the missing jar (spark.jars.packages, or --jars), then clear the task"
             )
     return None
 
 
 def _named(java: Any) -> tuple[str | None, str]:
-    """Name and SQL state of an error that has them."""
+    """Error condition and SQL state, if the error has them."""
     try:
         return java.getCondition(), java.getSqlState() or ""
-    except Exception:  # It is no SparkThrowable.
+    except Exception:  # not a SparkThrowable
         return None, ""

@@ -1,4 +1,4 @@
-"""Numbered JSON documents in a folder, appended by many processes at once and never changed."""
+"""Numbered JSON documents in a folder. Many processes may append at once; a document never changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.jso
 class Journal:
     """Documents ``000000001.json``, ``000000002.json`` ... in one folder of a store.
 
-    The store's put-if-absent gives each number to one writer. A document may have companions, written later:
-    ``000000007.outcome.json``. What else is in the folder, or cut off, is ``RecordInvalid``, naming the file.
+    The store's put-if-absent gives each number to one writer. A document may get companions later:
+    ``000000007.outcome.json``. Other or truncated files are ``RecordInvalid``, with the name.
     """
 
     def __init__(self, store: Store, folder: str) -> None:
@@ -31,8 +31,8 @@ class Journal:
     def append(self, document: Mapping[str, Any], floor: int = 0) -> int:
         """Store the document under the next number, without a gap, and return the number.
 
-        ``floor`` is the greatest number known from elsewhere: a journal that was deleted goes on above it.
-        If the store's answer is lost, the document may be there twice.
+        The number is greater than ``floor``, so that a deleted journal does not use a number twice. If the store's
+        answer is lost, the document may be stored twice.
         """
         data = _encoded(document)
         number = max(floor, *self._numbers(0), 0) + 1
@@ -41,15 +41,15 @@ class Journal:
         return number
 
     def after(self, number: int) -> list[tuple[int, dict[str, Any]]]:
-        """The documents with greater numbers, in their order."""
+        """The documents with greater numbers, ascending."""
         return [(found, self._document(self._path(found))) for found in self._numbers(number)]
 
     def put_beside(self, number: int, suffix: str, document: Mapping[str, Any]) -> None:
-        """Store a companion of a document, replacing the one of that suffix."""
+        """Store a companion of a document; replaces the one with the same suffix."""
         self._store.put(self._path(number, suffix), _encoded(document))
 
     def read_beside(self, number: int, suffix: str) -> dict[str, Any] | None:
-        """The companion of that suffix, or None."""
+        """The companion with this suffix; None if there is none."""
         try:
             return self._document(self._path(number, suffix))
         except NotFound:
@@ -60,7 +60,9 @@ class Journal:
         for name in self._store.list(self._folder, after=f"{after:09}"):
             match = _NAME.fullmatch(name)
             if match is None:
-                raise RecordInvalid(f"{self._store.url}: {self._folder}/{name} does not belong there", file=name)
+                raise RecordInvalid(
+                    f"{self._store.url}: {self._folder}/{name} is no file of a build; move it away", file=name
+                )
             if not match["companion"] and int(match["number"]) > after:
                 numbers.append(int(match["number"]))
         return numbers
@@ -77,7 +79,7 @@ class Journal:
     def _path(self, number: int, suffix: str = "") -> str:
         name = f"{number:09}.{suffix}.json" if suffix else f"{number:09}.json"
         if _NAME.fullmatch(name) is None or not 0 < number <= _LAST_NUMBER:
-            raise RecordInvalid(f"{self._store.url}: {self._folder}/{name} cannot be a journal's file", file=name)
+            raise RecordInvalid(f"{self._store.url}: {self._folder}/{name} is not a valid name in a journal", file=name)
         return f"{self._folder}/{name}"
 
 
@@ -85,5 +87,8 @@ def _encoded(document: Mapping[str, Any]) -> bytes:
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     data = text.encode()
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise RecordInvalid(f"a document of {len(data)} bytes is longer than {MAX_DOCUMENT_BYTES}", bytes=len(data))
+        raise RecordInvalid(
+            f"a document of {len(data)} bytes is longer than {MAX_DOCUMENT_BYTES}, the most that a journal allows",
+            bytes=len(data),
+        )
     return data

@@ -15,14 +15,14 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 
 class _NotAFolder(Exception):
-    """A file lies where a folder has to be made."""
+    """A file exists where a folder is needed."""
 
 
 class LocalStore:
-    """Files in a folder, which is made when the first one is written.
+    """Files in a folder, which is created with the first file.
 
-    A file is written beside its place under a hidden name, flushed, and linked or moved there: a name never
-    shows half a file, and what a killed process leaves behind is hidden.
+    A file is written under a hidden name, flushed to disk, then linked or moved to its name: readers never get half a
+    file, and a file that a killed process leaves is hidden.
     """
 
     def __init__(self, root: str) -> None:
@@ -69,7 +69,8 @@ class LocalStore:
                 if error.errno not in _NO_LINKS:
                     raise
                 raise UnsafeCommitStore(
-                    f"the file system of {self.url} has no hard links: two writers could both create {name}"
+                    f"the file system of {self.url} has no hard links, so two writers could both create {name}; "
+                    "use another file system"
                 ) from error
         return True
 
@@ -96,17 +97,20 @@ class LocalStore:
             raise NotFound(self.url, name) from error
         except _NotAFolder as error:
             raise TargetExists(
-                f"{error} is a file, and a folder of the build has to be there; move the file away", file=str(error)
+                f"{error} is a file, but the build needs a folder there; move the file away, then clear the task",
+                file=str(error),
             ) from None
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                raise InvalidSpec(f"{self.url}: a name is too long for the file system; shorten it") from None
-            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}; it is tried again", file=name) from error
+                raise InvalidSpec(
+                    f"{self.url}: a name in the location is too long for the file system; shorten it"
+                ) from None
+            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}; this is retried", file=name) from error
 
 
 @contextmanager
 def _written_beside(path: str, data: bytes) -> Iterator[str]:
-    """A hidden file with the data, safely on disk, for the block to link or move to ``path``."""
+    """A hidden file with the data, flushed to disk, for the block to link or move to ``path``."""
     folder, name = os.path.split(path)
     try:
         os.makedirs(folder, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where a table or a folder is: an absolute path, or a URL without any secret in it."""
+"""The location of a table or folder: an absolute path, or a URL without secrets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from airflow_backfill.core.errors import InvalidSpec
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<path>/.*)?")
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Schemes with ``container@account`` in the place where others have a user."""
+"""Schemes with ``container@account`` where other URLs have a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location taken apart. Paths are literal, as Hadoop reads them: ``%20`` is three characters."""
+    """The parts of a location. Paths are literal, as for Hadoop: ``%20`` is three characters."""
 
     scheme: str
     authority: str
@@ -22,26 +22,28 @@ class Location:
 
     @classmethod
     def parse(cls, url: str) -> Location:
-        """Take ``url`` apart; refuse relative paths, ``..``, control characters and credentials."""
+        """Split ``url``; InvalidSpec for relative paths, ``..``, control characters and credentials."""
         if url.startswith("/"):
             location = cls("file", "", url)
         else:
             match = _URL.fullmatch(url)
             if match is None:
                 shown = "the location" if "@" in url or ":" in url else repr(url)
-                raise InvalidSpec(f"{shown} is no location; write an absolute path (/data/t) or a URL (s3a://bucket/t)")
+                raise InvalidSpec(
+                    f"{shown} is not a location; use an absolute path (/data/t) or a URL (s3a://bucket/t)"
+                )
             location = cls(match["scheme"].lower(), match["authority"] or "", match["path"] or "")
         location._check(url)
         return location
 
     @property
     def local(self) -> bool:
-        """Whether the location is a path of this machine."""
+        """Whether the location is a path on this machine."""
         return self.scheme == "file"
 
     @property
     def url(self) -> str:
-        """The location in one spelling; a path, if it is local."""
+        """The location in its normal form; a path if it is local."""
         return self.path if self.local else f"{self.scheme}://{self.authority}{self.path}"
 
     def _check(self, url: str) -> None:
@@ -49,18 +51,16 @@ class Location:
         named = "@" in self.authority and self.scheme not in _AZURE
         split = ":" in self.authority and "@" in self.path  # a key with a slash in it
         if named or split or not plain or ("?" in self.path and not self.local):
-            # Nothing of it is repeated: what looks like a host may be a part of the key.
+            # The message shows no part of it: what looks like a host may be part of a key.
             raise InvalidSpec(
-                f"a location ({self.scheme}:...) must not contain credentials or a query; use a connection"
+                f"a location ({self.scheme}:...) must not contain credentials or a query; put them into a connection"
             )
         if not url.isprintable() or ".." in self.path.split("/"):
-            raise InvalidSpec(
-                f"{url!r}: a location must not contain '..' or characters that cannot be seen; write it out"
-            )
+            raise InvalidSpec(f"{url!r}: a location must not contain '..' or invisible characters; remove them")
         if self.local and (self.authority not in ("", "localhost") or not self.path):
-            raise InvalidSpec(f"{url!r} is no path of this machine; write it as /data/t or file:///data/t")
+            raise InvalidSpec(f"{url!r} is not a path on this machine; write it as /data/t or file:///data/t")
 
 
 def first_line(error: object) -> str:
-    """What an error says, for a message: without the query of a signed URL that it may quote."""
+    """The first line of an error, without the query of a signed URL."""
     return re.sub(r"\?\S*", "?***", str(error).partition("\n")[0])

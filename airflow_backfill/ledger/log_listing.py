@@ -1,4 +1,4 @@
-"""What the names in a ``_delta_log`` folder say is there."""
+"""The versions in a ``_delta_log`` folder, by the names of its files."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NAME = re.compile(
 
 
 def commit_name(version: int) -> str:
-    """The file of a commit, within the log's folder."""
+    """The name of a commit's file in the log's folder."""
     return f"{version:020}.json"
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """The versions with a commit, a checksum and a whole checkpoint. Other names do not matter here."""
+    """The versions with a commit, a checksum and a complete checkpoint. Other files are ignored."""
 
     commits: frozenset[int]
     checksums: frozenset[int]
     checkpoints: Mapping[int, tuple[str, ...]]
-    """Names of the files of one checkpoint per version; those with a part missing are left out."""
+    """By version: the names of the files of one checkpoint. Incomplete checkpoints are left out."""
 
     @classmethod
     def of(cls, names: Iterable[str]) -> LogListing:
-        """Sort the names by what they are."""
+        """The listing of these names."""
         versions: dict[str, set[int]] = {"json": set(), "crc": set()}
         whole: dict[int, tuple[str, ...]] = {}
         parts: dict[tuple[int, int], list[str]] = {}
@@ -53,5 +53,5 @@ class LogListing:
 
     @property
     def head(self) -> int | None:
-        """The newest version, which may be left as a checkpoint only; None if there is nothing."""
+        """The newest version, which may have only a checkpoint left; None for an empty log."""
         return max((*self.commits, *self.checkpoints), default=None)

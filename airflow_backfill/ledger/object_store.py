@@ -20,28 +20,30 @@ _SCHEMES = {
     "abfs": ("abfs", "azure_"),
     "abfss": ("abfss", "azure_"),
 }
-"""Hadoop's scheme: obstore's scheme, and what the names of its settings begin with."""
+"""Hadoop's scheme: obstore's scheme, and the prefix of its settings."""
 
 
 class ObjectStore:
-    """Objects under one prefix of a bucket; ``create`` asks the service to put only if absent.
+    """Objects under one prefix of a bucket; ``create`` is a conditional put (only if absent).
 
-    Some services that only resemble S3 ignore that condition: whoever plans with one has to try it first.
+    Some services with an S3 API ignore that condition: test it before you plan a build on such a service.
     """
 
     def __init__(self, location: Location, options: Mapping[str, str]) -> None:
         self._location = location
         if location.scheme not in _SCHEMES or not location.authority:
-            raise InvalidSpec(f"{self.url} cannot be read without Spark; what can be: {', '.join(_SCHEMES)}, and paths")
+            raise InvalidSpec(f"{self.url} cannot be read without Spark; use one of {', '.join(_SCHEMES)}, or a path")
         scheme, prefix = _SCHEMES[location.scheme]
         foreign = sorted(key for key in options if not key.startswith(prefix))
         if foreign:
-            raise InvalidSpec(f"{self.url} takes options that begin with {prefix}, not {', '.join(foreign)}")
+            raise InvalidSpec(f"{self.url} takes only settings that begin with {prefix}; remove {', '.join(foreign)}")
         try:
             self._obstore: Any = import_module("obstore")
             errors: Any = import_module("obstore.exceptions")
         except ModuleNotFoundError as error:
-            raise InvalidSpec(f"reading {self.url} needs the package obstore; install it where this runs") from error
+            raise InvalidSpec(
+                f"the package obstore is required to read {self.url}; install it on this machine"
+            ) from error
         self._errors = errors
         plain = any(value.startswith("http://") for value in options.values())
         try:
@@ -69,9 +71,9 @@ class ObjectStore:
                 chunk_size=1000,
             )
             for page in pages:
-                # The service lists what is in folders below, too.
+                # The service also lists objects in subfolders.
                 names += [name for entry in page if "/" not in (name := entry["path"][len(start) :])]
-        # Not every service lists in order.
+        # Some services list without order.
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
     def read(self, name: str, limit: int) -> bytes:
@@ -99,7 +101,7 @@ class ObjectStore:
                 return False
             except (self._errors.NotSupportedError, NotImplementedError) as error:
                 raise UnsafeCommitStore(
-                    f"{self.url} cannot put only if absent, so two writers could win one version; use another store"
+                    f"{self.url} has no conditional put, so two writers can commit the same version; use another store"
                 ) from error
         return True
 
@@ -126,8 +128,8 @@ class ObjectStore:
         try:
             yield
         except (self._errors.BaseError, OSError) as error:
-            # Not chained: the long form of these errors quotes the request, which may be signed.
-            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}; it is tried again", file=name) from None
+            # Not chained: the full text of these errors contains the request, which may be signed.
+            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}; this is retried", file=name) from None
 
 
 class _Object(RawIOBase):

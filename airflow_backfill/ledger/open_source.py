@@ -1,4 +1,4 @@
-"""Which format the log of a source has: the one place that names an implementation."""
+"""Opens the log of a source: the only place that names the format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_backfill.ledger.open_store import open_store
 
 
 def open_source(location: str, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceLog:
-    """The log of the table at ``location``; nothing is read yet. For ``spark`` and ``options`` see ``open_store``."""
+    """The log of the table at ``location``; reads nothing yet. For ``spark`` and ``options`` see ``open_store``."""
     return DeltaSourceLog(DeltaLog(open_store(location, spark=spark, options=options)))
 
 
@@ -25,7 +25,7 @@ def watch_source(plan: Plan, spark: Any = None, options: Mapping[str, str] | Non
 
 
 class _NoLog:
-    """In place of the log of a topic without a landing table: nothing is ever pending."""
+    """The log of a topic without a landing table: nothing is ever pending."""
 
     def __init__(self, plan: Plan) -> None:
         self._id = plan.source.table_id

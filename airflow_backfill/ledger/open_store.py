@@ -1,4 +1,4 @@
-"""The right store for a location."""
+"""Opens the store of a location."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from airflow_backfill.ledger.store import Store
 
 
 def open_store(url: str, *, spark: Any = None, options: Mapping[str, str] | None = None) -> Store:
-    """The store for a location: local files directly, others through Spark's Hadoop if given, else obstore.
+    """The store of a location: local files directly, others through Spark's Hadoop if ``spark`` is given, else obstore.
 
-    ``options`` are obstore's settings, such as ``aws_endpoint``; with Spark, its own configuration is used.
+    ``options`` are obstore's settings, such as ``aws_endpoint``; Spark uses its own configuration.
     """
-    # Imported where they are needed: a reader of local files needs none but the first.
+    # Imported here: a reader of local files needs only the first.
     location = Location.parse(url)
     if location.local:
         from airflow_backfill.ledger.local_store import LocalStore

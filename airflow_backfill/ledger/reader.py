@@ -1,4 +1,4 @@
-"""A build's committed state, read without a JVM: for gates, sensors, triggers, links, and the command line."""
+"""A build's committed state, read without a JVM: for operators, sensors, triggers and the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 class BuildReader:
-    """Reads one target. Remembers the plan, which never changes, and the properties until a commit changes them."""
+    """Reads one target. Caches the plan, which never changes, and the properties until a commit changes them."""
 
     def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
@@ -35,18 +35,16 @@ class BuildReader:
         self._properties: Mapping[str, str] | None = None
 
     def state(self, build: str | None = None) -> BuildState:
-        """The committed state of the target's build; NotPlanned if it has none. Raises TargetDiverged, too."""
+        """The committed state of the target's build. NotPlanned if it has none; TargetDiverged after foreign writes."""
         self.check_ours()
         return drive(load(build), self.answer)
 
     def check_ours(self) -> None:
-        """NotPlanned unless a table backfill made the target: nothing is written beside a table of somebody else."""
+        """NotPlanned unless a table backfill made the target: nothing is written beside other tables."""
         protocol, metadata = self.log.protocol_and_metadata()
         check_readable(protocol)
         if OWNER not in metadata.configuration:
-            raise NotPlanned(
-                f"{self.target} was not made by a table backfill; name the target of a build, or plan one there"
-            )
+            raise NotPlanned(f"target: {self.target} was not made by a table backfill; name the target of a build")
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
         """The answer to an effect that only reads the target."""
@@ -61,18 +59,18 @@ class BuildReader:
             case fx.ReadPlan(build):
                 return self.plan(build)
             case _:
-                raise TypeError(f"reading a build needs no {effect}")
+                raise TypeError(f"not an effect that reads a build: {effect}")
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The target's, as of the newest commit that was read."""
+        """The target's table properties, as of the newest commit that was read."""
         if self._properties is None:
             _, metadata = self.log.protocol_and_metadata()
             self._properties = metadata.configuration
         return self._properties
 
     def plan(self, build: str) -> Plan | None:
-        """The build's plan: the copy beside the target, else the record in the log."""
+        """The build's plan: the copy beside the target, else the record in the log; None if both are missing."""
         if build not in self._plans:
             try:
                 found = self.control.plan(build)
@@ -91,13 +89,13 @@ class BuildReader:
             except HistoryLost:
                 return None
             except RecordInvalid:
-                continue  # the plan may be below it
+                continue  # the plan may be in an older commit
             if (plan := plan_in(commit, build)) is not None:
                 return plan
         return None
 
     def draw_attempt(self, document: Mapping[str, Any]) -> Attempt:
-        """A new attempt, newer than all that the folder beside the target remembers, and all that its log does."""
+        """A new attempt, newer than all in the control folder and in the target's log."""
         return self.control.draw_attempt(document, self._highest_generation())
 
     def _highest_generation(self) -> int:
@@ -113,8 +111,8 @@ class BuildReader:
         return drive(highest_generation(), self.answer)
 
     def aging(self, state: BuildState, now: int) -> bool:
-        """Whether a third of the target's log retention has passed since the newest record: then it is time for
-        another one, so that a build on which nobody works for weeks does not age out of its log.
+        """Whether a third of the target's log retention has passed since the newest record, ``now`` in milliseconds.
+        Then the record has to be renewed: log clean-up would delete the records of a build that rests for weeks.
         """
         _, metadata = self.log.protocol_and_metadata()
         return state.newest is not None and now - state.newest.at > Retention.of(metadata.configuration).log // 3

@@ -1,6 +1,6 @@
-"""The few operations on named files that logs and journals need.
+"""The operations on named files that logs and journals need.
 
-A store shows a file whole or not at all. Names are relative to the root, with ``/`` between folders.
+A reader gets a whole file or none. Names are relative to the root, with ``/`` between folders.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HIDDEN = (".", "_")
 
 
 class NotFound(KeyError):
-    """There is no file of that name: names the store and the file."""
+    """There is no file of this name. Names the store and the file."""
 
     def __init__(self, url: str, name: str) -> None:
         super().__init__(name)
@@ -27,43 +27,43 @@ class NotFound(KeyError):
 
 
 class Store(Protocol):
-    """Files under one root: ``NotFound`` for a missing one, ``SourceUnavailable`` for any other trouble."""
+    """Files under one root. ``NotFound`` for a missing file, ``SourceUnavailable`` if the store fails."""
 
     @property
     def url(self) -> str:
-        """The root, for messages: never holds a secret."""
+        """The root, for messages: contains no secret."""
 
     def list(self, folder: str, after: str = "") -> Sequence[str]:
-        """Bare names in ``folder`` that sort after ``after``, ascending; none if there is no such folder.
+        """Names of files in ``folder`` that sort after ``after``, ascending; empty if there is no such folder.
 
-        Hidden names (with a leading ``.`` or ``_``) and what lies in folders below are left out.
+        Hidden files (with a leading ``.`` or ``_``) and subfolders are left out.
         """
 
     def read(self, name: str, limit: int) -> bytes:
-        """The first ``limit`` bytes of the file: all of it, if fewer come back."""
+        """The first ``limit`` bytes of the file; the whole file if the result is shorter."""
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The file from start to end, in pieces of about a mebibyte."""
+        """The file from start to end, in chunks of about a mebibyte."""
 
     def open(self, name: str) -> BinaryIO:
         """The file for random access; the caller closes it."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write the file unless it exists; False if it does. Of many at once, exactly one gets True.
+        """Write the file unless it exists; False if it does. Of concurrent calls, exactly one returns True.
 
-        After a lost answer a remote store may say False about a file that this call did write.
+        After a lost answer, a remote store may return False although this call wrote the file.
         """
 
     def put(self, name: str, data: bytes) -> None:
-        """Write the file, replacing what is there in one step."""
+        """Write the file; replaces an existing one atomically."""
 
     def delete(self, name: str) -> None:
-        """Remove the file, if it is there."""
+        """Delete the file, if it exists."""
 
 
 def checked(name: str) -> str:
-    """The name, if it stays below the root and is not hidden."""
+    """``name``; InvalidSpec unless it is below the root and not hidden."""
     for part in name.split("/"):
         if not part or part.startswith(".") or not part.isprintable() or "\\" in part:
-            raise InvalidSpec(f"{name!r} cannot be the name of a file in a store")
+            raise InvalidSpec(f"{name!r} is not a valid name of a file in a store")
     return name

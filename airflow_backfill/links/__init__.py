@@ -1,1 +1,1 @@
-"""Links from a task to what it works on."""
+"""Links from a task to its table and its Spark application."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SparkUiLink(BaseOperatorLink):
-    """Spark's own page, at the address that the application announced; empty until it did."""
+    """Spark's UI, at the address that the application announced; empty until then."""
 
     name = "Spark UI"
 

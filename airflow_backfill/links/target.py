@@ -20,7 +20,7 @@ _CONSOLES = {
 
 
 class TargetLink(BaseOperatorLink):
-    """The target's folder: in the console of its store if it has one, else its location."""
+    """The target's folder: in the web console of its store if there is one, else its location."""
 
     name = "Target"
 
@@ -29,7 +29,7 @@ class TargetLink(BaseOperatorLink):
 
 
 def page_of(target: str) -> str:
-    """Where a browser finds the table at this location."""
+    """The address of the table's folder for a browser."""
     if not target:
         return ""
     location = Location.parse(target)

@@ -1,7 +1,7 @@
-"""Runs a Spark application of a build: one attempt per application, results from what it left behind.
+"""Runs a Spark application of a build: one attempt per application.
 
-What the process that ran the application said is never asked. An application belongs to an attempt, which writes
-its outcome beside the target; whatever became of the process, the launcher or the worker, that is what counts.
+The result is the outcome that the attempt writes beside the target. It counts whatever happens to the process, the
+launcher or the worker; exit codes are ignored.
 """
 
 from __future__ import annotations
@@ -35,28 +35,29 @@ if TYPE_CHECKING:
 
 ATTEMPT = "attempt"
 """The key in ``task_state_store`` of the attempt whose application was started last."""
-
-
 RESUME = "resume"
-"""The key of the method with which the launcher's operator goes on after its deferral."""
+"""The key of the method that resumes the launcher's operator after its deferral."""
 
 
 class ApplicationOperator(SparkSubmit):
     """
-    Runs an application for a target, unless what it is for is a committed fact already.
+    Runs an application for a target, unless its goal is already committed.
 
-    Takes everything that ``SparkSubmitOperator`` takes. A coded error fails the task for good, unless trying again
-    can help; an application that ended without a word is tried again.
+    Takes all arguments of ``SparkSubmitOperator``. A coded error fails the task for good, unless a retry can help; an
+    application that ends without an outcome is retried.
 
     :param target: location of the target table. (templated)
-    :param ledger_conn_id: connection with the settings of the tables' store, for what is read without Spark; the
-        environment's if not given. (templated)
-    :param submit: starts the application with another operator than spark-submit: a function that is given a
-        ``Launch`` and returns the operator.
-    :param applications: folder of the entry points as Spark's driver sees it, if that is not the worker's: for
-        images that hold this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
-    :param kafka_conn_id: connection of type ``kafka``, for a topic's history: inherited by spark-submit in its
-        environment, never in its arguments; so not for deploy mode ``cluster``. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store, for reads without Spark; by default they
+    come
+        from the environment. (templated)
+    :param submit: starts the application with another operator than spark-submit: a function that takes a ``Launch``
+    and
+        returns the operator.
+    :param applications: folder of the entry points on Spark's driver, if it differs from the worker's: for images that
+        contain this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
+    :param kafka_conn_id: connection of type ``kafka``, for a topic's history. It reaches spark-submit through an
+    environment
+        variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
     """
 
     entry_point: ClassVar[str]
@@ -89,23 +90,23 @@ class ApplicationOperator(SparkSubmit):
 
     @abstractmethod
     def arguments(self) -> list[str]:
-        """The application's own arguments."""
+        """The arguments of this application, without target and attempt."""
 
     @abstractmethod
     def proceed(self, context: Context, *, ran: bool = False) -> Any:
-        """Do what is left to do; ``ran`` says that an application of this task has just ended well."""
+        """Do the remaining work. ``ran``: an application of this task has just succeeded."""
 
     def execute(self, context: Context) -> Any:
         with decided(context):
             return self.proceed(context)
 
     def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
-        """Go on after the operator of ``submit`` was deferred."""
+        """Resume after the operator of ``submit`` was deferred."""
         store = context["task_state_store"]
         with decided(context):
             me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
             if me is None:
-                raise ApplicationFailed("the attempt that was deferred is not in the task's state store any more")
+                raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
             launched = self._launched = self._launcher(context, me)
             self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
             return self.proceed(context, ran=True)
@@ -121,7 +122,7 @@ class ApplicationOperator(SparkSubmit):
         return LedgerHook(self.ledger_conn_id)
 
     def run_application(self, context: Context) -> dict[str, Any]:
-        """Run the application in a new attempt, or rejoin one; its outcome's result."""
+        """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         self._check_kafka()
         store = context["task_state_store"]
         me = self._running(context)
@@ -131,7 +132,7 @@ class ApplicationOperator(SparkSubmit):
         return self._settle(context, me, lambda: self._start(context, me))
 
     def _link(self, context: Context, me: Attempt) -> None:
-        """Show Spark's page as soon as the application has said where it is."""
+        """Show the link to Spark's UI as soon as the application has announced its address."""
         if not self.spark_ui:
             announced = self.ledger.control(self.target).announced(me) or {}
             self.spark_ui = announced.get("ui") or ""
@@ -139,7 +140,7 @@ class ApplicationOperator(SparkSubmit):
                 context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
-        """Run, then go by the attempt's outcome, whatever became of the process."""
+        """Run, then return or raise the attempt's outcome, whatever happened to the process."""
         trouble = None
         try:
             with Reporter(
@@ -159,7 +160,7 @@ class ApplicationOperator(SparkSubmit):
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(
-                f"the application ended without an outcome: {_said(trouble)}; its own log says why, it is tried again",
+                f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",
                 attempt=me.name,
             ) from trouble
         if outcome["code"] != "OK":
@@ -193,13 +194,13 @@ class ApplicationOperator(SparkSubmit):
         return operator
 
     def _check_kafka(self) -> None:
-        """KafkaOption if the driver would be started elsewhere: no secret could reach it but on a command line."""
+        """KafkaOption if the driver starts on another machine: secrets could reach it only on a command line."""
         if self.kafka_conn_id is None or self.submit is not None:
             return
         if self.in_cluster_mode:
             raise KafkaOption(
-                f"kafka_conn_id: in deploy mode cluster the driver does not inherit an environment; leave it out, and "
-                f"give the driver the variable {VARIABLE} from a secret of the cluster",
+                f"kafka_conn_id: in deploy mode cluster the driver inherits no environment variables; remove "
+                f"kafka_conn_id, and set the driver's variable {VARIABLE} from a secret of the cluster",
                 option="kafka_conn_id",
             )
 
@@ -216,7 +217,7 @@ class ApplicationOperator(SparkSubmit):
         return [*place, *self.arguments()]
 
     def _document(self, context: Context) -> dict[str, Any]:
-        """What is remembered of an attempt beside the target."""
+        """What is stored of an attempt beside the target."""
         ti = context["ti"]
         return {
             "task": self.entry_point,
@@ -228,13 +229,13 @@ class ApplicationOperator(SparkSubmit):
         }
 
     def _running(self, context: Context) -> Attempt | None:
-        """The attempt of this task whose application outlived its worker."""
+        """The last attempt of this task, if its application still runs although its worker died."""
         me = _attempt(context["task_state_store"].get(ATTEMPT))
         return me if me is not None and self.submit is None and self.still_runs(context, me.name) else None
 
 
 def _said(trouble: Exception | None) -> str:
-    """The end of what the launcher reported; not the command line, in which a setting may be a secret."""
+    """The end of the launcher's error, without the command line, which may contain a secret."""
     if trouble is None:
         return "no error was reported"
     said = str(trouble)
@@ -243,7 +244,7 @@ def _said(trouble: Exception | None) -> str:
 
 
 def _attempt(stored: JsonValue) -> Attempt | None:
-    """The attempt that ``task_state_store`` holds."""
+    """The attempt in ``task_state_store``; None if there is none."""
     match stored:
         case {"generation": int(generation), "name": str(name)}:
             return Attempt(generation, name)

@@ -10,9 +10,9 @@ from airflow_backfill.operators.log_rounds import LogRoundsOperator
 
 
 class CatchUpOperator(LogRoundsOperator):
-    """Applies the last epochs, pins the hand-off epoch, and stops the target exactly there.
+    """Pins the hand-off epoch and applies the last epochs exactly up to it.
 
-    A retry, and a clear, meet the same hand-off epoch.
+    A retry or a clear uses the same hand-off epoch.
     """
 
     entry_point = "catch_up"

@@ -1,4 +1,4 @@
-"""Steering a build while it runs."""
+"""Sends commands to a running build."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 class CommandOperator(BaseOperator):
     """
-    Gives a build a command: it takes effect at the build's next commit, which acknowledges its number.
+    Sends a command to a build. It takes effect at the next barrier, whose record acknowledges its number.
 
     :param target: location of the target table. (templated)
     :param verb: pause, resume, throttle, hold, release, skip or cancel. (templated)
-    :param rate: rows per second, for throttle; no limit if not given. (templated)
-    :param byte_rate: bytes per second of what the snapshot reads, likewise. (templated)
-    :param drop: for cancel: whether to remove what the plan made. (templated)
-    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+    :param rate: rows per second, for throttle; None for no limit. (templated)
+    :param byte_rate: bytes per second that the snapshot reads, for throttle; None for no limit. (templated)
+    :param drop: for cancel: whether to delete the target and the build's files beside it. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
         (templated)
     """
 
@@ -55,13 +55,15 @@ class CommandOperator(BaseOperator):
 
     @property
     def command(self) -> Command:
-        """The rendered command; InvalidSpec if it is none."""
+        """The rendered command; InvalidSpec if it is invalid."""
         try:
             verb = Verb(self.verb)
             rate, byte_rate = _rate(self.rate), _rate(self.byte_rate)
         except ValueError:
             known, rates = ", ".join(verb.value for verb in Verb), f"{self.rate!r} and {self.byte_rate!r}"
-            raise InvalidSpec(f"not a command: {self.verb!r} at rates {rates} (known: {known})") from None
+            raise InvalidSpec(
+                f"verb must be one of {known}, and rates must be whole numbers (got {self.verb!r}, rates {rates})"
+            ) from None
         return Command(verb, rate, str(self.drop).lower() == "true", byte_rate)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -74,5 +76,5 @@ class CommandOperator(BaseOperator):
 
 
 def _rate(given: int | str | None) -> int | None:
-    """A rate as it comes out of a template."""
+    """A rate, which may be a rendered template."""
     return None if given in (None, "", "None") else int(given)

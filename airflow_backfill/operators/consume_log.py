@@ -1,4 +1,4 @@
-"""The phase that follows the source until the hand-off is close, and for as long as it is held back."""
+"""The phase that applies the log until the gate can open."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 class ConsumeLogOperator(LogRoundsOperator):
     """
-    Applies what was committed to the source since the snapshot, until at most ``max_lag`` is pending.
+    Applies the epochs after the snapshot, until at most ``max_lag`` is pending.
 
-    If the hand-off is then held back (by a hold, the window, or an approval that is not there yet), it waits
-    without a worker and without Spark, and starts Spark again whenever twice the bound is pending, or an epoch of a
-    chain has to be announced. So the target is fresh when everybody agrees.
+    While a hold, the window or a missing approval keeps the gate closed, the task waits without a worker and without
+    Spark. It starts Spark again when twice ``max_lag`` is pending, or a chain has to announce an epoch. So the target
+    is fresh when the gate opens.
 
-    :param window: when the hand-off may begin, as the gate has it.
-    :param approval: id of the task, in the same DAG run, in which somebody approves of the hand-off. Ends for good
-        if that task fails.
-    :param poke_interval: seconds between two looks while it waits.
+    :param window: when the hand-off may begin, as for the gate.
+    :param approval: id of the task in the same DAG run that approves the hand-off. If that task fails, this one fails
+    for
+        good.
+    :param poke_interval: seconds between two polls while it waits.
     :param deferrable: whether to wait in the triggerer.
     """
 
@@ -64,27 +65,27 @@ class ConsumeLogOperator(LogRoundsOperator):
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         watch = self._watch(context)
         while True:
-            sight = watch.live()
-            if self.task().done(sight.state):
-                return self.result(sight.state)
-            match sight.verdict:
+            observed = watch.live()
+            if self.task().done(observed.state):
+                return self.result(observed.state)
+            match observed.verdict:
                 case Broken(error):
                     raise error
-                case Waiting() as waiting if sight.state.phase is not Phase.SNAPSHOT:
-                    if ran and sight.only_lag:
-                        return self.result(sight.state)  # the application ended within the bound, just now
-                    if not sight.wake:
+                case Waiting() as waiting if observed.state.phase is not Phase.SNAPSHOT:
+                    if ran and observed.only_lag:
+                        return self.result(observed.state)  # the application has just ended within max_lag
+                    if not observed.wake:
                         self._wait(context, watch, waiting.reasons)
                         ran = False
                         continue
                 case Ready():
-                    return self.result(sight.state)
-            self.check(sight.state)
+                    return self.result(observed.state)
+            self.check(observed.state)
             self.run_application(context)
             ran = True
 
     def resumed(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Look again, after the trigger fired."""
+        """Resume after the trigger fired."""
         with decided(context):
             return self.proceed(context)
 

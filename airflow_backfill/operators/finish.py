@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class FinishOperator(PhaseOperator):
     """
-    Commits the hand-off. Its outlets get one event per build, with the epoch and the rows, whatever is retried.
+    Commits the hand-off. Its outlets get one event per build, with the epoch and the rows, also after retries.
 
     :param verified: whether the hand-off needs a certificate.
     """

@@ -1,4 +1,4 @@
-"""How a Spark application is started by something else than spark-submit."""
+"""How an operator other than spark-submit starts a Spark application."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from airflow.sdk import BaseOperator
 class Launch:
     """One start of an application: its public command line, and the files that it needs.
 
-    ``application`` is the entry point, ``py_files`` the zip of this package; both are paths on the worker unless
-    the operator was told otherwise. ``conf`` is the Spark configuration that the operator was given. The driver needs
-    the variables in ``environment``, which may hold secrets: they belong neither into arguments nor into templates.
+    ``application`` is the entry point, ``py_files`` the zip of this package: paths on the worker, unless the operator's
+    arguments name others. ``conf`` is the operator's Spark configuration. The driver needs the variables in
+    ``environment``, which may be secret: never put them into arguments or templates.
     """
 
     application: str
@@ -28,4 +28,4 @@ class Launch:
 
 
 Launcher: TypeAlias = Callable[[Launch], BaseOperator]
-"""Returns the operator that runs the application to its end; it may defer. What it returns is ignored."""
+"""Returns the operator that runs the application to its end. It may defer; its result is ignored."""

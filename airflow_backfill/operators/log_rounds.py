@@ -1,4 +1,4 @@
-"""What the phases that apply the log up to a bound have in common."""
+"""The base of the phases that apply the log up to a lag."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from airflow_backfill.watching.conditions import max_lag_of
 
 class LogRoundsOperator(RoundsOperator):
     """
-    A phase that applies the log until little enough of it is pending.
+    A phase that applies the log until at most ``max_lag`` is pending.
 
     :param max_lag: how much may be pending: a number of epochs, or the age of the oldest one.
-    :param patience: rounds in a row that may leave more pending than before, until the build is said not to converge.
+    :param patience: rounds in a row that may fail to lower the number of pending epochs, before NOT_CONVERGING.
     """
 
     def __init__(self, *, max_lag: int | timedelta = 10, patience: int = PATIENCE_ROUNDS, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a Spark application of this package needs where it runs: its entry point, and the package as one zip."""
+"""The files that a Spark application of this package needs: its entry point, and the package as one zip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import airflow_backfill
 
-TRAVELS = ("core", "ledger", "spark")
+ZIPPED = ("core", "ledger", "spark")
 _PACKAGE = Path(airflow_backfill.__file__).parent
 
 
@@ -25,7 +25,7 @@ def entry_points() -> str:
 
 @cache
 def package_zip() -> str:
-    """The path of a zip with the package, for ``--py-files``. Its name is made from what is in it."""
+    """The path of a zip with the package, for ``--py-files``. Its name contains a hash of its content."""
     data = _zipped()
     name = f"airflow_backfill-{airflow_backfill.__version__}-{hashlib.sha256(data).hexdigest()[:12]}.zip"
     path = _own_folder() / name
@@ -38,18 +38,18 @@ def package_zip() -> str:
 
 def _zipped() -> bytes:
     files = [_PACKAGE / "__init__.py"]
-    files += sorted(file for folder in TRAVELS for file in (_PACKAGE / folder).rglob("*.py"))
+    files += sorted(file for folder in ZIPPED for file in (_PACKAGE / folder).rglob("*.py"))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
-            # A fixed date: the same package gives the same bytes.
+            # A fixed date, so that the same package gives the same bytes.
             entry = zipfile.ZipInfo(str(file.relative_to(_PACKAGE.parent)), (1980, 1, 1, 0, 0, 0))
             archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
 def _own_folder() -> Path:
-    """A folder for temporary files in which nobody else can write."""
+    """A folder for temporary files in which no other user can write."""
     folder = Path(tempfile.gettempdir()) / f"airflow-backfill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

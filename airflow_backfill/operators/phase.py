@@ -1,4 +1,4 @@
-"""What the phases after the plan have in common: their goal is a committed fact of the target's log."""
+"""The base of the phases after the plan: their goal is a committed fact in the target's log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 class PhaseOperator(ApplicationOperator):
     """
-    Works on one phase of a build until its goal is committed; returns at once if it is.
+    Runs one phase of a build until its goal is committed; returns at once if it already is.
 
-    :param build: id of the build, as the plan returned it; the target's newest build if not given. (templated)
+    :param build: id of the build, as the plan returns it; by default the target's newest build. (templated)
 
-    With ``then``, the application goes on with the phases of these operators when it has reached its own goal. Their
-    tasks find the work done, and run an application of their own only for what is left.
+    With ``then``, the application continues with the phases of these operators after its own goal. Their tasks start an
+    application only if work is left.
     """
 
     template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "build")
@@ -37,11 +37,11 @@ class PhaseOperator(ApplicationOperator):
 
     @abstractmethod
     def task(self) -> Goal:
-        """The core's task, which knows when the goal is reached and whether its turn has come."""
+        """The goal of the phase, which knows when it is reached and whether it may begin."""
 
     @abstractmethod
     def result(self, state: BuildState) -> dict[str, Any]:
-        """What the committed state says about this phase: the same, however often it is asked."""
+        """The result of the task, from committed state: equal on every retry."""
 
     def arguments(self) -> list[str]:
         build = ["--build", self.build] if self.build is not None else []
@@ -49,7 +49,7 @@ class PhaseOperator(ApplicationOperator):
         return [*build, *self.settings(), *then]
 
     def settings(self) -> list[str]:
-        """The arguments that say how this phase works."""
+        """The arguments of this phase."""
         return []
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class PhaseOperator(ApplicationOperator):
         return self.concluded(context, state)
 
     def concluded(self, context: Context, state: BuildState) -> dict[str, Any]:
-        """The goal is committed, by this try or before it: what is left to do, and the result."""
+        """Called when the goal is committed, by this try or an earlier one. Returns the result."""
         return self.result(state)
 
     def committed(self) -> BuildState:
@@ -69,12 +69,12 @@ class PhaseOperator(ApplicationOperator):
         return self.ledger.reader(self.target).state(self.build)
 
     def check(self, state: BuildState) -> None:
-        """Raise what the application would raise at once: no Spark has to start for it."""
+        """Raise the errors that the application would raise at once, without starting Spark."""
         if cancelled(state, self.ledger.reader(self.target).commands(state.plan.build)):
-            raise Cancelled("the build was cancelled; plan it again to resume it")
+            raise Cancelled("the build was cancelled; run the plan task again to resume it")
         self.task().check(state)
 
 
 def cancelled(state: BuildState, commands: Any) -> bool:
-    """Whether the build is cancelled, or will be at its next barrier."""
+    """Whether the build is cancelled, or a cancel is ordered."""
     return state.phase is Phase.CANCELLED or obey(state.control, commands).cancelled

@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 ON_EXISTING = ("resume", "fail", "restart")
 REPORT = "report"
-"""The key in ``task_state_store`` of what the planner says about the work ahead."""
+"""The key in ``task_state_store`` of the plan's report."""
 
 
 class PlanOperator(ApplicationOperator):
     """
-    Checks everything that can be checked, makes the target, and pins the version of the source to start from.
+    Checks the request, creates the target, and pins the version of the source to start from.
 
-    What is wrong with the request, or visible in the tables' logs, is refused in the worker: no Spark starts, and
-    nothing is written. A build that is there already goes on; a finished one is left as it is.
+    Errors in the request or in the tables' logs fail in the worker: no Spark starts, and nothing is written. An
+    existing build goes on; a finished one does not change.
 
-    :param build_name: name of the build; with the target it is its identity. (templated)
-    :param source: absolute path or URI of the Delta table to read; of a topic the one in which it lands, if there is
-        one. (templated)
-    :param target: absolute path or URI of the Delta table to make. (templated)
-    :param key: columns of the source that identify a row; a chain may be without. (templated)
-    :param select: SQL expressions, one per column of the target; every column if not given. (templated)
-    :param where: SQL condition that rows of the source have to meet. (templated)
-    :param strategy: how history and log are put together: "snapshot", "arrangement", "chain", "source", or "auto".
+    :param build_name: name of the build. Name and target identify it. (templated)
+    :param source: absolute path or URI of the Delta table to read; for a topic, its landing table, if there is one.
         (templated)
-    :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
-    :param topic: of strategy "source": name and options of the topic whose history comes first. (templated)
+    :param target: absolute path or URI of the Delta table to create. (templated)
+    :param key: columns of the source that identify a row; optional for a chain. (templated)
+    :param select: SQL expressions, one per column of the target; by default every column. (templated)
+    :param where: SQL condition for rows of the source. (templated)
+    :param strategy: how snapshot and log are combined: "snapshot", "arrangement", "chain", "source", or "auto".
+        (templated)
+    :param new_columns: what to do when the source gets a new column: "stop", or "ignore" it. (templated)
+    :param topic: for strategy "source": name and options of the topic whose history comes first. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
-    :param lanes: into how many parts the snapshot's files are dealt.
-    :param round_bytes: bytes that a round will take up, for the forecast.
-    :param round_rows: rows that a round will take up, for the forecast.
-    :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
+    :param lanes: number of lanes that read the snapshot.
+    :param round_bytes: bytes of a round, for the forecast.
+    :param round_rows: rows of a round, for the forecast.
+    :param on_existing: what to do if the build exists: "resume" it, "fail", or "restart" from nothing.
     """
 
     entry_point = "plan"
@@ -91,7 +91,7 @@ class PlanOperator(ApplicationOperator):
 
     @property
     def spec(self) -> BackfillSpec:
-        """The rendered request, checked as far as no table has to be looked at."""
+        """The rendered request, with all checks that read no table."""
         options = {
             "name": self.build_name,
             "source": self.source,
@@ -118,7 +118,8 @@ class PlanOperator(ApplicationOperator):
             return self.result(existing)
         if existing is not None and self.on_existing == "fail":
             raise TargetExists(
-                f"{spec.target} holds build {existing.plan.build}; on_existing='resume' goes on with it",
+                f"on_existing: {spec.target} already has build {existing.plan.build}; use 'resume' to go on with it, "
+                "or 'restart' to drop it",
                 build=existing.plan.build,
             )
         if existing is not None and self.on_existing == "resume":
@@ -164,7 +165,7 @@ class PlanOperator(ApplicationOperator):
         except BackfillError as error:
             if error.retry or self.on_existing != "restart":
                 raise
-            return None  # it is dropped, whatever is wrong with it
+            return None  # the restart drops it
 
     def _committed(self) -> BuildState:
         return self.ledger.reader(self.target).state()

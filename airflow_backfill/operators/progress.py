@@ -1,4 +1,4 @@
-"""Committed progress of a build, written to ``task_state_store`` from one thread while a task runs."""
+"""Writes committed progress of a build to ``task_state_store``, from one thread while a task runs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
 PROGRESS = "progress"
 """The key in ``task_state_store``."""
-INTERVAL = 10.0
-"""Seconds between two looks."""
+INTERVAL_SECONDS = 10.0
 
 
 def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, Any]:
-    """The summary of a build, and how far behind its source it is. Times are milliseconds since 1970."""
+    """The summary of a build, and its lag. Times are milliseconds since 1970."""
     return {**summarize(state), "lag": lag(state, source, now), "seen": now}
 
 
 class Reporter:
-    """Looks at a build every few seconds until its block ends, and stores what is new; then does what ``also`` says.
+    """Calls ``also`` and stores the progress of a build, every few seconds until its block ends.
 
-    Progress is for people: when it cannot be read or stored, the work goes on, and the log says so.
+    If progress cannot be read or stored, the work goes on with a warning in the log.
     """
 
     def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
@@ -54,7 +53,7 @@ class Reporter:
         self._look()
 
     def _run(self) -> None:
-        while not self._stop.wait(INTERVAL):
+        while not self._stop.wait(INTERVAL_SECONDS):
             self._look()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""What the phases that move rows have in common: the size of a round."""
+"""The base of the phases that write rows: the size of a round."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_backfill.operators.phase import PhaseOperator
 
 class RoundsOperator(PhaseOperator):
     """
-    A phase that works in rounds, each of which is one commit of the target.
+    A phase that works in rounds. Each round is one commit of the target.
 
-    :param round_bytes: bytes of the source that a round takes up at most, but for one file or epoch.
-    :param round_rows: rows of the source that a round takes up at most, but for one file or epoch.
+    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger.
+    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger.
     """
 
     def __init__(self, *, round_bytes: int = ROUND_BYTES, round_rows: int = ROUND_ROWS, **kwargs: Any) -> None:

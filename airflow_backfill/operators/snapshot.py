@@ -12,11 +12,10 @@ from airflow_backfill.operators.rounds import RoundsOperator
 
 class SnapshotOperator(RoundsOperator):
     """
-    Reads the pinned version of the source into the target, file by file.
+    Reads the snapshot of the source into the target.
 
-    :param lane: which part of the splits this task reads; map over ``range(lanes)`` to read them side by side.
-        (templated)
-    :param lanes: into how many parts the splits are dealt.
+    :param lane: the lane that this task reads; map over ``range(lanes)`` to read them in parallel. (templated)
+    :param lanes: number of lanes.
     """
 
     entry_point = "snapshot"

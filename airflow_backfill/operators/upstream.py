@@ -1,4 +1,4 @@
-"""Following the source after the hand-off."""
+"""Follows the source after the hand-off."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 class UpstreamOperator(RoundsOperator):
     """
-    Applies what was committed to the source since the last time: through its head, or for a while.
+    Applies the epochs since the last run: up to the source's head, or for ``max_runtime``.
 
-    The target is all that it has to be told; what it is made of stands in its log. Its outlets get an event when
-    rows of the target changed since their last event, with the epoch and the counts.
+    It only needs the target, whose log has the plan. Its outlets get an event, with the epoch and the counts, if rows
+    of the target changed since their last event.
 
-    :param max_runtime: how long to follow the source; one pass through its head if not given.
+    :param max_runtime: how long to follow the source; by default one pass up to its head.
     """
 
     entry_point = "upstream"

@@ -1,4 +1,4 @@
-"""The proof that the target is equal to its source."""
+"""The proof that the target equals its source."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from airflow_backfill.operators.phase import PhaseOperator
 
 
 class VerifyOperator(PhaseOperator):
-    """Compares every row of the target with the transformed source at the hand-off epoch, and commits a certificate.
+    """Compares all rows of the target with the transformed source at the hand-off epoch, and commits a certificate.
 
-    Fails for good if they differ, naming keys.
+    Fails for good if they differ, and names keys that differ.
     """
 
     entry_point = "verify"

@@ -1,1 +1,1 @@
-"""What waits for a build."""
+"""Sensors that wait for a build."""

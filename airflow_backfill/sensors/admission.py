@@ -1,4 +1,4 @@
-"""The door of a writer that is ready to wait while a build consumes the log of what it writes to."""
+"""Holds back a writer of the source while a build consumes its log."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 class AdmissionSensor(BuildSensor):
     """
-    Stands before a task that writes to the source of a build, and lets it pass while at most ``max_lag`` is pending.
+    Comes before a task that writes to the source of a build, and opens while at most ``max_lag`` is pending.
 
-    Holds writers back only while the build consumes the log, and never for good: without such a build, with one that is
-    paused, held or cannot go on, and after ``timeout`` it opens. Returns whether the build had enough of it.
+    Holds a writer back only while the build consumes the log, and never for good: it opens if there is no such build,
+    if the build is paused, held or stopped by an error, and after ``timeout``. Returns False after ``timeout``, else
+    True.
 
-    :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one. With more than
-        the build's own ``max_lag`` it may never be within that.
+    :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one. Must not be
+        larger than the build's ``max_lag``, or the build may never reach that.
     :param timeout: seconds that a writer is held back at most.
     """
 
@@ -34,7 +35,11 @@ class AdmissionSensor(BuildSensor):
         return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, self.max_lag) or True
 
     def late(self) -> Any:
-        self.log.warning("let pass after %s, though %s", timedelta(seconds=self.timeout), "; ".join(self._told))
+        self.log.warning(
+            "the writer may commit after a timeout of %s, although %s",
+            timedelta(seconds=self.timeout),
+            "; ".join(self._told),
+        )
         return False
 
     def trigger(self, deadline: float) -> BaseTrigger:

@@ -1,4 +1,4 @@
-"""The door of a consumer that follows a build epoch by epoch."""
+"""Waits until a target has reached an epoch of its source."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 class AwaitEpochSensor(BuildSensor):
     """
-    Opens when a target has reached an epoch of its source, and returns the epoch that it has reached.
+    Opens when a target has reached an epoch of its source, and returns the epoch that the target has reached.
 
-    ``applied`` promises the rows: the target is what its source said at that epoch. ``seen`` promises that the source
-    was seen there and nothing else: while the long snapshot of a chain is read, its data follows later.
+    ``applied`` guarantees the rows: the target equals the transformed source at that epoch. ``seen`` only guarantees
+    that a chain has announced the epoch: its rows may follow later, while the snapshot is read.
 
     :param epoch: the epoch to wait for. (templated)
     :param reached: "applied", or "seen".

@@ -1,4 +1,4 @@
-"""The door of a consumer: it opens on the committed hand-off."""
+"""Waits for the committed hand-off of a build."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class AwaitFinishSensor(BuildSensor):
-    """Opens when a hand-off is committed in the target's log, and returns the first epoch that is not in it yet.
+    """Opens when the hand-off is committed in the target's log, and returns the first epoch after it.
 
-    Nothing else opens it: not an event, not the state of a task, not time. A target whose rows somebody else
-    changed never opens it, and neither does a cancelled build: both fail it for good.
+    Nothing else opens it: no event, no state of a task, no timeout. It fails for good if another writer changed the
+    target's rows, or if the build was cancelled.
     """
 
     def look(self) -> Any:

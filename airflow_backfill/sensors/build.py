@@ -1,4 +1,4 @@
-"""What sensors of builds have in common: a look without a JVM, in a worker or in a trigger."""
+"""The base of all sensors of builds: they read without a JVM, in a worker or in a trigger."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 class BuildSensor(BaseSensorOperator):
     """
-    Waits for something that is committed in a target's log. What it waits for is in its log and its task state.
+    Waits for a committed fact in a target's log. Its own log and its task state say what it waits for.
 
     :param target: location of the target table. (templated)
-    :param build: id of the build; the target's newest build if not given. (templated)
-    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
+    :param build: id of the build; by default the target's newest build. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
     :param deferrable: whether to wait in the triggerer.
     """
 
@@ -54,17 +54,17 @@ class BuildSensor(BaseSensorOperator):
 
     @abstractmethod
     def look(self) -> Any:
-        """What the sensor returns, or Waiting with the reasons."""
+        """The result of the sensor, or Waiting with the reasons."""
 
     @abstractmethod
     def trigger(self, deadline: float) -> BaseTrigger:
-        """Fires when it is worth to look again, at ``deadline`` (seconds since 1970) at the latest."""
+        """The trigger that fires when the sensor can open, at ``deadline`` (seconds since 1970) at the latest."""
 
     def late(self) -> Any:
-        """What the sensor returns when its time is over; GateTimeout."""
+        """The result after ``timeout``; GateTimeout unless a sensor overrides it."""
         reasons = list(self._told)
         raise GateTimeout(
-            f"gave up after {timedelta(seconds=self.timeout)}; still waiting: {'; '.join(reasons)}", reasons=reasons
+            f"timed out after {timedelta(seconds=self.timeout)}, still waiting: {'; '.join(reasons)}", reasons=reasons
         )
 
     def execute(self, context: Context) -> Any:
@@ -77,7 +77,7 @@ class BuildSensor(BaseSensorOperator):
                 return self.late()
 
     def resumed(self, context: Context, event: dict[str, Any]) -> Any:
-        """Look again, after the trigger fired."""
+        """Resume after the trigger fired."""
         with decided(context):
             return self._look_or_defer(context, event["deadline"])
 
@@ -100,6 +100,6 @@ class BuildSensor(BaseSensorOperator):
         self.defer(
             trigger=self.trigger(deadline),
             method_name="resumed",
-            # The trigger ends by itself at the deadline, and knows why; this is for one that hangs.
+            # The trigger fires at the deadline by itself; this timeout is for one that hangs.
             timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval),
         )

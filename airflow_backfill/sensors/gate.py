@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 class GateSensor(BuildSensor):
     """
-    Opens when the build may be handed over: the log is applied but for ``max_lag``, nobody holds the build, and
-    the window is open. Fails for good if the build cannot go on.
+    Opens when the hand-off may begin: at most ``max_lag`` is pending, no hold is in force, and the window is open.
+    Fails for good if the build cannot go on.
 
-    The lag is the one that the build's newest commit has seen: the gate waits for no work, only for consent.
+    The lag is the one in the build's newest record: no task applies epochs while the gate waits.
 
     :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one.
     :param window: when the hand-off may begin: two times of day and a time zone, e.g.
-        ``("22:00", "06:00", "Europe/Berlin")``. Any time if not given.
+        ``("22:00", "06:00", "Europe/Berlin")``. By default any time.
     """
 
     def __init__(self, *, max_lag: int | timedelta = 10, window: Sequence[str] | None = None, **kwargs: Any) -> None:

@@ -22,54 +22,56 @@ from airflow_backfill.sensors.gate import GateSensor
 T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")
 RETRIES = 3
-"""Retries of a task, unless the DAG or the group says otherwise."""
+"""The default number of retries of a task."""
 MAX_LANES = 256
 
 
 class BackfillTaskGroup(TaskGroup):
     """
-    Builds a Delta table from another one that keeps changing, and hands it over.
+    Builds a Delta table from a source that keeps changing, up to the hand-off.
 
-    The tasks are ``plan >> snapshot >> consume_log >> gate >> catch_up >> verify >> finish``. Any of them can be
-    killed, retried or cleared at any moment. What is built is data and may be templated; how it is done is Python.
+    The tasks are ``plan >> snapshot >> consume_log >> gate >> catch_up >> verify >> finish``. Each can be killed,
+    retried or cleared at any time.
 
-    :param group_id: id of the group, and the name of the build if ``name`` is not given.
-    :param source: absolute path or URI of the Delta table to read; of a topic the one in which it lands, if there is
-        one. (templated)
-    :param target: absolute path or URI of the Delta table to make. (templated)
-    :param key: columns of the source that identify a row; a chain may be without. (templated)
-    :param select: SQL expressions, one per column of the target; every column if not given. (templated)
-    :param where: SQL condition that rows of the source have to meet. (templated)
-    :param name: name of the build; with the target it is its identity. (templated)
-    :param strategy: "snapshot" of one version, "arrangement": ranges of the key, always newest, "chain": epochs are
-        announced before their data is there, no key and no feed needed where rows are only added; "source": a topic's
-        history, then the table in which it lands; or "auto": what the plan recommends. (templated)
-    :param new_columns: what to do when the source gets a column: "stop", or "ignore" it. (templated)
-    :param topic: of strategy "source": the topic whose history comes before ``source``, its landing table. ``name``,
+    :param group_id: id of the group, and by default the name of the build.
+    :param source: absolute path or URI of the Delta table to read; for a topic, its landing table, if there is one.
+        (templated)
+    :param target: absolute path or URI of the Delta table to create. (templated)
+    :param key: columns of the source that identify a row; optional for a chain. (templated)
+    :param select: SQL expressions, one per column of the target; by default every column. (templated)
+    :param where: SQL condition for rows of the source. (templated)
+    :param name: name of the build. Name and target identify it. (templated)
+    :param strategy: "snapshot": one pinned version; "arrangement": ranges of the key, each at the newest version;
+        "chain": announces epochs before it applies them, without key or feed if rows are only added; "source": the
+        history of a topic, then its landing table; or "auto": the strategy that the plan recommends. (templated)
+    :param new_columns: what to do when the source gets a new column: "stop", or "ignore" it. (templated)
+    :param topic: for strategy "source": the topic whose history comes before ``source``, its landing table. ``name``,
         ``first`` ("earliest", or a time), ``key`` and ``value`` ("bytes", "string", "json:<schema>", "decoder:<name>"),
         ``undecodable`` ("stop", "dead_letters:<location>"), ``order``. The group's ``key``, ``select`` and ``where``
         then name columns of decoded records. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param kafka_conn_id: connection of type ``kafka`` to the topic's brokers. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.
-    :param lanes: how many tasks read the snapshot side by side.
+    :param lanes: number of tasks that read the snapshot in parallel.
     :param window: when the hand-off may begin, e.g. ``("22:00", "06:00", "Europe/Berlin")``.
-    :param approval: whether somebody has to approve of the hand-off in Airflow's page; or arguments of the
-        ``ApprovalOperator``, such as ``assigned_users``.
-    :param verify: whether to prove the target equal to its source before the hand-off.
-    :param gate_timeout: how long the gate waits, until it fails for good.
-    :param poke_interval: seconds between two looks of what waits.
+    :param approval: whether a user has to approve the hand-off in Airflow's UI; or arguments of the
+    ``ApprovalOperator``,
+        such as ``assigned_users``.
+    :param verify: whether to prove that the target equals its source before the hand-off.
+    :param gate_timeout: how long the gate waits before it fails for good.
+    :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.
-    :param on_existing: what to do about a build that is there: "resume" it, "fail", or "restart" from nothing.
-    :param round_bytes: bytes of the source that one commit takes up at most, but for one file or epoch.
-    :param round_rows: rows of the source that one commit takes up at most, but for one file or epoch.
-    :param handoff_asset: the asset that the finish emits, once per build.
-    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if not given.
-    :param share_applications: whether phases that follow each other directly share one Spark application: snapshot and
-        consume_log (with one lane), and catch_up, verify and finish. Fewer starts, for tables that are soon built.
+    :param on_existing: what to do if the build exists: "resume" it, "fail", or "restart" from nothing.
+    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger.
+    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger.
+    :param handoff_asset: the asset that the finish task emits, once per build.
+    :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
+    :param share_applications: whether consecutive phases share one Spark application: snapshot and consume_log (with
+    one
+        lane), and catch_up, verify and finish. This saves starts, which matters for small tables.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
-    :param task_args: arguments for single tasks, by their names, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
+    :param task_args: arguments of single tasks, by task name, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class BackfillTaskGroup(TaskGroup):
         sizes = {"round_bytes": round_bytes, "round_rows": round_rows}
         rounds = {option: value for option, value in sizes.items() if value is not None}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
-        # A skip further up, of a task that is not ours, must not let the rest of a build be skipped in silence.
+        # If a task before the group is skipped, the build must not be skipped silently.
         every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "none_failed"}
         later = {**every, "target": self._planned("target"), "build": self._planned("build")}
         applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **(spark or {})}
@@ -190,19 +192,21 @@ class BackfillTaskGroup(TaskGroup):
     def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
         asked = {
             "subject": f"Hand over {self.group_id}?",
-            "body": f"{self._planned('target')} is kept fresh until somebody decides.",
+            "body": f"{self._planned('target')} stays fresh until you decide.",
             "fail_on_reject": True,
             "trigger_rule": "none_failed",
         }
         return self._task(ApprovalOperator, "approve", **{**asked, **approval})
 
     def _planned(self, field: str) -> str:
-        """Of the plan's result, the tasks after it take the target and the build, no more."""
+        """A template for a field of the plan's result: later tasks take only the target and the build from it."""
         return f"{{{{ ti.xcom_pull(task_ids='{self.child_id('plan')}')['{field}'] }}}}"
 
     def _check(self, lanes: int) -> None:
         if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
-            raise InvalidSpec(f"lanes: a whole number from 1 to {MAX_LANES} is required (got {lanes!r})", field="lanes")
+            raise InvalidSpec(f"lanes: must be a whole number from 1 to {MAX_LANES} (got {lanes!r})", field="lanes")
         unknown = sorted(set(self._task_args) - set(TASKS))
         if unknown:
-            raise InvalidSpec(f"task_args: no such task: {', '.join(unknown)}", field="task_args")
+            raise InvalidSpec(
+                f"task_args: unknown tasks {', '.join(unknown)} (known: {', '.join(TASKS)})", field="task_args"
+            )

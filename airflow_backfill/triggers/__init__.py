@@ -1,1 +1,1 @@
-"""What waits for a build in the triggerer: stateless, and without a JVM."""
+"""Triggers that wait for a build: stateless, and without a JVM."""

@@ -1,4 +1,4 @@
-"""Waits for something that is committed in a target's log."""
+"""Waits for a committed fact in a target's log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow_backfill.triggers.poll import PollTrigger
 
 class BuildTrigger(PollTrigger):
     """
-    Looks at one build.
+    Polls one build.
 
     :param target: location of the target table.
     :param build: id of the build; the target's newest build if None.
-    :param ledger_conn_id: connection with the settings of the tables' store; the environment's if None.
+    :param ledger_conn_id: connection with the settings of the tables' store; None: from the environment.
     """
 
     def __init__(

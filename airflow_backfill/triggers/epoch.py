@@ -12,7 +12,7 @@ from airflow_backfill.watching.reached_epoch import reached_epoch
 
 class EpochTrigger(BuildTrigger):
     """
-    Fires when the target has reached an epoch of its source, or never will.
+    Fires when the target has reached an epoch of its source, or never will: then the task raises the error.
 
     :param epoch: the epoch.
     :param reached: "applied", or "seen".

@@ -9,7 +9,7 @@ from airflow_backfill.watching.first_epoch import first_epoch
 
 
 class FinishTrigger(BuildTrigger):
-    """Fires when the target's build is handed over, or cannot be."""
+    """Fires when the hand-off of the target's build is committed, or cannot be committed."""
 
     def due(self) -> bool:
         found = first_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build)

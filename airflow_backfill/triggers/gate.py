@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_backfill.triggers.poll import PollTrigger
-from airflow_backfill.watching.gate_watch import GateWatch, Sight
+from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
 
 class GateTrigger(PollTrigger):
     """
-    Fires when the gate opens, or never will. Says once if the source will soon no longer keep what is needed.
+    Fires when the gate opens, or never will. Warns once if the source will soon delete needed history.
 
-    :param watch: where to look and what is asked for, as ``GateWatch.to_json`` says it.
+    :param watch: the build and the conditions of its gate, from ``GateWatch.to_json``.
     """
 
     def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
@@ -26,11 +26,11 @@ class GateTrigger(PollTrigger):
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
     def due(self) -> bool:
-        sight = self.look(GateWatch.from_json(self.watch))
-        if sight.alarm is not None and not self._warned:
-            self.log.warning(sight.alarm)
+        observed = self.look(GateWatch.from_json(self.watch))
+        if observed.alarm is not None and not self._warned:
+            self.log.warning(observed.alarm)
             self._warned = True
-        return sight.wake
+        return observed.wake
 
-    def look(self, watch: GateWatch) -> Sight:
+    def look(self, watch: GateWatch) -> Observation:
         return watch.gate()

@@ -1,15 +1,13 @@
-"""Watches a target that is fresh enough, while its hand-off is held back."""
+"""Watches a fresh target while its gate is closed."""
 
 from __future__ import annotations
 
 from airflow_backfill.triggers.gate import GateTrigger
-from airflow_backfill.watching.gate_watch import GateWatch, Sight
+from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
 
 class LagTrigger(GateTrigger):
-    """Fires when the target has fallen behind far enough to start Spark again, when the hand-off is no longer held
-    back, or when the build cannot go on: its source lost the history it needs, or it was cancelled.
-    """
+    """Fires when the lag is large enough to start Spark again, when the gate opens, or when the build cannot go on."""
 
-    def look(self, watch: GateWatch) -> Sight:
+    def look(self, watch: GateWatch) -> Observation:
         return watch.live()

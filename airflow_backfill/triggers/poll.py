@@ -1,4 +1,4 @@
-"""A loop that looks every few seconds, in a thread, until it is worth to wake the task."""
+"""Polls in a thread, every few seconds, until the task has something to do."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from airflow_backfill.core.errors import BackfillError
 
 class PollTrigger(BaseTrigger):
     """
-    Fires once: when ``due`` says so, when the build has an error, which the task then meets itself, or at the deadline.
+    Fires once: when ``due`` is true, when the build has an error, which the task then raises itself, or at the
+    deadline.
 
-    Everything it knows is in ``serialize``, so any number of copies may run at once and say the same. Errors that
-    are not the build's are raised: Airflow then fails the trigger with its traceback.
+    All its state is in ``serialize``, so several copies may run at once with the same result. Other errors are raised:
+    Airflow then fails the trigger with its traceback.
 
-    The first look comes after an interval, too: the task has just looked. And Airflow fails a task that goes on before
-    its scheduler has heard of the pause (apache/airflow#72716).
+    It waits one interval before the first poll: the task has just polled, and Airflow fails a task that resumes before
+    its scheduler has registered the deferral (apache/airflow#72716).
 
-    :param poke_interval: seconds before each look.
+    :param poke_interval: seconds before each poll.
     :param deadline: when to fire at the latest, in seconds since 1970.
     """
 
@@ -33,7 +34,7 @@ class PollTrigger(BaseTrigger):
 
     @abstractmethod
     def due(self) -> bool:
-        """Whether the task has something to do. Reads files, so it is called in a thread."""
+        """Whether the task has something to do. Reads files, so it runs in a thread."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while self.deadline is None or time.time() < self.deadline:
@@ -46,5 +47,5 @@ class PollTrigger(BaseTrigger):
         try:
             return self.due()
         except BackfillError as error:
-            self.log.info("waking the task for an error: %s", error)
+            self.log.info("resuming the task because of an error: %s", error)
             return True

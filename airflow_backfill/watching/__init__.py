@@ -1,1 +1,1 @@
-"""What waiting tasks look at: the same for sensors, operators and their triggers, without a JVM."""
+"""The conditions that sensors, operators and their triggers wait for, read without a JVM."""

@@ -1,4 +1,4 @@
-"""What has to hold before the hand-off may begin, besides that nobody holds it: the lag, and a time window."""
+"""Conditions of the hand-off: the lag, and a time window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_backfill.core.gates.max_lag import MaxLag
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of every day, from ``start`` until before ``stop`` on the clocks of ``zone``; may span midnight."""
+    """A part of every day: ``start <= t < stop`` in the time zone ``zone``. It may span midnight."""
 
     start: time
     stop: time
@@ -23,7 +23,7 @@ class Window:
 
     @staticmethod
     def parse(value: Any) -> Window:
-        """The window that ``("22:00", "06:00", "Europe/Berlin")`` says."""
+        """The window of a value such as ``("22:00", "06:00", "Europe/Berlin")``; InvalidSpec for any other."""
         try:
             start, stop, zone = value
             window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(zone).name)
@@ -31,12 +31,14 @@ class Window:
             window = None
         if window is None or window.start.tzinfo or window.stop.tzinfo or window.start == window.stop:
             raise InvalidSpec(
-                f"window: two different times of day and a time zone are required (got {value!r})", field="window"
+                f"window: must be two different times of day and a time zone, such as ('22:00', '06:00', 'UTC') (got "
+                f"{value!r})",
+                field="window",
             )
         return window
 
     def open_at(self, moment: datetime) -> bool:
-        """Whether the window is open at an aware ``moment``."""
+        """Whether the window is open at ``moment``, a datetime with a time zone."""
         clock = pendulum.instance(moment).in_timezone(self.zone).time()
         if self.start < self.stop:
             return self.start <= clock < self.stop
@@ -47,14 +49,14 @@ class Window:
 
 
 def max_lag_of(value: int | timedelta) -> MaxLag:
-    """The bound that a number of epochs, or a duration, says."""
+    """The lag from a number of epochs, or a duration."""
     if isinstance(value, timedelta):
         return MaxLag(age=int(value.total_seconds() * 1000))
     return MaxLag(epochs=value)
 
 
 def high_water(max_lag: MaxLag) -> MaxLag:
-    """The lag at which Spark is started again while the hand-off is held back: twice the bound."""
+    """The lag at which Spark starts again while the gate is closed: twice ``max_lag``."""
     if max_lag.age is not None:
         return MaxLag(age=2 * max_lag.age)
     assert max_lag.epochs is not None

@@ -1,4 +1,4 @@
-"""From where on a consumer follows the source: for the sensor, and for its trigger."""
+"""The first epoch of a consumer that follows the source, for the sensor and its trigger."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from airflow_backfill.watching.committed import committed
 
 
 def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:
-    """The epoch after the committed hand-off of the target's build, or what is still missing."""
+    """The epoch after the committed hand-off of the target's build, or Waiting. Cancelled for a cancelled build."""
     state = committed(hook, target, build)
     if isinstance(state, Waiting):
         return state
     if state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; plan it again to resume it")
+        raise Cancelled("the build was cancelled; run the plan task again to resume it")
     if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.handoff is None:
-        return Waiting((f"the build is in {state.phase.value}",), lag=False)
+        return Waiting((f"the build is in phase {state.phase.value}",), lag=False)
     return state.handoff + 1

@@ -1,7 +1,6 @@
-"""Looks at a build on its way to the gate: the same for the sensor, for the operator that consumes the log, and
-for their triggers.
+"""Reads a build that is on its way to the gate: for the sensor, the operator that consumes the log, and their triggers.
 
-It remembers nothing and holds plain data only, so it can travel to a triggerer and back.
+It has no state and only plain data, so it can be sent to a triggerer.
 """
 
 from __future__ import annotations
@@ -28,40 +27,40 @@ from airflow_backfill.watching.conditions import Window, high_water
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The task of a DAG run in which somebody approves of the hand-off."""
+    """The task of a DAG run that approves the hand-off."""
 
     dag_id: str
     run_id: str
     task_id: str
 
     def state(self) -> str | None:
-        """The task's state now, as Airflow says it; None if it has none."""
+        """The current state of the task in Airflow; None if it has none."""
         found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id])
         state = found.get(self.run_id, {}).get(self.task_id)
         return None if state is None else str(state)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen: the committed state, and what the gate says about it."""
+class Observation:
+    """The result of a poll: the committed state, and the gate's verdict."""
 
     state: BuildState
     verdict: Verdict
     wake: bool
-    """Whether there is something to do for who consumes the log, if only to renew the record."""
+    """Whether the task has something to do, if only to renew the record."""
     alarm: str | None
-    """What to say when the source will soon no longer keep what the build still needs."""
+    """A warning if the source will soon delete history that the build needs."""
 
     @property
     def only_lag(self) -> bool:
-        """Whether nothing but commits of the source stand between the build and the gate."""
+        """Whether the gate waits only for pending epochs to be applied."""
         verdict = self.verdict
         return isinstance(verdict, Waiting) and verdict.lag and len(verdict.reasons) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class GateWatch:
-    """Where to look, and what the gate asks for."""
+    """The build to watch, and the conditions of its gate."""
 
     target: str
     max_lag: MaxLag
@@ -70,11 +69,11 @@ class GateWatch:
     approval: Approval | None = None
     ledger_conn_id: str | None = None
 
-    def gate(self) -> Sight:
-        """What the gate says. The lag in it is what the newest barrier saw.
+    def gate(self) -> Observation:
+        """The gate's verdict with the lag of the newest barrier.
 
-        The gate comes after the log was consumed, when nobody lowers the lag of now any more: waiting for it could
-        last for ever, and catching up takes care of it.
+        No task applies epochs while the gate waits, so waiting for the current lag could last for ever. The catch-up
+        applies the rest.
         """
         now = _now()
         hook = LedgerHook(self.ledger_conn_id)
@@ -84,10 +83,10 @@ class GateWatch:
         alarm = running_out(lag(state, source, now))
         source, at = as_committed(state, source)
         verdict = decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
-        return Sight(state, verdict, not isinstance(verdict, Waiting), alarm)
+        return Observation(state, verdict, not isinstance(verdict, Waiting), alarm)
 
-    def live(self) -> Sight:
-        """The gate's verdict with the lag of now, and whether there is something to do about it."""
+    def live(self) -> Observation:
+        """The gate's verdict with the current lag, and whether the task has something to do."""
         now = _now()
         hook = LedgerHook(self.ledger_conn_id)
         reader = hook.reader(self.target)
@@ -97,15 +96,20 @@ class GateWatch:
         alarm = running_out(lag(state, source, now))
         approval = self.approval.state() if self.approval is not None else "success"
         if approval in ("failed", "upstream_failed", "skipped", "removed"):
-            return Sight(state, Broken(Rejected("the hand-off was not approved", state=approval)), True, alarm)
+            return Observation(
+                state,
+                Broken(Rejected(f"the hand-off was not approved: its approval task is {approval}", state=approval)),
+                True,
+                alarm,
+            )
         conditions = replace(self._conditions(now), approved=approval == "success")
         stopped = obey(state.control, commands).stopped
-        sight = Sight(state, decide(state, source, commands, conditions, now), True, alarm)
-        if not isinstance(sight.verdict, Waiting) or (sight.only_lag and not stopped):
-            return sight
+        observed = Observation(state, decide(state, source, commands, conditions, now), True, alarm)
+        if not isinstance(observed.verdict, Waiting) or (observed.only_lag and not stopped):
+            return observed
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
         behind = isinstance(far, Waiting) and far.lag and not stopped
-        return replace(sight, wake=behind or unannounced(state, source) or reader.aging(state, now))
+        return replace(observed, wake=behind or unannounced(state, source) or reader.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
         moment = datetime.fromtimestamp(now / 1000, timezone.utc)
@@ -136,7 +140,7 @@ class GateWatch:
 
 
 def as_committed(state: BuildState, source: SourceView) -> tuple[SourceView, int]:
-    """The part of ``source`` that the newest barrier had seen, and when it did."""
+    """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970."""
     pending = state.newest.record.pending if state.newest is not None else None
     if pending is None or pending.head > source.head or pending.head < source.after:
         return source, _now()

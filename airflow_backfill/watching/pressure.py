@@ -1,4 +1,4 @@
-"""Whether a build asks the writers of its source to wait: for the sensor, and for its trigger."""
+"""Whether a build asks writers of its source to wait, for the sensor and its trigger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def pressure(hook: LedgerHook, target: str, build: str | None, max_lag: MaxLag) -> Waiting | None:
-    """Why a writer is to wait; None if it may commit. What is wrong with a build holds up nobody else."""
+    """Why a writer should wait; None if it may commit. An error of the build never holds a writer back."""
     try:
         reader = hook.reader(target)
         state = reader.state(build)
         source = hook.watcher(state.plan).view(state.reached)
         commands = reader.commands(state.plan.build)
     except BackfillError as error:
-        log.info("nothing to wait for: %s", error)
+        log.info("the writer may commit, because the build cannot be read: %s", error)
         return None
     return admit(state, source, commands, max_lag, time.time_ns() // 1_000_000)

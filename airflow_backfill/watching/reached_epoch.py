@@ -1,4 +1,4 @@
-"""Whether a target shows an epoch of its source: for the sensor, and for its trigger."""
+"""Whether a target has reached an epoch of its source, for the sensor and its trigger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REACHED = ("applied", "seen")
 
 
 def reached_epoch(hook: LedgerHook, target: str, build: str | None, epoch: int, reached: str) -> int | Waiting:
-    """The epoch at which the target stands, once that is ``epoch`` or later; else what is still missing."""
+    """The epoch that the target has reached, once it is ``epoch`` or later; else Waiting."""
     state = committed(hook, target, build)
     if isinstance(state, Waiting):
         return state
@@ -20,5 +20,5 @@ def reached_epoch(hook: LedgerHook, target: str, build: str | None, epoch: int, 
     if found is not None and found >= epoch:
         return found
     if state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; plan it again to resume it")
-    return Waiting((f"{reached} is epoch {found}, epoch {epoch} is awaited",), lag=False)
+        raise Cancelled("the build was cancelled; run the plan task again to resume it")
+    return Waiting((f"epoch {epoch} is not {reached} yet (last: {found})",), lag=False)

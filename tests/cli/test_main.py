@@ -95,7 +95,7 @@ def test_status_tells_what_is_ordered_from_what_is_acknowledged(
 ) -> None:
     said(capsys, "throttle", build.location, "1000000")
     assert main(["status", build.location]) == 0
-    assert "waits for the next barrier, to acknowledge commands up to 1" in capsys.readouterr().out
+    assert "waits for the next barrier, which acknowledges commands up to 1" in capsys.readouterr().out
     build.run(SnapshotGoal(0, 1, ROUND))
     found = said(capsys, "status", build.location)
     assert (found["control"]["number"], found["control"]["rate"], found["ordered"]) == (1, 1000000, 1)

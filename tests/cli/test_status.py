@@ -126,8 +126,8 @@ def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, 
             Path(build.spec.source, "_delta_log", commit_name(build.source.head)).write_text("{")
     found, text = shown(build)
     assert (found["phase"], found["epoch"], found["lag"]) == ("consume_log", 7, None)
-    assert "unknown: the source cannot be read" in text
-    assert "waits for somebody: [" in text
+    assert "unknown, because the source cannot be read" in text
+    assert "waits for an operator: [" in text
 
 
 def test_a_hole_in_the_log_is_told_with_what_is_pending(build: JsonBuild) -> None:
@@ -137,7 +137,7 @@ def test_a_hole_in_the_log_is_told_with_what_is_pending(build: JsonBuild) -> Non
     Path(build.spec.source, "_delta_log", commit_name(8)).unlink()
     found, text = shown(build)
     assert found["lag"]["epochs"] == 4
-    assert "waits for somebody: [HISTORY_LOST] epoch 8" in text
+    assert "waits for an operator: [HISTORY_LOST] the build needs epoch 8" in text
 
 
 def test_a_finished_build_shows_its_proof_and_goes_on_counting(build: JsonBuild) -> None:

@@ -25,9 +25,12 @@ def asked(build: BuildState, *verbs: Verb, now: int = 0, source: Any = None, tro
 HALF = state(Phase.SNAPSHOT, Consumed(V), AtFile(1), AtFile(0))
 SITUATIONS: dict[str, tuple[BuildState, list[str]]] = {
     "half read": (HALF, []),
-    "read": (state(Phase.SNAPSHOT, Consumed(V)), ["the consume_log task: every file is read"]),
+    "read": (state(Phase.SNAPSHOT, Consumed(V)), ["the consume_log task: the snapshot is read"]),
     "sealed": (state(Phase.CONSUME_LOG), []),
-    "held": (state(Phase.CONSUME_LOG, control=Control(1, held=True)), ["a release: the gate is on hold"]),
+    "held": (
+        state(Phase.CONSUME_LOG, control=Control(1, held=True)),
+        ["a release: the gate is on hold (table-backfill release TARGET)"],
+    ),
     "pinned": (state(Phase.CATCH_UP, handoff=9), []),
     "arrived": (state(Phase.CATCH_UP, handoff=V), ["the proof at epoch 7"]),
     "proven": (
@@ -36,10 +39,19 @@ SITUATIONS: dict[str, tuple[BuildState, list[str]]] = {
     ),
     "finished": (state(Phase.FINISHED, handoff=V), []),
     "upstream": (state(Phase.UPSTREAM, handoff=V), []),
-    "cancelled": (state(Phase.CANCELLED), ["a new plan: the build was cancelled"]),
-    "paused": (state(Phase.CONSUME_LOG, control=Control(1, paused=True)), ["a resume: the build is paused"]),
-    "rate 0": (state(Phase.CONSUME_LOG, control=Control(1, rate=0)), ["another rate: it is 0"]),
-    "no bytes": (state(Phase.CONSUME_LOG, control=Control(1, byte_rate=0)), ["another rate: it is 0"]),
+    "cancelled": (state(Phase.CANCELLED), ["the plan task: the build was cancelled, and a new plan resumes it"]),
+    "paused": (
+        state(Phase.CONSUME_LOG, control=Control(1, paused=True)),
+        ["a resume: the build is paused (table-backfill resume TARGET)"],
+    ),
+    "rate 0": (
+        state(Phase.CONSUME_LOG, control=Control(1, rate=0)),
+        ["another rate: the rate is 0 (table-backfill throttle TARGET RATE)"],
+    ),
+    "no bytes": (
+        state(Phase.CONSUME_LOG, control=Control(1, byte_rate=0)),
+        ["another rate: the rate is 0 (table-backfill throttle TARGET RATE)"],
+    ),
 }
 
 
@@ -51,13 +63,13 @@ def test_what_a_build_waits_for(name: str) -> None:
 
 def test_a_hold_matters_at_the_gate_only() -> None:
     for phase in (Phase.CATCH_UP, Phase.FINISHED):
-        assert "a release: the gate is on hold" not in asked(state(phase, control=Control(1, held=True), handoff=9))
+        assert asked(state(phase, control=Control(1, held=True), handoff=9)) == []
 
 
 def test_commands_that_no_barrier_has_acknowledged_are_waited_for_and_counted_as_given() -> None:
     assert asked(HALF, Verb.THROTTLE, Verb.PAUSE) == [
-        "the next barrier, to acknowledge commands up to 2",
-        "a resume: the build is paused",
+        "the next barrier, which acknowledges commands up to 2",
+        "a resume: the build is paused (table-backfill resume TARGET)",
     ]
     assert asked(HALF, Verb.CANCEL)[0].startswith("the cancel application")
 
@@ -71,15 +83,15 @@ def test_the_throttle_says_when_the_next_round_may_begin() -> None:
 def test_a_rate_that_was_changed_since_holds_nothing_back() -> None:
     build = state(Phase.SNAPSHOT, control=Control(1, rate=5), due=70_000)
     lifted = waits_for(build, replace(build.control, number=2, rate=None), view(), None, 8_001)
-    assert lifted == ["the next barrier, to acknowledge commands up to 2"]
+    assert lifted == ["the next barrier, which acknowledges commands up to 2"]
 
 
 def test_an_epoch_that_stops_the_build_is_told_before_it_is_reached() -> None:
     source = view(V + 5)
     source = replace(source, epochs=Backlog([*source.epochs[:3], lost(V + 4), *source.epochs[4:]]))
     (reason,) = asked(HALF, source=source)
-    assert reason.startswith("somebody: [HISTORY_LOST] epoch 11")
+    assert reason.startswith("an operator: [HISTORY_LOST] the build needs epoch 11")
 
 
 def test_a_source_that_cannot_be_seen_is_told() -> None:
-    assert asked(HALF, trouble=SourceUnavailable("no answer")) == ["somebody: [SOURCE_UNAVAILABLE] no answer"]
+    assert asked(HALF, trouble=SourceUnavailable("no answer")) == ["an operator: [SOURCE_UNAVAILABLE] no answer"]

@@ -52,5 +52,5 @@ def test_every_code_has_a_way_out() -> None:
     for kind in KINDS:
         said = way_out(kind("what happened"))
         assert said.endswith(".")
-        assert ("It is tried again." in said) is kind.retry
+        assert ("The task is retried" in said) is kind.retry
     assert way_out(BackfillError("of a newer version")) not in WAYS_OUT.values()

@@ -27,7 +27,7 @@ V = 7
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JsonBuild:
     """Every record of it is too large for a commit."""
-    monkeypatch.setattr(enclosures, "LARGEST", 100)
+    monkeypatch.setattr(enclosures, "MAX_RECORD_BYTES", 100)
     return JsonBuild(tmp_path)
 
 

@@ -34,7 +34,7 @@ class Store(dict):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    monkeypatch.setattr(progress, "INTERVAL_SECONDS", 0.05)
 
 
 def reporter(target, store):

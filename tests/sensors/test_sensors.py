@@ -95,11 +95,11 @@ def awaited(target, epoch, **options):
 
 def test_an_epoch_is_awaited_with_its_rows(context, source, target):
     built(source, target, "plan", "snapshot")
-    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*applied is epoch None, epoch 3 is awaited"):
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*epoch 3 is not applied yet .last: None"):
         awaited(target, 3).execute(context)
     built(source, target, "consume_log")
     assert awaited(target, "3").execute(context) == awaited(target, 2).execute(context) == 3
-    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*applied is epoch 3, epoch 4 is awaited"):
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*epoch 4 is not applied yet .last: 3"):
         awaited(target, 4).execute(context)
 
 

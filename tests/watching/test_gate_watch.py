@@ -63,16 +63,16 @@ def test_the_gate_goes_by_the_lag_that_was_committed(fresh, source, target):
 def test_a_held_build_is_left_to_fall_behind_twice_the_bound(fresh, source, target, epochs, wake):
     order(target, Verb.HOLD)
     commit_to(source, epochs)
-    sight = watch(target).live()
-    assert isinstance(sight.verdict, Waiting)
-    assert "the build is on hold" in sight.verdict.reasons
-    assert (sight.wake, sight.only_lag) == (wake, False)
+    observed = watch(target).live()
+    assert isinstance(observed.verdict, Waiting)
+    assert "the build is on hold" in observed.verdict.reasons
+    assert (observed.wake, observed.only_lag) == (wake, False)
 
 
 def test_nobody_but_the_log_holds_it_back(fresh, source, target):
     commit_to(source, 2)
-    sight = watch(target).live()
-    assert (sight.only_lag, sight.wake) == (True, True)
+    observed = watch(target).live()
+    assert (observed.only_lag, observed.wake) == (True, True)
 
 
 def test_a_paused_build_is_not_woken_to_wait_in_spark(fresh, source, target):
@@ -112,9 +112,9 @@ def test_an_age_as_bound(fresh, source, target):
 
 @pytest.mark.parametrize("state", [None, "awaiting_input", "deferred", "running", "up_for_retry"])
 def test_an_approval_that_is_not_there_yet(fresh, target, monkeypatch, state):
-    sight = watch(target, approval=approval(monkeypatch, state)).live()
-    assert sight.verdict == Waiting(("the hand-off is not approved yet",), lag=False)
-    assert sight.wake is False
+    observed = watch(target, approval=approval(monkeypatch, state)).live()
+    assert observed.verdict == Waiting(("the hand-off is not approved yet",), lag=False)
+    assert observed.wake is False
 
 
 def test_an_approval(fresh, target, monkeypatch):
@@ -123,9 +123,9 @@ def test_an_approval(fresh, target, monkeypatch):
 
 @pytest.mark.parametrize("state", ["failed", "upstream_failed", "skipped"])
 def test_a_rejection(fresh, target, monkeypatch, state):
-    sight = watch(target, approval=approval(monkeypatch, state)).live()
-    assert isinstance(sight.verdict, Broken) and isinstance(sight.verdict.error, Rejected)
-    assert sight.wake is True
+    observed = watch(target, approval=approval(monkeypatch, state)).live()
+    assert isinstance(observed.verdict, Broken) and isinstance(observed.verdict.error, Rejected)
+    assert observed.wake is True
 
 
 def test_a_cancel_is_seen_at_once(fresh, target):
@@ -138,8 +138,8 @@ def test_lost_history_is_seen_at_once(fresh, source, target):
     commit_to(source, 2)
     DeltaTable(source).create_checkpoint()
     (source / "_delta_log" / f"{4:020}.json").unlink()
-    sight = watch(target).live()
-    assert isinstance(sight.verdict, Broken) and isinstance(sight.verdict.error, HistoryLost)
+    observed = watch(target).live()
+    assert isinstance(observed.verdict, Broken) and isinstance(observed.verdict.error, HistoryLost)
 
 
 def test_a_foreign_commit_opens_nothing(fresh, target):

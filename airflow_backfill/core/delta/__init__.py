@@ -1,1 +1,1 @@
-"""What is about Delta as a source, without Spark: rows that a commit changes, ways to read them."""
+"""Delta as a source, without Spark: which rows a commit changes, and the cheapest way to read them."""

@@ -1,8 +1,7 @@
-"""How many rows a commit changes: what it says of itself, within what its files allow.
+"""How many rows a commit changes: its own metrics, limited by the row counts of its files.
 
-Writers count the rows that they change. Files count those that live in them: of a commit that rewrites files, or that
-replaces their deletion vectors, that is every row beside the changed ones, twice. Where nothing is counted, sizes tell:
-0 is never a guess.
+Metrics count changed rows. Files count all their rows: for a commit that rewrites files or replaces their deletion
+vectors, that includes every unchanged row twice. Without any count, the number is estimated from sizes, and never 0.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from airflow_backfill.core.values.commit import Commit, FileTotals
 
 ROW_BYTES = 100
-"""What a row is taken to need in a file that does not say how many it has."""
+"""Assumed size of a row in a file without a row count."""
 _CHANGED = (
     "numTargetRowsInserted",
     "numTargetRowsUpdated",
@@ -21,7 +20,7 @@ _CHANGED = (
 
 
 def changed_rows(commit: Commit) -> int:
-    """An upper bound where nobody counted."""
+    """Changed rows of ``commit``; an estimate where nothing is counted."""
     if not commit.data_change:
         return 0
     told, before, after = _told(commit), commit.removed.live, commit.added.live
@@ -33,8 +32,8 @@ def changed_rows(commit: Commit) -> int:
 
 
 def _told(commit: Commit) -> int | None:
-    """What the commit's metrics say, None if they do not count changes. An overwrite of some rows says how many went,
-    how many it wrote, and how many of those it only copied.
+    """Changed rows by the commit's metrics; None if these do not count changes. A partial overwrite counts rows
+    deleted, rows written, and rows only copied.
     """
     metrics = commit.metrics
     if not any(name in metrics for name in _CHANGED):
@@ -42,12 +41,12 @@ def _told(commit: Commit) -> int | None:
     told = sum(metrics.get(name, 0) for name in _CHANGED)
     if "numOutputRows" in metrics and "numCopiedRows" in metrics:
         told += max(metrics["numOutputRows"] - metrics["numCopiedRows"], 0)
-    # Change data that nobody counted is there all the same.
+    # The commit has change data, but the metrics do not count it.
     return told or (None if commit.changed.files else 0)
 
 
 def _of_files(commit: Commit) -> int:
-    """What the files say: all rows of new ones came, all rows of those that are gone went."""
+    """Changed rows by the files: all rows of added files are added, all rows of removed files deleted."""
     added, removed, changed = commit.added, commit.removed, commit.changed
     if changed.files:
         return max(changed.rows, changed.files) if changed.rows is not None else _guessed(changed, ROW_BYTES)
@@ -63,5 +62,5 @@ def _of_files(commit: Commit) -> int:
 
 
 def _guessed(totals: FileTotals, row_bytes: int) -> int:
-    """The rows of files that do not say how many they have, by their sizes."""
+    """Rows of files without a count, estimated from their sizes."""
     return totals.files + totals.bytes // max(row_bytes, 1)

@@ -1,7 +1,4 @@
-"""Commits of a Delta table as epochs of a source: what they cost, and which of them stop a build.
-
-A commit that changes the table in a way the plan does not allow carries its error along.
-"""
+"""Commits of a Delta table as epochs: what they cost to read, and which of them stop a build."""
 
 from __future__ import annotations
 
@@ -26,23 +23,25 @@ FEED = "delta.enableChangeDataFeed"
 
 
 def has_feed(metadata: TableMetadata) -> bool:
-    """Whether a table writes its changes down as long as this metadata holds."""
+    """Whether the table has a change data feed under this metadata."""
     return metadata.configuration.get(FEED, "false").lower() == "true"
 
 
 def lost(version: int) -> Epoch:
-    """An epoch whose commit is not in the source's log any more."""
-    error = HistoryLost(f"epoch {version} is needed, and its commit is gone from the source's log", epoch=version)
+    """An epoch whose commit was deleted from the source's log."""
+    error = HistoryLost(
+        f"the build needs epoch {version}, but its commit was deleted from the source's log", epoch=version
+    )
     return Epoch(number=version, at=0, rows=0, bytes=0, stop=error)
 
 
 def epoch_of(plan: Plan, commit: Commit) -> Epoch:
-    """``commit`` of the source as an epoch, with the error that stops a build there, if one does."""
+    """``commit`` as an epoch, with the error that stops the build there, if there is one."""
     return replace(measured(commit), stop=_stop(plan, commit), digest=commit.digest)
 
 
 def measured(commit: Commit) -> Epoch:
-    """``commit`` as an epoch, for what it costs."""
+    """``commit`` as an epoch, without the check whether it stops a build."""
     rows = changed_rows(commit)
     size = commit.changed.bytes if commit.changed.files else commit.added.bytes + commit.removed.bytes
     return Epoch(
@@ -58,7 +57,7 @@ def measured(commit: Commit) -> Epoch:
 
 
 def _weight(commit: Commit, rows: int, size: int) -> int:
-    """The part of the files' bytes that is the changed rows'."""
+    """The bytes of the changed rows, as a part of the files' bytes."""
     there = commit.added.rows, commit.removed.rows
     if commit.changed.files or None in there:
         return size
@@ -70,16 +69,16 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
     if plan.appends and commit.data_change and not commit.append_only:
         lacking = "a change data feed" if not plan.source.feed else "a key"
         return NotAppendOnly(
-            f"epoch {commit.version} ({commit.operation}) does more than add rows; without {lacking} only added rows "
-            "can be followed",
+            f"epoch {commit.version} ({commit.operation}) updates or deletes rows, but without {lacking} a build can "
+            "only follow added rows",
             epoch=commit.version,
             operation=commit.operation,
         )
     if commit.belied:
         return ChangesIncomplete(
-            f"epoch {commit.version} ({commit.operation}) says that it changes no rows (dataChange=false), but adds "
-            f"{commit.added.live} and removes {commit.removed.live}: no change feed has them; plan the build again "
-            "with on_existing='restart'",
+            f"epoch {commit.version} ({commit.operation}) claims to change no rows (dataChange=false), but adds "
+            f"{commit.added.live} and removes {commit.removed.live}: these changes are in no change feed; plan the "
+            "build again with on_existing='restart'",
             epoch=commit.version,
             operation=commit.operation,
         )
@@ -88,11 +87,16 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
 
 def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
     if metadata.table_id != plan.source.table_id:
-        return SourceReplaced(f"epoch {version} makes the source another table", epoch=version, found=metadata.table_id)
+        return SourceReplaced(
+            f"epoch {version} makes the source another table (id {metadata.table_id}); restore the planned one, or "
+            "plan again with on_existing='restart'",
+            epoch=version,
+            found=metadata.table_id,
+        )
     if not plan.appends and not has_feed(metadata):
         return FeedOff(
-            f"epoch {version} switches the change data feed off, so that later changes are not to be had; switch it on "
-            f"again ({FEED} = true) and plan again with on_existing='restart'",
+            f"epoch {version} switches the change data feed off, so later changes cannot be read; switch it on again "
+            f"({FEED} = true) and plan again with on_existing='restart'",
             epoch=version,
         )
     if metadata.partition_columns != plan.source.partition_columns:
@@ -106,5 +110,5 @@ def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> Back
     changed = schema_change(source.schema_json, metadata.schema_json, version, used=source.columns, allow_new=ignored)
     if changed is None:
         return None
-    way_out = "plan again with on_existing='restart' (new_columns='ignore' passes over columns that are only added)"
+    way_out = "plan again with on_existing='restart' (new_columns='ignore' ignores columns that are only added)"
     return SchemaChanged(f"{changed.message}; {way_out}", **changed.data)

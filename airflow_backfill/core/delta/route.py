@@ -1,9 +1,9 @@
-"""Which way to the changes of a range of epochs reads least.
+"""The cheapest way to read the changes of a range of epochs.
 
-A change feed keeps change data for some commits only. For a delete that left a deletion vector it reads the
-touched files, once for every epoch; the difference of two ends reads them once for all epochs. What each way
-reads is known from the sizes in the log. A difference spans neither a rewrite without data change (its rows
-would all seem new) nor a change of schema.
+A change feed has change data for some commits only. For a deletion vector, the feed reads the touched files once per
+epoch; the difference between first and last version reads them once for all epochs. The sizes in the log tell the cost
+of each way. A difference must not span a rewrite without data change, whose rows would all seem new, nor a change of
+schema.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from itertools import groupby
 
 from airflow_backfill.core.values.epoch import EpochRange
 
-_FILE = 1 << 20
-"""Opening a file, as the bytes that could be read in that time."""
-_SCAN = 16 << 20
-"""A scan of its own, likewise: an epoch whose deletion vectors have to be compared needs one."""
-LEGS = 16
-"""Of one plan of Spark's. Each is a few scans, and what a plan takes grows faster than what is in it."""
+_FILE_BYTES = 1 << 20
+"""The cost of opening a file, as bytes that could be read in that time."""
+_SCAN_BYTES = 16 << 20
+"""The cost of a separate scan, likewise: an epoch whose deletion vectors have to be compared needs one."""
+MAX_LEGS = 16
+"""In one query plan of Spark. Each leg is a few scans, and planning time grows faster than their number."""
 
 
 class Route(str, Enum):
     FEED = "feed"
-    """Each epoch for itself: its change data, or its added and removed files."""
+    """Each epoch separately: its change data, or its added and removed files."""
     DIFFERENCE = "difference"
-    """All epochs together: the files before against the files after."""
+    """All epochs together: the files before the first against the files after the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one epoch offers to read."""
+    """What there is to read of one epoch."""
 
     epoch: int
     changes: Sequence[int] = ()
     """Sizes of its change data files."""
     files: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of the data files it added or removed, with data change."""
+    """Sizes of the data files that it added or removed with data change."""
     masked: bool = False
-    """Files stay and hide more rows (or fewer): added and removed in one commit."""
+    """Files got other deletion vectors: the commit removes and adds the same files."""
     rewrites: bool = False
     reshapes: bool = False
     distrusted: bool = False
-    """Its feed is known to be wrong."""
+    """Its change data is known to be incomplete."""
 
     @property
     def feed_cost(self) -> int:
-        """What its feed reads."""
+        """Bytes that its feed reads."""
         if self.changes:
             return _cost(self.changes)
-        return _cost(self.files.values()) + (_SCAN if self.masked else 0)
+        return _cost(self.files.values()) + (_SCAN_BYTES if self.masked else 0)
 
     @property
     def heavy(self) -> bool:
@@ -60,7 +60,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Consecutive epochs that are read in one way, and why."""
+    """Consecutive epochs that are read by one route, and why."""
 
     epochs: EpochRange
     route: Route
@@ -69,20 +69,20 @@ class Leg:
 
 
 def choose(footprints: Sequence[Footprint]) -> list[Leg]:
-    """Legs that cover the epochs in order, without a gap, each by the cheapest way that is right for it.
+    """Legs that cover the epochs in order without a gap, each by its cheapest correct route.
 
-    Spark plans all of them together, which takes the longer the more there are: where too many would be cheapest, each
-    stretch over which a difference may reach is one leg. How many such stretches a round has, its size bounds.
+    Spark plans all legs together. With more than ``MAX_LEGS``, each segment that a difference may span becomes one leg;
+    the size of a round limits the number of segments.
     """
     segments = list(_segments(footprints))
     best = _joined(leg for segment in segments for leg in _cheapest(segment))
-    if len(best) <= LEGS:
+    if len(best) <= MAX_LEGS:
         return best
     return _joined(min(_whole(segment), key=lambda leg: leg.cost) for segment in segments)
 
 
 def _joined(chosen: Iterable[Leg]) -> list[Leg]:
-    """The legs, with those that are next to each other and read by the feed as one."""
+    """The legs, with adjacent ones that read the feed merged."""
     legs: list[Leg] = []
     for leg in chosen:
         if legs and legs[-1].route is leg.route is Route.FEED:
@@ -98,7 +98,7 @@ def _joined(chosen: Iterable[Leg]) -> list[Leg]:
 
 
 def _segments(footprints: Sequence[Footprint]) -> Iterator[list[Footprint]]:
-    """Stretches over which a difference may reach."""
+    """Segments that a difference may span."""
     segment: list[Footprint] = []
     for one in footprints:
         if segment and (one.rewrites or one.reshapes or segment[-1].rewrites):
@@ -123,23 +123,23 @@ def _ways(run: list[Footprint]) -> list[Leg]:
 
 
 def _whole(run: list[Footprint]) -> list[Leg]:
-    """The ways that are right for all of it."""
+    """The routes that are correct for the whole run."""
     if any(one.distrusted for one in run):
-        return [_difference(run, "its change data is not all of the change")]
+        return [_difference(run, "its change data is incomplete")]
     return [_feed(run), _difference(run)]
 
 
 def _feed(run: list[Footprint]) -> Leg:
-    return Leg(_range(run), Route.FEED, sum(one.feed_cost for one in run), "the feed reads least")
+    return Leg(_range(run), Route.FEED, sum(one.feed_cost for one in run), "the feed reads the fewest bytes")
 
 
 def _difference(run: list[Footprint], why: str | None = None) -> Leg:
     files: dict[str, int] = {}
     for one in run:
         files.update(one.files)
-    cost = _cost(files.values()) + _SCAN
+    cost = _cost(files.values()) + _SCAN_BYTES
     fed = sum(one.feed_cost for one in run)
-    reason = why or f"{len(files)} files are read once for {len(run)} epochs ({cost} against {fed} for the feed)"
+    reason = why or f"{len(files)} files are read once for {len(run)} epochs ({cost} bytes; the feed reads {fed})"
     return Leg(_range(run), Route.DIFFERENCE, cost, reason)
 
 
@@ -148,4 +148,4 @@ def _range(run: list[Footprint]) -> EpochRange:
 
 
 def _cost(sizes: Iterable[int]) -> int:
-    return sum(size + _FILE for size in sizes)
+    return sum(size + _FILE_BYTES for size in sizes)

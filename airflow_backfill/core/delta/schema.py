@@ -1,4 +1,4 @@
-"""The schema policy: which changes of a schema matter to the rows of a build."""
+"""The schema policy: which changes of a schema affect the rows of a build."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
 def schema_change(
     before: str, after: str, version: int, *, used: Iterable[str] | None = None, allow_new: bool = False
 ) -> SchemaChanged | None:
-    """The first difference of two schemas that matters to rows, naming epoch and column; None if there is none.
+    """The first difference of two schemas that affects rows, with epoch and column; None if there is none.
 
     Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
-    columns do not. Of the columns of ``before`` only those ``used`` matter, if some are named.
+    columns do not. With ``used``, only these columns of ``before`` matter.
     """
     known = _columns(before)
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
@@ -27,7 +27,7 @@ def schema_change(
         new = _columns(after)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return SchemaChanged(
-            f"version {version} has a schema that cannot be read ({after[:100]!r}): its log is damaged",
+            f"epoch {version} has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file",
             epoch=version,
         )
     for name, shape in old.items():

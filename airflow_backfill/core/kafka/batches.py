@@ -1,6 +1,6 @@
-"""The set form: rows of one partition that were read together, from what an aggregation gives.
+"""The set form: rows of one partition that were read together, as an aggregation gives them.
 
-It says what the row form says of the same rows in rising order (S001.12), wherever the rows are cut into batches.
+The result equals that of the row form on the same rows in rising order (S001.12), however the rows are batched.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from airflow_backfill.core.values.epoch import EpochRange
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The record at which a backfill stops: the least one of a batch at or beyond the target."""
+    """The record at which a backfill stops: the first one of a batch at or after the target."""
 
     offset: int
     count: int
-    """Records of the batch up to it, itself included."""
+    """Records of the batch up to ``offset``, inclusive."""
 
 
 def upstream_batch(split: Split, rows: Batch, versions: EpochRange) -> tuple[Split, Offsets | None]:
-    """The split after rows of the landing table, all that ``versions`` hold of the partition, and the visible ones.
+    """The split after all rows of the partition in ``versions`` of the landing table, and the range of visible offsets.
 
-    Visible are the rows whose offsets lie in the range; None for none. OffsetsInvalid, naming the versions, if an
-    offset is not greater than all before the batch, or if there are more rows than offsets. An offset that is twice in
-    a batch with holes is not seen here.
+    The range is None if no row is visible. OffsetsInvalid, with the versions, if an offset is not greater than all
+    before the batch, or if there are more rows than offsets. A repeated offset in a batch with holes is not detected.
     """
     named = [versions.start, versions.stop]
     split.check_landed(rows.least, versions=named)
@@ -50,9 +49,9 @@ def upstream_batch(split: Split, rows: Batch, versions: EpochRange) -> tuple[Spl
 
 
 def backfilled_batch(split: Split, rows: Batch, stop: Stop | None) -> tuple[Split, Offsets | None]:
-    """The split after records of Kafka, and the range of the visible ones; None for none.
+    """The split after records of Kafka, and the range of visible offsets, None if none is visible.
 
-    ``stop`` is None if all of them are below the target. OffsetsInvalid if an offset was read before, or if there are
+    ``stop`` is None if all records are below the target. OffsetsInvalid if an offset was read before, or if there are
     more records than offsets.
     """
     split.check_read(rows.least)
@@ -72,8 +71,8 @@ def backfilled_batch(split: Split, rows: Batch, stop: Stop | None) -> tuple[Spli
 def _check_once(split: Split, rows: Batch, **data: object) -> None:
     if rows.count > rows.greatest - rows.least + 1:
         raise OffsetsInvalid(
-            f"partition {split.partition} has {rows.count} rows from offset {rows.least} to {rows.greatest}: an "
-            "offset has several rows; repair the landing table, then clear the task",
+            f"partition {split.partition} has {rows.count} rows for the offsets {rows.least} to {rows.greatest}: an "
+            "offset has several rows; delete all but one of them from the landing table, then clear the task",
             partition=split.partition,
             offset=rows.least,
             upto=rows.greatest,

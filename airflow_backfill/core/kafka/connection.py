@@ -1,8 +1,8 @@
-"""How a Kafka is reached: what a connection may say of it, as options of Java's client.
+"""A connection to Kafka, as options of the Java client.
 
-A connection is the JSON that Airflow keeps in the extra of a connection of type ``kafka``, in the words of librdkafka
-or in those of Java's client. Only what is listed here passes: other options load classes, run login modules or change
-what is read. No error repeats a value, which may be a secret.
+The connection is the extra, as JSON, of an Airflow connection of type ``kafka``. Names are those of librdkafka or of
+the Java client. Only the options listed here are allowed: others can load classes, run login modules or change what is
+read. No error shows a value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JAAS = re.compile(rf"\s*([\w.]+)\s+required(?:{_USER}{_PASSWORD}|{_PASSWORD}{_U
 
 
 def client_options(connection: str) -> dict[str, str]:
-    """The options of Java's client for a connection; KafkaOption, naming the option, unless all of it may be said."""
+    """The options of the Java client. KafkaOption, with the name, for a missing, invalid or forbidden option."""
     try:
         given = json.loads(connection)
     except ValueError:
@@ -50,7 +50,7 @@ def client_options(connection: str) -> dict[str, str]:
         )
     for name, value in given.items():
         if name not in _JAVA and name not in _AUTHORITY and name not in (*_LOGIN, "sasl.mechanisms"):
-            raise _refused(name, "may not be set; leave it out")
+            raise _refused(name, "is not allowed: it could load code or change what is read; remove it")
         if not isinstance(value, str) or not value.strip():
             raise _refused(name, "must be a non-empty string")
     options = _in_java(given)
@@ -59,12 +59,12 @@ def client_options(connection: str) -> dict[str, str]:
 
 
 def _in_java(given: dict[str, str]) -> dict[str, str]:
-    """The options with those of librdkafka put into Java's words."""
+    """The options, with librdkafka's names translated to those of the Java client."""
     options = {name: value for name, value in given.items() if name in _JAVA}
 
     def put(name: str, value: str) -> None:
         if name in options:
-            raise _refused(name, "is set twice (librdkafka's name and Java's); leave one of them out")
+            raise _refused(name, "is set twice (librdkafka's name and Java's); remove one of them")
         options[name] = value
 
     if "sasl.mechanisms" in given:
@@ -101,9 +101,9 @@ def _needed(options: dict[str, str], name: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """As Java reads a quoted text: the same escapes as in JSON."""
+    """A quoted string of a JAAS configuration, which has the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _refused(name: str, why: str) -> KafkaOption:
-    return KafkaOption(f"the option {name} {why}", option=name)
+    return KafkaOption(f"option {name} of the Kafka connection {why}", option=name)

@@ -1,8 +1,7 @@
-"""What is said about the records of a topic: how key and value are read, and what becomes of those that cannot be.
+"""How the keys and values of a topic are decoded, and where undecodable records go.
 
-Data only, and a part of the spec's fingerprint: rows that were decoded differently do not belong into one target. A
-decoder of the user's is a name here, never code or a place to load code from; what the name stands for is decided
-where Spark runs.
+Data only, and a part of the spec's fingerprint: one target must not mix rows of different decodings. A user's decoder
+is a name here, never code or a place to load code from; Spark's side resolves the name.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ _UNDECODABLE = {STOP: None, DEAD_LETTERS: "the location of a table, as in 'dead_
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one side of a record is read.
+    """How a key or a value is decoded.
 
-    ``bytes`` as they are, ``string`` as UTF-8, ``json`` as an object with the fields of a schema in Spark's DDL,
-    ``decoder`` by what is registered under a name.
+    ``bytes`` as they are, ``string`` as UTF-8, ``json`` as an object with a schema in Spark's DDL, ``decoder`` by the
+    decoder that is registered under a name.
     """
 
     kind: str
     argument: str | None = None
-    """The schema of ``json``, whose types only Spark can judge; the name of a ``decoder``."""
+    """The schema of ``json``, which only Spark can check; the name of a ``decoder``."""
 
     def __str__(self) -> str:
         return self.kind if self.argument is None else f"{self.kind}:{self.argument}"
@@ -44,7 +43,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Key, value, and where undecodable records go: to a table of their own, or nowhere, so that the build stops."""
+    """The formats of key and value, and where undecodable records go."""
 
     key: Format = Format(BYTES)
     """How keys are read: "bytes", "string", "json:<schema>" or "decoder:<name>"."""
@@ -57,13 +56,13 @@ class Decoding:
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> Decoding:
-        """The decoding that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
+        """The decoding in ``options``; InvalidSpec with field, value and fix. No I/O.
 
-        ``key`` and ``value`` are each "bytes" (if nothing is said), "string", "json:<schema>" or "decoder:<name>";
-        ``undecodable`` is "stop" (if nothing is said) or "dead_letters:<location>".
+        ``key`` and ``value``: "bytes" (the default), "string", "json:<schema>" or "decoder:<name>". ``undecodable``:
+        "stop" (the default) or "dead_letters:<location>".
         """
         if not isinstance(options, Mapping):
-            raise InvalidSpec(f"topic: its decoding must be a mapping of options, not {type(options).__name__}")
+            raise InvalidSpec(f"topic: must be a dict of options, not {type(options).__name__}")
         check_known(options, OPTIONS)
         check_size(options)
         return Decoding(_format(options, "key"), _format(options, "value"), _dead_letters(options))
@@ -79,7 +78,7 @@ OPTIONS = tuple(Decoding().to_json())
 def _format(options: Mapping[str, Any], field: str) -> Format:
     kind, argument = _choice(options, field, _FORMATS)
     if kind == DECODER and not NAME.match(argument or ""):
-        raise invalid(f"topic.{field}", argument, "a decoder's name has 1 to 100 letters, digits, '_', '.' or '-'")
+        raise invalid(f"topic.{field}", argument, "must be a decoder's name: 1 to 100 letters, digits, '_', '.' or '-'")
     return Format(kind, argument)
 
 
@@ -89,7 +88,7 @@ def _dead_letters(options: Mapping[str, Any]) -> str | None:
 
 
 def _choice(options: Mapping[str, Any], field: str, choices: Mapping[str, str | None]) -> tuple[str, str | None]:
-    """A word of ``choices`` and what follows it after a colon, which some words need and the others do not take."""
+    """A word of ``choices`` and its argument after a colon, which some words need and others do not allow."""
     if field not in options:
         return next(iter(choices)), None
     value, field = checked(f"topic.{field}", options[field]), f"topic.{field}"
@@ -99,7 +98,7 @@ def _choice(options: Mapping[str, Any], field: str, choices: Mapping[str, str | 
     needed = choices[word]
     if needed is None:
         if colon:
-            raise invalid(field, value, f"{word} stands alone, nothing follows it")
+            raise invalid(field, value, f"{word} takes no argument; remove the colon and the text after it")
         return word, None
     if not rest:
         raise invalid(field, value, f"{word} needs {needed}")

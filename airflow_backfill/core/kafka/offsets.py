@@ -9,13 +9,13 @@ MAX = 2**63 - 1
 
 
 def is_offset(value: Any) -> bool:
-    """Whether ``value``, which may be any JSON, is an offset that Kafka can give."""
+    """Whether ``value``, any JSON, is a valid offset of Kafka."""
     return type(value) is int and 0 <= value <= MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The offsets ``start <= offset < stop``, at least one. Not every one of them need hold a record."""
+    """The offsets ``start <= offset < stop``, at least one. Some may have no record."""
 
     start: int
     stop: int
@@ -37,7 +37,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of one partition that were read together: least and greatest offset, both inclusive, and their number."""
+    """Rows of one partition that were read together: number of rows, least and greatest offset, both inclusive."""
 
     least: int
     greatest: int

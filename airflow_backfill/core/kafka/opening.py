@@ -1,12 +1,12 @@
 """What the broker's answer about a partition means for its split.
 
-The landing table is pinned or looked at first, and the broker asked second: the other way round, records landed in
-between are in no version that will be applied, and beyond every target (S001.21). That a log without records means
-"finished" is believed once, when a split begins; later it means that records are lost. Ask twice before a smaller end
-is passed on.
+The landing table is pinned or read first, and the broker asked second. In the other order, records that land in between
+are in no version that will be applied, and after every target (S001.21). A log without records means "finished" only
+when a split begins; later it means that records are lost. Callers ask the broker twice before they pass on a smaller
+end.
 
-What Kafka has lost of a history may be in the landing table, which then stands in for Kafka up to the split's floor.
-What neither has stops the build, or is counted and passed over, as the topic's spec says.
+Records that Kafka has deleted may be in the landing table, which then replaces Kafka up to the split's floor. Records
+that neither has stop the build, or are counted and skipped, as the topic's spec says.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 
 PLAN_AGAIN = (
-    "Raise the topic's retention, then plan again with on_existing='restart': with a later topic.first, or with "
-    "topic.expired='skip', which counts what is missing and goes on from what is left"
+    "Raise the topic's retention, then plan again with on_existing='restart' and a later topic.first, or with "
+    "topic.expired='skip', which counts the missing records and goes on without them"
 )
 SKIP = (
-    "To keep what was read, order 'table-backfill skip' and clear the task: what is missing is counted, and the build "
-    "goes on from what is left. Or raise the topic's retention, and plan again with on_existing='restart'"
+    "To keep the rows that are read, run 'table-backfill skip TARGET' and clear the task: the build counts the missing "
+    "records and goes on without them. Or raise the topic's retention, and plan again with on_existing='restart'"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The records that the broker can hand out to our isolation level: ``start <= offset < end``."""
+    """The offsets that the broker can return at our isolation level: ``start <= offset < end``."""
 
     start: int
     """The log start offset."""
     end: int
-    """The last stable offset: the next one that a reader would get, so that no open transaction is before it."""
+    """The last stable offset: no open transaction is before it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
@@ -45,19 +45,19 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What is known, and wanted, where Kafka has lost records of a history."""
+    """What the landing table has of records that Kafka has deleted, and whether the build may skip the rest."""
 
     kept: Batch | None = None
-    """What the landing table has of them, each offset once; None for nothing."""
+    """The deleted records that the landing table has, each offset once; None for none."""
     landed: int | None = None
     """The greatest offset that the landing table has."""
     compacted: bool = False
-    """Whether an offset between two that landed need not have been a record: ``kept`` is of all that has landed."""
+    """Whether offsets between two landed ones may have had no record: ``kept`` then covers all landed rows."""
     skips: bool = False
-    """Whether what is missing is passed over."""
+    """Whether missing records are counted and skipped."""
 
     def missing(self, gap: Offsets) -> int:
-        """How many offsets of ``gap`` neither has: of a compacted topic those that the ingestion never came past."""
+        """How many offsets of ``gap`` are missing. In a compacted topic: those before and after the landed ones."""
         if self.kept is None:
             return len(gap)
         if not self.compacted:
@@ -70,13 +70,13 @@ NONE = Expiry()
 
 
 def opened(partition: int, log: Log, landed: int | None, first: int | None, expiry: Expiry = NONE) -> Split:
-    """A new split, which has history to read unless there is none.
+    """A new split; it is finished if there is no history to read.
 
-    ``landed`` is the greatest offset in the pinned landing table, ``first`` where the history is to start, None for
-    the log's start. What ``expiry`` says is kept comes before it, and is of the history, too. History before ``first``
-    counts as backfilled, so that a landing table that lags behind it cannot bring it. LandingAhead if the landing table
-    holds what the broker does not have: plan pins and asks again. KafkaLost if the log no longer reaches back to
-    ``first``, or if records are missing between what is kept and the log.
+    ``landed`` is the greatest offset in the pinned landing table. ``first`` is where the history starts, None for the
+    log's start; records of ``expiry.kept`` come before it and belong to the history. Records before ``first`` count as
+    backfilled, so that a landing table that lags cannot add them. LandingAhead if the landing table has offsets that
+    the broker does not have: plan pins and asks again. KafkaLost if the log starts after ``first``, or if records
+    between ``expiry.kept`` and the log are missing.
     """
     _check_ahead(partition, log, landed)
     if expiry.kept is not None:
@@ -94,18 +94,18 @@ def opened(partition: int, log: Log, landed: int | None, first: int | None, expi
 
 
 def expired(split: Split, log: Log) -> Offsets | None:
-    """What a backfill has still to read, and Kafka has lost since it was asked last; None for nothing."""
+    """Offsets that a backfill has not read yet and Kafka has deleted; None for none."""
     start = max(split.scanned + 1, split.floor)
     return Offsets(start, log.start) if isinstance(split.state, Backfilling) and start < log.start else None
 
 
 def appeared(partition: int, log: Log, landed: int | None, first_landed: int | None) -> Split:
-    """The split of a partition that the plan does not have: finished if the landing table is proven to have all of it.
+    """The split of a partition that the plan does not have.
 
-    ``landed`` is its greatest offset in the versions that were applied already, ``first_landed`` its least one in those
-    that come next; None for no row. Proven is what has no row in the former, and in the latter one from the log's start
-    on. All else is backfilled from its very first record on. Errors of ``opened``, and KafkaLost if the log does not
-    reach back to that: what is gone may still land, where it would count as backfilled.
+    ``landed`` is its greatest offset in applied versions of the landing table, ``first_landed`` its least offset in the
+    next ones; None for no row. The split is finished if no row is applied and the next rows begin at the log's start or
+    before: then the landing table has all of it. Any other partition is backfilled from offset 0. Errors of ``opened``,
+    and KafkaLost if the log starts later: a deleted record may still land, and would then count as backfilled.
     """
     _check_ahead(partition, log, first_landed)
     split = opened(partition, log, landed, None)
@@ -117,16 +117,16 @@ def appeared(partition: int, log: Log, landed: int | None, first_landed: int | N
 
 
 def asked(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
-    """The split after the broker was asked again, within an attempt: before every range that is read.
+    """The split after the broker was asked again within an attempt, which happens before every range that is read.
 
-    The target stands: only a new attempt or the landing table move it. SourceReplaced if the end is before one that is
-    known already: truncated, or created again. KafkaLost if the log starts beyond what a backfill would read next, and
-    the landing table has not all of what is ``expired``.
+    The target does not change: only a new attempt or the landing table changes it. SourceReplaced if the end is smaller
+    than a known one. KafkaLost if offsets are ``expired`` and the landing table does not have all of them.
     """
     known = max(split.end, -1 if split.landed is None else split.landed + 1)
     if log.end < known:
         raise SourceReplaced(
-            f"partition {split.partition} ends at {log.end} and has been at {known}: truncated, or created again",
+            f"partition {split.partition} ends at offset {log.end}, but it ended at {known} before: the topic was "
+            "truncated or created again",
             partition=split.partition,
             end=log.end,
             known=known,
@@ -136,13 +136,13 @@ def asked(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
 
 
 def asked_alone(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
-    """``asked``, for a build without a landing table: what comes after the pinned end is of the stream that follows."""
+    """``asked`` without a landing table: records after the pinned end belong to the stream that follows."""
     ours = log if split.target is None else Log(min(log.start, split.target + 1), log.end)
     return settled_alone(asked(split, ours, expiry))
 
 
 def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str) -> Split:
-    """The split with ``gap`` read from the landing table, as far as that has it."""
+    """The split that reads ``gap`` from the landing table. KafkaLost for missing offsets, unless they are skipped."""
     missing = expiry.missing(gap)
     if missing and not expiry.skips:
         raise _lost(split.partition, gap, log, missing, way_out)
@@ -152,9 +152,9 @@ def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str
 
 
 def reopened(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
-    """The committed split as a new attempt begins: the target is the broker's end again until a row lands.
+    """The committed split when a new attempt begins: the target is the broker's end again, until a row lands.
 
-    Not for a build without a landing table, whose target is pinned: ``asked_alone``. Errors of ``asked``.
+    For a build without a landing table use ``asked_alone``: its target is pinned. Errors of ``asked``.
     """
     again = replace(split, target=log.end - 1) if isinstance(split.state, Backfilling) else split
     return asked(again, log, expiry)
@@ -163,7 +163,8 @@ def reopened(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
 def _check_ahead(partition: int, log: Log, landed: int | None) -> None:
     if landed is not None and landed >= log.end:
         raise LandingAhead(
-            f"partition {partition} has landed up to {landed}, and the broker ends at {log.end}",
+            f"partition {partition}: the landing table has offset {landed}, but the broker's log ends at {log.end}: "
+            "table and connection may belong to different clusters",
             partition=partition,
             landed=landed,
             end=log.end,
@@ -172,8 +173,8 @@ def _check_ahead(partition: int, log: Log, landed: int | None) -> None:
 
 def _lost(partition: int, gap: Offsets, log: Log, missing: int, way_out: str = PLAN_AGAIN) -> KafkaLost:
     return KafkaLost(
-        f"partition {partition}: offset {gap.start} is wanted, the log starts at {log.start}, and no landing table has "
-        f"{missing} of the offsets between them. {way_out}",
+        f"partition {partition}: the build needs offset {gap.start}, but Kafka's log starts at {log.start}, and no "
+        f"landing table has {missing} of the offsets between them. {way_out}",
         partition=partition,
         wanted=gap.start,
         have=log.start,

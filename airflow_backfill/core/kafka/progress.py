@@ -1,7 +1,7 @@
 """What the committed splits of all lanes prove together.
 
-A split that nobody has written yet does not look unfinished, it is absent. So both questions are asked of the
-partitions that there are, never of the splits that exist (docs/behaviours/source.md, S001.44).
+A split that is not written yet is absent, not unfinished. So both functions iterate over the known partitions, not only
+over the splits (docs/behaviours/source.md, S001.44).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from airflow_backfill.core.kafka.state import CatchingUp, Finished
 
 
 def history_done(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
-    """Whether nothing has to be read from Kafka any more: the partitions of the plan and later ones have stopped."""
+    """Whether nothing is left to read from Kafka: all backfills, those of later partitions included, have stopped."""
     return _all_in((CatchingUp, Finished), partitions, splits)
 
 
 def handed_over(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
-    """Whether every partition of the plan and every later one comes from the landing table alone."""
+    """Whether every partition, later ones included, comes from the landing table alone."""
     return _all_in((Finished,), partitions, splits)
 
 

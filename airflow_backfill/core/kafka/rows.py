@@ -1,6 +1,6 @@
-"""The row form: one row at a time, as the tables of docs/behaviours/source.md judge them.
+"""The row form: one row at a time, as the tables in docs/behaviours/source.md define.
 
-The specification that ``batches`` must agree with; no row of a table is ever judged by it in Spark.
+The specification of ``batches``. Spark never runs it on the rows of a table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def upstream_row(split: Split, offset: int) -> tuple[Split, bool]:
 def backfilled_row(split: Split, offset: int) -> tuple[Split, bool]:
     """The split after a record of Kafka, and whether it is visible; OffsetsInvalid if it was read before.
 
-    A record at the target does not finish: the target may be the broker's, where the landing table need not be yet.
+    A record at the target does not finish the split: the landing table may not have reached the broker's end yet.
     """
     split.check_read(offset)
     after = replace(split, read=split.read + 1, scanned=offset)

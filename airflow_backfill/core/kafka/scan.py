@@ -1,8 +1,8 @@
-"""The scan form: ranges of offsets, of which not every one holds a record (docs/behaviours/source.md).
+"""The scan form: ranges of offsets, some without a record (docs/behaviours/source.md).
 
-In a round the landing table goes first, then Kafka is read up to the target that this left. A range without a record is
-progress, too: it must be committed, or it is read for ever. What stops a backfill is that its target is covered, not
-that a record reaches it, which a transaction marker or a compacted record never does.
+In a round, the landing table is read first, then Kafka up to the resulting target. A range without records is progress,
+too: it must be committed, or it is read again for ever. A backfill stops when its target is covered, not when a record
+reaches it: at the offset of a transaction marker or a compacted record there is none.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ def after_upstream(split: Split, rows: Batch, versions: EpochRange) -> tuple[Spl
 
 
 def next_range(split: Split, quota: int) -> Offsets | None:
-    """What to read of Kafka next, at most ``quota`` offsets; None if nothing.
+    """The next offsets to read, at most ``quota``; None for none.
 
-    Begins after the last offset that was covered, and never goes beyond the broker's end or the target, so that there
-    is nothing to drop; nor from what the landing table has kept into what Kafka has. Only splits that are backfilling
-    are read.
+    Begins after the last covered offset. Ends at the broker's end or the target, so that no record has to be dropped,
+    and does not cross the floor, where the landing table ends and Kafka begins. Only backfilling splits are read.
     """
     if not isinstance(split.state, Backfilling):
         return None
@@ -42,17 +41,17 @@ def next_range(split: Split, quota: int) -> Offsets | None:
 
 
 def after_read(split: Split, covered: Offsets, rows: Batch | None) -> tuple[Split, Offsets | None]:
-    """The split after a finished read of ``covered`` that returned ``rows``, and the range of the visible ones.
+    """The split after a finished read of ``covered`` that returned ``rows``, and the range of visible offsets.
 
-    OffsetsInvalid if the read does not go on where the last one ended, goes beyond the target, or if a record lies
-    outside of it.
+    OffsetsInvalid if the read does not continue where the last one ended, goes beyond the target, or returned a record
+    outside ``covered``.
     """
     beyond = isinstance(split.state, Backfilling) and split.target is not None and covered.last > split.target
     outside = rows is not None and not (rows.least in covered and rows.greatest in covered)
     if covered.start != split.scanned + 1 or beyond or outside:
         raise OffsetsInvalid(
-            f"[{covered.start}, {covered.stop}) of partition {split.partition} with {rows} was read after "
-            f"{split.scanned}, target {split.target}",
+            f"partition {split.partition}: a read of [{covered.start}, {covered.stop}) returned {rows}, but the last "
+            f"covered offset is {split.scanned} and the target {split.target}",
             partition=split.partition,
             offset=covered.start,
             after=split.scanned,
@@ -65,11 +64,11 @@ def after_read(split: Split, covered: Offsets, rows: Batch | None) -> tuple[Spli
 
 
 def settled(split: Split) -> Split:
-    """The split after what follows without a further row; true of every committed one.
+    """The split after all transitions that need no further row. Every committed split is settled.
 
-    A backfill whose target is covered stops, after the last record written or the greatest one that it owed to the
-    landing table. That offset is known as a record, which the landing table can reach, unlike a marker behind it. A
-    backfill that has stopped is finished once the landing table has reached it.
+    A backfill whose target is covered stops after the last record that it wrote or dropped from the landing table
+    (``credit``). A record is at that offset, so the landing table can reach it, unlike a marker after it. A stopped
+    backfill is finished once the landing table has reached that offset.
     """
     if isinstance(split.state, Backfilling) and split.target is not None and split.scanned >= split.target:
         known = [offset for offset in (split.state.offset, split.credit) if offset is not None]
@@ -80,16 +79,16 @@ def settled(split: Split) -> Split:
 
 
 def landed_through(split: Split, offset: int) -> Split:
-    """The split once the landing table holds what it will ever hold up to ``offset``, be there a row or not.
+    """The split once the landing table is complete up to ``offset``, with or without a row there.
 
-    For a landing table that filters rows: what its ingestion has committed at the applied version.
+    For an ingestion that filters rows: ``offset`` is what its checkpoint has committed at the applied version.
     """
     return settled(replace(split, landed=offset if split.landed is None else max(split.landed, offset)))
 
 
 def settled_alone(split: Split) -> Split:
-    """The split if there is no landing table: a backfill that has stopped is finished, and a stream goes on after it.
+    """The split without a landing table: a stopped backfill is finished, and a stream follows.
 
-    The target is then the pinned end - 1, and the stream starts at the end itself, hole or not.
+    The target is the pinned end - 1, and the stream starts at the end, whether a record is there or not.
     """
     return split.finished() if isinstance(split.state, CatchingUp) else split

@@ -1,7 +1,7 @@
 """A split: everything that is committed about one partition of the topic.
 
-It comes back from its JSON or is refused: an unknown or missing field, a value that is no offset, a combination that no
-history leads to. One wrong digit would be another legal offset, so that the JSON carries a checksum.
+``from_json`` refuses unknown or missing fields, values that are no offsets, and combinations that no history leads to.
+A wrong digit can still be a valid offset, so the JSON has a checksum.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ class Split:
     partition: int
     state: State = field(default_factory=Backfilling)
     target: int | None = None
-    """Where the backfill stops at the latest; None for unknown. What spoke last says it, the broker's end when it is
-    asked or the landing table, so that it may fall. No promise, and of no meaning once the backfill has stopped.
+    """Where the backfill stops at the latest; None for unknown. The broker's end or a landed offset, whichever was
+    observed last, so it may decrease. Without meaning once the backfill has stopped.
     """
     read: int = 0
     """Rows that Kafka returned."""
     written: int = 0
-    """Those of them that were visible, before any filter of the user's."""
+    """Visible rows among them, before the user's filter."""
     scanned: int = -1
-    """The last offset that a finished read has covered, record or hole; before the first read, the offset before the
-    one where history starts. The next read begins after it.
+    """The last offset that a finished read covered, with or without a record; the next read begins after it. At first,
+    the offset before the history.
     """
     credit: int | None = None
-    """The greatest offset of the landing table that was dropped because Kafka would deliver it; None for none."""
+    """The greatest landed offset that was dropped because Kafka delivers it; None for none."""
     landed: int | None = None
-    """The greatest offset that the landing table holds at the applied version, pinned one included; None for none."""
+    """The greatest offset in the landing table at the applied version, which may be the pinned one; None for none."""
     end: int = 0
-    """The end that the broker named last: the next offset that it would give a reader, exclusive."""
+    """The last known end of the broker's log, exclusive: the next offset of a reader."""
     oldest: int | None = None
-    """When the first record was written that was unread as the last round began, milliseconds since 1970, as far as
-    that is known: for display.
+    """When the first unread record was written, as of the start of the last round, in milliseconds since 1970; None if
+    unknown. For display only.
     """
     cut: int | None = None
-    """The seam. Kafka's records up to it and the landing table's rows beyond it are the target's rows; None while
-    backfilling, and when everything comes from the landing table. Ours: Finished carries no offset.
+    """The seam: the target has Kafka's records up to this offset, and the landing table's rows after it. None while
+    backfilling, and when everything comes from the landing table.
     """
     floor: int = 0
-    """History before this offset is read from the landing table, which has kept it: Kafka has not. Ours."""
+    """History before this offset is read from the landing table, because Kafka has deleted it."""
     lost: int = 0
-    """Offsets of the history that were passed over, because neither of the two has them any more. Ours."""
+    """Offsets of the history that were skipped, because neither Kafka nor the landing table has them."""
 
     @property
     def dropped(self) -> int:
@@ -60,7 +60,7 @@ class Split:
 
     @property
     def held(self) -> int:
-        """The greatest offset that the target holds of the partition, -1 for none: as far as its records count."""
+        """The greatest offset of the partition up to which the target holds all records; -1 for none."""
         match self.state:
             case Backfilling():
                 return self.scanned
@@ -76,28 +76,29 @@ class Split:
 
     @property
     def left(self) -> int:
-        """Offsets that are still to be read from Kafka, at most."""
+        """Upper bound of the offsets that are left to read from Kafka."""
         if not isinstance(self.state, Backfilling):
             return 0
         last = self.end - 1 if self.target is None else min(self.target, self.end - 1)
         return max(last - self.scanned, 0)
 
     def check_successor(self, after: Split) -> None:
-        """Raise PositionRegressed unless ``after`` may follow: states, offsets and counters only grow."""
+        """Raise PositionRegressed unless ``after`` may follow: states, offsets and counters never decrease."""
         grow = ("read", "written", "scanned", "end", "floor", "lost")
         back = any(getattr(after, name) < getattr(self, name) for name in grow)
         landed = -1 if self.landed is None else self.landed
         back = back or (-1 if after.landed is None else after.landed) < landed or rank(after.state) < rank(self.state)
         if back or after.partition != self.partition or self.cut not in (None, after.cut):
             raise PositionRegressed(
-                f"partition {self.partition} cannot go from {self} to {after}"[:1000], partition=self.partition
+                f"partition {self.partition} must not go back from {self} to {after}"[:1000], partition=self.partition
             )
 
     def check_landed(self, least: int, **data: Any) -> None:
-        """Raise OffsetsInvalid unless rows of the landing table from ``least`` on are newer than all before them."""
+        """Raise OffsetsInvalid unless ``least`` is greater than every landed offset."""
         if self.landed is not None and least <= self.landed:
             raise OffsetsInvalid(
-                f"the landing table brings offset {least} of partition {self.partition} after {self.landed}",
+                f"offset {least} of partition {self.partition} landed after offset {self.landed}, but offsets must "
+                "rise; repair the landing table (one row per offset, in order), then clear the task",
                 partition=self.partition,
                 offset=least,
                 after=self.landed,
@@ -105,10 +106,10 @@ class Split:
             )
 
     def check_read(self, least: int) -> None:
-        """Raise OffsetsInvalid unless records from ``least`` on are beyond everything that was read."""
+        """Raise OffsetsInvalid unless ``least`` is greater than every covered offset."""
         if least <= self.scanned:
             raise OffsetsInvalid(
-                f"Kafka returns offset {least} of partition {self.partition} after {self.scanned} was read",
+                f"partition {self.partition}: Kafka returned offset {least}, but it already returned {self.scanned}",
                 partition=self.partition,
                 offset=least,
                 after=self.scanned,
@@ -129,23 +130,23 @@ class Split:
 
     @staticmethod
     def from_json(value: Any) -> Split:
-        """The split that ``value`` says; RecordInvalid, with the value, for what ``to_json`` does not write."""
+        """The split in ``value``; RecordInvalid, with the value, for anything that ``to_json`` does not write."""
         if not isinstance(value, dict) or set(value) | _LATER != _FIELDS:
             raise _invalid("fields are missing or unknown", value)
         document = {name: found for name, found in value.items() if name != "sum"}
         split = Split(**{**document, "state": from_json(value["state"])})
         if not _typed(split):
-            raise _invalid("an offset or a counter is none", value)
+            raise _invalid("an offset or a counter is not a valid number", value)
         if not (_state_fits(split) and _numbers_fit(split)):
             raise _invalid("no history leads to it", value)
         if type(value["sum"]) is not int or value["sum"] != _sum(document):
-            raise _invalid("its checksum is another", value)
+            raise _invalid("the checksum does not match", value)
         return split
 
 
 _FIELDS = {"sum", *(f.name for f in fields(Split))}
 _LATER = {"floor", "lost"}
-"""Fields that are not written while they are 0, as in records of before they came to be."""
+"""Fields that are written only if they are not 0: older records do not have them."""
 
 
 def _sum(document: dict[str, Any]) -> int:
@@ -164,7 +165,7 @@ def _typed(split: Split) -> bool:
 
 
 def _state_fits(split: Split) -> bool:
-    """Whether the other fields can stand beside the state."""
+    """Whether the other fields are consistent with the state."""
     cut, credit, target = split.cut, split.credit, split.target
     if not isinstance(split.state, Backfilling):
         repaid = credit is None or (cut is not None and credit <= cut)
@@ -179,7 +180,7 @@ def _state_fits(split: Split) -> bool:
 
 
 def _numbers_fit(split: Split) -> bool:
-    """Whether the counters and offsets can stand beside each other in any state."""
+    """Whether counters and offsets are consistent in any state."""
     counted = split.written <= split.read <= split.scanned + 1
     known = split.credit is None or (split.landed is not None and split.credit <= split.landed)
     bounded = max(split.floor, split.lost) <= split.end

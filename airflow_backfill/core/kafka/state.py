@@ -1,4 +1,4 @@
-"""The three states of a split (S001.1), in the only order in which they follow each other."""
+"""The three states of a split (S001.1), in their only order."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from airflow_backfill.core.kafka.offsets import is_offset
 
 @dataclass(frozen=True, slots=True)
 class Backfilling:
-    """History is read from Kafka. ``offset`` is the last one backfilled; None when nothing was."""
+    """History is read from Kafka. ``offset`` is the last one backfilled; None for none."""
 
     offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CatchingUp:
-    """The backfill has stopped after ``offset``; the landing table has not been seen to reach it."""
+    """The backfill has stopped after ``offset``; the landing table has not reached it yet."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Everything from here on comes from the landing table."""
+    """All further rows come from the landing table."""
 
 
 State = Backfilling | CatchingUp | Finished
 
 
 def rank(state: State) -> int:
-    """The place of a state in their order: the rank of a split never falls."""
+    """The place of a state in their order: the rank of a split never decreases."""
     match state:
         case Backfilling():
             return 0
@@ -53,7 +53,7 @@ def to_json(state: State) -> list[Any]:
 
 
 def from_json(value: Any) -> State:
-    """The state that ``value`` says; RecordInvalid for anything that ``to_json`` does not write."""
+    """The state in ``value``; RecordInvalid for anything that ``to_json`` does not write."""
     match value:
         case ["backfilling", offset] if offset is None or is_offset(offset):
             return Backfilling(offset)
@@ -61,4 +61,4 @@ def from_json(value: Any) -> State:
             return CatchingUp(offset)
         case ["finished"]:
             return Finished()
-    raise RecordInvalid(f"not a state: {value!r}"[:200], value=repr(value)[:200])
+    raise RecordInvalid(f"not a state of a split: {value!r}"[:200], value=repr(value)[:200])

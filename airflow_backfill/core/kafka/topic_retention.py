@@ -1,4 +1,4 @@
-"""For how long Kafka keeps the records of a topic, as the topic's configuration says."""
+"""How long Kafka keeps the records of a topic, from the topic's configuration."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TopicRetention:
-    """Of each partition; None: for good, or nobody knows."""
+    """Limits of each partition; None for unlimited or unknown."""
 
     milliseconds: int | None = None
     bytes: int | None = None
     compacted: bool = False
-    """Whether older records of a key go, too."""
+    """Whether compaction deletes older records of a key."""
 
     @staticmethod
     def of(configuration: Mapping[str, str]) -> TopicRetention:
@@ -29,11 +29,11 @@ class TopicRetention:
 
 @dataclass(frozen=True, slots=True)
 class TopicExpiry:
-    """A topic's history and what its configuration means for it."""
+    """The retention of a topic, and the age of its history."""
 
     retention: TopicRetention
     oldest: int | None
-    """When the first record of it was written, milliseconds since 1970; None if nobody said."""
+    """When the first record of the history was written, in milliseconds since 1970; None if unknown."""
 
     def left(self, now: int) -> int | None:
         """Milliseconds until Kafka may delete the first record of the history; None for never, or unknown."""

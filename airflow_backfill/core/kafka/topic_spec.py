@@ -1,6 +1,6 @@
 """The topic whose history comes before the landing table, as the spec names it: data only.
 
-Where its brokers are, and who may read it, is a connection's: it may change between attempts, the topic may not.
+Brokers and credentials are in a connection: it may change between attempts, the topic must not.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ class TopicSpec:
     name: str
     """The topic's name."""
     first: str = EARLIEST
-    """Where history starts: "earliest", the first record that Kafka or the landing table has, or a time in ISO 8601
-    with an offset from UTC.
+    """Where history starts: "earliest", the first record of Kafka or the landing table, or a time in ISO 8601 with an
+    offset from UTC.
     """
     expired: str = STOP
-    """What becomes of the build if records of the history are in neither of the two any more: "stop", or "skip", which
-    counts them and goes on from what is left.
+    """What to do if neither Kafka nor the landing table has records of the history: "stop", or "skip", which counts
+    them and goes on without them.
     """
     checkpoint: str | None = None
-    """Where the landing table's ingestion, a structured stream, keeps its notes: they tell a partition of which nothing
-    has to land any more from one that is late.
+    """The checkpoint of the landing table's ingestion, a structured stream. It tells a partition without new records
+    from one whose records have not landed yet.
     """
     order: str | None = None
-    """With a key: the column that says which record is the last one, where a key may be in several partitions."""
+    """With a key: the column that orders the records of a key, which may then be in several partitions."""
     decoding: Decoding = field(default_factory=Decoding)
 
     @staticmethod
     def parse(options: Any) -> TopicSpec:
-        """The topic that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing.
+        """The topic in ``options``; InvalidSpec with field, value and fix. No I/O.
 
-        Besides ``name``, ``first``, ``expired``, ``checkpoint`` and ``order`` they are those of a decoding.
+        Options are ``name``, ``first``, ``expired``, ``checkpoint``, ``order`` and those of ``Decoding``.
         """
         if not isinstance(options, Mapping):
-            raise InvalidSpec(f"topic: a mapping of options, not {type(options).__name__}", field="topic")
+            raise InvalidSpec(f"topic: must be a dict of options, not {type(options).__name__}", field="topic")
         check_known(options, NAMES)
         topic = TopicSpec(
             name=checked("topic.name", options.get("name")),
@@ -65,17 +65,19 @@ class TopicSpec:
 
     def _check(self) -> None:
         if not _TOPIC.match(self.name) or self.name in (".", ".."):
-            raise invalid("topic.name", self.name, "1 to 249 letters, digits, '_', '.' or '-'")
+            raise invalid("topic.name", self.name, "must have 1 to 249 letters, digits, '_', '.' or '-'")
         if self.name.startswith("__"):
-            raise invalid("topic.name", self.name, "is a topic of Kafka's own")
+            raise invalid("topic.name", self.name, "is an internal topic of Kafka; name another one")
         if self.expired not in (STOP, SKIP):
             raise invalid("topic.expired", self.expired, f"must be {STOP!r} or {SKIP!r}")
         if self.first != EARLIEST and self.since is None:
-            raise invalid("topic.first", self.first, "'earliest', or a time such as '2026-01-31T00:00:00+00:00'")
+            raise invalid(
+                "topic.first", self.first, "must be 'earliest', or a time such as '2026-01-31T00:00:00+00:00'"
+            )
 
     @property
     def skips(self) -> bool:
-        """Whether the build goes on from what is left."""
+        """Whether the build goes on without missing records."""
         return self.expired == SKIP
 
     @property

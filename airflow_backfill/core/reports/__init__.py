@@ -1,1 +1,1 @@
-"""What people read: the summary, the forecast, recommendations, ways out."""
+"""Texts and numbers for operators: the summary, the forecast, recommendations, ways out of errors."""

@@ -13,22 +13,22 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Sighted:
-    """What a planner sees of a source that matters to the choice."""
+    """What the choice of a strategy depends on."""
 
     feed: bool
-    """Whether it has a change data feed."""
+    """Whether the source has a change data feed."""
     key: bool
     """Whether the spec names a key."""
     ordered: bool
-    """Whether the key has an order by which a table can be cut."""
+    """Whether the key's type has an order, so that the table can be split into ranges."""
     only_adds: bool
-    """Whether the commits that are still known only ever added rows."""
+    """Whether all commits in the log only add rows."""
     seconds: float | None
-    """Expected until the log is caught up with, if the snapshot is pinned; None: never, at these rates."""
+    """Expected duration until the log is caught up, with a pinned snapshot; None for never."""
     kept: float
-    """Seconds for which the source keeps what newer versions replaced."""
+    """Seconds for which the source keeps replaced files and its log."""
     often: Callable[[], float]
-    """How often every byte would be read in ranges of the key."""
+    """How many times ``arrangement`` would read every byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +37,37 @@ class Advice:
     why: str
 
 
-def recommend(seen: Sighted) -> Advice | BackfillError:
-    """The strategy for this source; the error that says why if none fits, because nothing says what becomes of rows."""
-    if seen.feed and seen.key:
-        return _with_changes(seen)
-    lacking = "a key" if seen.feed else "a change data feed"
-    if seen.only_adds:
-        return Advice("chain", f"without {lacking} only added rows can be followed, and this source only adds rows")
-    if not seen.feed:
+def recommend(source: Sighted) -> Advice | BackfillError:
+    """The strategy for this source, or an error that says why none fits."""
+    if source.feed and source.key:
+        return _with_changes(source)
+    lacking = "a key" if source.feed else "a change data feed"
+    if source.only_adds:
+        return Advice("chain", f"without {lacking} a build can only follow added rows, and this source only adds rows")
+    if not source.feed:
         return FeedOff(
-            "the source has no change data feed, and its history does more than add rows; switch the feed on: ALTER "
+            "the source has no change data feed, but its history has updates or deletes; switch the feed on: ALTER "
             "TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
         )
-    return InvalidSpec("key: the source's history does more than add rows: name its key", field="key")
+    return InvalidSpec(
+        "key: the source's history has updates or deletes, which need a key; name its key columns", field="key"
+    )
 
 
-def _with_changes(seen: Sighted) -> Advice:
-    pinned = "no end is" if seen.seconds is None else f"{lasting(seen.seconds)} are"
-    given = f"{lasting(seen.kept)} are given"
-    if seen.seconds is not None and seen.seconds <= seen.kept / 2:
+def _with_changes(source: Sighted) -> Advice:
+    expected = "no end is expected" if source.seconds is None else f"{lasting(source.seconds)} expected"
+    kept = f"{lasting(source.kept)} kept"
+    if source.seconds is not None and source.seconds <= source.kept / 2:
         return Advice(
             "snapshot",
-            f"each file is read once, and the pinned ones are kept for long enough: {pinned} expected, {given}",
+            f"each file is read once, and the source keeps the pinned files for long enough ({expected}, {kept})",
         )
-    if not seen.ordered:
-        return Advice("snapshot", "the key has no order to cut the table by; the source has to keep its files longer")
+    if not source.ordered:
+        return Advice(
+            "snapshot", "the key's type has no order, which arrangement needs; the source must keep its files longer"
+        )
     return Advice(
         "arrangement",
-        f"nothing has to be kept: {pinned} expected with pinned files, {given}. Every byte will be read about "
-        f"{seen.often():.1f} times; to read each once, raise delta.deletedFileRetentionDuration and take snapshot",
+        f"the source does not keep pinned files for long enough ({expected}, {kept}). Every byte is read about "
+        f"{source.often():.1f} times; to read each once, raise delta.deletedFileRetentionDuration and use snapshot",
     )

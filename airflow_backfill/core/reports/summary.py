@@ -1,4 +1,4 @@
-"""A build's committed state as people read it: the one summary of page, command line, XCom and progress."""
+"""The summary of a build's committed state, for command line, XCom and task state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.values.phase import Phase
 
-ALARM = 0.25
-"""The part of the source's retention that is left when people are warned."""
+ALARM_FRACTION = 0.25
+"""Warn when less than this fraction of the source's retention is left."""
 
 
 def summarize(state: BuildState) -> dict[str, Any]:
-    """Plain JSON. Numbers are of committed work only."""
+    """Plain JSON. Numbers count committed work only."""
     plan, newest, totals = state.plan, state.newest, state.totals
     strategy = strategy_of(plan)
     partitions = strategy.partitions(state)
@@ -69,8 +69,8 @@ def summarize(state: BuildState) -> dict[str, Any]:
 def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None]:
     """How far the source is ahead of the committed state, as plain JSON; times are milliseconds.
 
-    ``age`` is how long the oldest pending epoch has been pending, ``readable`` for how long the source promises to
-    keep it from now on: what comes before it was replaced then, the pinned files included.
+    ``age``: how long the oldest pending epoch has been pending. ``readable``: how long the source still keeps what the
+    build needs, pinned files included; they were replaced by that epoch at the earliest.
     """
     pending = source.pending(state.reached)
     age = max(now - pending[0].at, 0) if pending else 0
@@ -85,12 +85,12 @@ def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None
 
 
 def running_out(lag: Mapping[str, int | None]) -> str | None:
-    """What to say when most of the time is over for which the source keeps what is still needed; else None."""
+    """A warning if the source will soon delete history that the build still needs; else None."""
     readable, kept = lag["readable"], lag["kept"]
-    if readable is None or kept is None or readable > kept * ALARM:
+    if readable is None or kept is None or readable > kept * ALARM_FRACTION:
         return None
     return (
-        f"the oldest epoch that is needed stays readable for {readable // 60_000} more minutes: raise "
+        f"the oldest epoch that the build needs stays readable for {readable // 60_000} more minutes: raise "
         "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it"
     )
 
@@ -111,9 +111,10 @@ def _certificate(state: BuildState) -> dict[str, Any]:
 
 
 def partition(split: Split) -> dict[str, Any]:
-    """A partition of the topic; offsets are inclusive but for ``end``, the next one that a reader would get. ``oldest``
-    is when the first of the records was written that were ``left`` as the last round began. Before the offset ``floor``
-    history came from the landing table; ``lost`` are offsets that neither had any more.
+    """A partition of the topic, as plain JSON. Offsets are inclusive, except ``end``: the next offset of a reader.
+
+    ``left`` is the number of unread records when the last round began, ``oldest`` the time of the first of them.
+    History before the offset ``floor`` comes from the landing table; ``lost`` counts offsets that neither has.
     """
     word, *at = to_json(split.state)
     return {
@@ -134,7 +135,7 @@ def partition(split: Split) -> dict[str, Any]:
 
 
 def _percent(state: BuildState) -> float:
-    """Of the snapshot while it is read, then of the epochs that were pending when it was sealed: up to the source's
+    """Of the snapshot while it is read, then of the epochs that were pending when it was sealed, up to the source's
     head, or to the hand-off epoch once that is pinned.
     """
     if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
@@ -142,22 +143,22 @@ def _percent(state: BuildState) -> float:
     if state.phase is Phase.SNAPSHOT:
         read = strategy_of(state.plan).progress(state)
         return round(100 * read.done / read.of, 1) if read.of else 0.0
-    seen = state.newest.record.pending if state.newest is not None else None
-    if state.bound is None or state.bound.start == 0 or seen is None:
+    pending = state.newest.record.pending if state.newest is not None else None
+    if state.bound is None or state.bound.start == 0 or pending is None:
         return 100.0
-    end = seen.head if state.handoff is None else state.handoff
+    end = pending.head if state.handoff is None else state.handoff
     left = min(max(end - state.reached, 0), state.bound.start)
     return round(100 * (1 - left / state.bound.start), 1)
 
 
 def _pending(state: BuildState) -> dict[str, int | None] | None:
-    """What was pending when the newest record was written, without what it and others have applied since."""
-    seen = state.newest.record.pending if state.newest is not None else None
-    if seen is None:
+    """What was pending when the newest record was written, without the epochs that are applied by now."""
+    pending = state.newest.record.pending if state.newest is not None else None
+    if pending is None:
         return None
-    epochs = max(seen.head - state.reached, 0)
-    rows = seen.rows if epochs == seen.epochs else None if epochs else 0
-    return {"epochs": epochs, "rows": rows, "head": seen.head, "at": seen.at}
+    epochs = max(pending.head - state.reached, 0)
+    rows = pending.rows if epochs == pending.epochs else None if epochs else 0
+    return {"epochs": epochs, "rows": rows, "head": pending.head, "at": pending.at}
 
 
 def _part(state: BuildState) -> dict[str, int] | None:

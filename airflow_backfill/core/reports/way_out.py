@@ -1,4 +1,4 @@
-"""What somebody can do about each coded error, where its message does not say it better: one line a code."""
+"""The way out of each coded error, one line per code. A message may name a more specific one."""
 
 from __future__ import annotations
 
@@ -9,54 +9,59 @@ from airflow_backfill.core.errors import BackfillError
 
 WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
-    "UNSAFE_OPTION": "Leave the setting out, or set it as the message says, then clear the task.",
+    "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
-        "Configure a log store that is safe for several writers, or put the target on another store."
+        "Configure a Delta log store that is safe for several writers, or put the target on another store; then clear "
+        "the task."
     ),
     "EXPRESSION_INVALID": (
-        "Correct the expression; of a build that is there already, plan again with on_existing='restart'."
+        "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."
     ),
-    "SOURCE_NOT_DELTA": "Check the location for typing errors, and that its table has been written.",
-    "TABLE_UNSUPPORTED": "Take the feature from the table, or build from a table without it.",
+    "SOURCE_NOT_DELTA": "Check the location, and that its table has been written; then clear the task.",
+    "TABLE_UNSUPPORTED": (
+        "Drop the feature from the table (ALTER TABLE … DROP FEATURE), or use a table without it; then clear the task."
+    ),
     "SOURCE_FEED_OFF": (
-        "Set delta.enableChangeDataFeed = true on the source, then plan (with on_existing='restart' if a build "
-        "is there)."
-    ),
-    "EXPRESSION_FAILED": "Mend the expression or the rows, then plan again with on_existing='restart'.",
-    "QUERY_REFUSED": (
-        "Put source, target or functions back as they were and clear the task, or plan again with "
+        "Set delta.enableChangeDataFeed = true on the source, then plan. If the build exists already, plan with "
         "on_existing='restart'."
     ),
-    "SPARK_INCOMPLETE": "Add the jar, package or setting where Spark runs, then clear the task.",
-    "FILE_DAMAGED": "Restore the file and clear the task, or mend the table and plan again with on_existing='restart'.",
-    "TARGET_REFUSES": "Take the rule from the target, then clear the task.",
-    "KEY_INVALID": "Name columns that select keeps unchanged and whose values identify a row.",
+    "EXPRESSION_FAILED": "Correct the expression or the rows, then plan again with on_existing='restart'.",
+    "QUERY_REFUSED": (
+        "Restore source, target or functions as they were and clear the task, or plan again with on_existing='restart'."
+    ),
+    "SPARK_INCOMPLETE": "Add the jar, package or setting to Spark's configuration, then clear the task.",
+    "FILE_DAMAGED": (
+        "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'."
+    ),
+    "TARGET_REFUSES": "Drop the rule from the target, then clear the task.",
+    "KEY_INVALID": "Name key columns that select keeps unchanged and whose values identify a row, then plan.",
     "KEY_NULL": "Give these rows a key in the source, or delete them there, then clear the task.",
     "KEY_DUPLICATE": (
-        "Delete the surplus rows from the source, then clear the task; or plan again with on_existing='restart' and a "
-        "key that tells them apart."
+        "Delete the duplicate rows from the source, then clear the task; or plan again with on_existing='restart' and "
+        "a key that identifies each row."
     ),
     "HISTORY_LOST": (
-        "Restore what is gone and clear the task. Else, with a key, say that the target stands at the source's head "
-        "(table-backfill recover TARGET --epoch N), verify it, and repair what differs; or plan again with "
-        "on_existing='restart'. Keep history for longer."
+        "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
+        "Or keep the target, if the build has a key: run 'table-backfill recover TARGET --epoch N' with the source's "
+        "newest epoch and 'table-backfill repair TARGET', then clear the verify task. Raise the source's retention."
     ),
-    "SOURCE_REPLACED": "Put the planned source back and clear the task, or plan again with on_existing='restart'.",
-    "LANDING_INVALID": "Give the landing table the columns that an ingestion writes, or name the right table.",
+    "SOURCE_REPLACED": "Restore the planned source and clear the task, or plan again with on_existing='restart'.",
+    "LANDING_INVALID": "Correct the landing table, or name the right one; then plan again.",
     "KAFKA_OPTION": "Correct the option in the connection, then clear the task.",
     "TOPIC_MISSING": "Correct topic.name or the brokers' addresses, or create the topic; then clear the task.",
-    "KAFKA_REFUSED": "Correct credentials, certificates or rights of the connection, then clear the task.",
+    "KAFKA_REFUSED": "Correct credentials, certificates or permissions of the connection, then clear the task.",
     "KAFKA_LOST": (
-        "While the history is read: order 'table-backfill skip', which counts what is lost and goes on from what is "
-        "left, and clear the task. At the plan: a later topic.first, or topic.expired='skip'. Give the topic longer "
+        "While the history is read: run 'table-backfill skip TARGET' to count the lost records and go on without them, "
+        "then clear the task. At the plan: set a later topic.first, or topic.expired='skip'. Raise the topic's "
         "retention."
     ),
     "LANDING_AHEAD": (
-        "It is tried again. If that does not help, the connection leads to other brokers than the ingestion's."
+        "The task is retried. If that does not help, correct the connection: it leads to other brokers than the "
+        "ingestion's."
     ),
     "OFFSETS_INVALID": "Repair the landing table (one row for each partition and offset), then clear the task.",
     "PARTITION_INCOMPLETE": "Let the ingestion land this partition from its beginning, then clear the task.",
-    "PARTITIONS_GREW": "Plan again with on_existing='restart'; with topic.order a topic may grow.",
+    "PARTITIONS_GREW": "Plan again with on_existing='restart'. With topic.order, a topic may get more partitions.",
     "DECODER_INVALID": (
         "Install the planned version of the decoder where Spark runs and clear the task, or plan again with "
         "on_existing='restart'."
@@ -70,50 +75,57 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "on_existing='restart'."
     ),
     "ORDER_UNKNOWN": (
-        "Name a column as topic.order that tells which record is later; plan again with on_existing='restart'."
+        "Set topic.order to a column that orders the records of a key; plan again with on_existing='restart'."
     ),
     "SCHEMA_CHANGED": (
-        "Plan again with on_existing='restart'; new_columns='ignore' passes over columns that are only added."
+        "Plan again with on_existing='restart'; new_columns='ignore' ignores columns that are only added."
     ),
     "NOT_APPEND_ONLY": (
         "Give the source a change data feed and the build a key, then plan again with on_existing='restart'."
     ),
     "CHANGES_INCOMPLETE": (
-        "Clear the task once. If it comes again, the source's files and log do not agree: check how it is written."
+        "Clear the task once. If the error comes again, files and log of the source disagree: check how it is written, "
+        "then plan again with on_existing='restart'."
     ),
     "EPOCH_DISCONTINUOUS": "Plan again with on_existing='restart': an epoch is missing between the two.",
-    "TARGET_EXISTS": "Name another target, or move away what is there.",
-    "SPEC_CHANGED": "Put the option back as planned, or plan again with on_existing='restart'.",
+    "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
+    "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
-        "RESTORE the target to its last barrier (status names it) and run recover, or plan again with "
+        "RESTORE the target to its last barrier, which 'table-backfill status TARGET' names. Run 'table-backfill "
+        "recover TARGET --epoch N' with the epoch of that barrier, then clear the verify task. Or plan again with "
         "on_existing='restart'."
     ),
-    "TARGET_CONTENDED": "It is tried again. Let other writers of the target pause.",
-    "TARGET_BUSY": "It is tried again. Look for another application that works on the same target.",
-    "MEMORY_LOST": "Plan again with on_existing='restart': what the build remembered beside its target is gone.",
+    "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
+    "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
+    "MEMORY_LOST": (
+        "Restore the folder that the message names and clear the task, or plan again with on_existing='restart'."
+    ),
     "RECORD_INVALID": (
-        "Put the rows right and run recover with the epoch at which they stand, or plan again with "
-        "on_existing='restart'."
+        "Restore the file that the message names and clear the task. Or run 'table-backfill recover TARGET --epoch N' "
+        "with the epoch of the target's rows, then clear the verify task. Or plan again with on_existing='restart'."
     ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
-    "FENCED": "Nothing, if the newer attempt works on; clear the task if it does not.",
+    "FENCED": "Nothing to do if the newer attempt is running; else clear the task.",
     "POSITION_REGRESSED": (
-        "Run recover with the epoch at which the target stands, or plan again with on_existing='restart'."
+        "Run 'table-backfill recover TARGET --epoch N' with the epoch of the target's rows, then clear the verify "
+        "task. Or plan again with on_existing='restart'."
     ),
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
     ),
-    "GATE_TIMEOUT": "Meet the condition that the message names, then clear the task.",
+    "GATE_TIMEOUT": "Fulfil the condition that the message names, then clear the task.",
     "HANDOFF_REJECTED": "Clear the gate task to ask again.",
-    "VERIFICATION_FAILED": "Run repair, which rewrites exactly the keys that differ, then clear the verify task.",
-    "NOT_ALLOWED_NOW": "Run the task that the message names first, or leave the request.",
-    "CANCELLED": "Plan the build again: it goes on from where it was.",
-    "INTERRUPTED": "It is tried again. Once the command is lifted the work is done.",
-    "SOURCE_UNAVAILABLE": "It is tried again. Check the network, and the credentials of the store.",
-    "APPLICATION_FAILED": "It is tried again. The cause is in the log of the Spark application.",
+    "VERIFICATION_FAILED": (
+        "Run 'table-backfill repair TARGET', which rewrites the keys that differ, then clear the verify task."
+    ),
+    "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
+    "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
+    "INTERRUPTED": "The task is retried, and repeats the round when the command is lifted.",
+    "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
+    "APPLICATION_FAILED": "The task is retried. The log of the Spark application names the cause.",
 }
 
 
 def way_out(error: BackfillError) -> str:
-    """The line for an error; for a code of a newer version, where to look."""
-    return WAYS_OUT.get(error.code, "Look into the log of the Spark application.")
+    """The way out of an error; for an unknown code, where to look."""
+    return WAYS_OUT.get(error.code, "See the log of the Spark application.")

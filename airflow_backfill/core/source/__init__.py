@@ -1,1 +1,1 @@
-"""The source as an attempt sees it: epochs that are pending, and what in them stops a build."""
+"""The source as an attempt observes it: pending epochs, and what in them stops a build."""

@@ -1,4 +1,4 @@
-"""The epochs that are pending: a view of them costs the same whether there are ten or a million."""
+"""Pending epochs: a slice costs the same for ten epochs and for a million."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 
 
 class Backlog(Sequence[Epoch]):
-    """Consecutive epochs, in order. A part of one is another one, which shares the epochs and copies none; so is one
-    with more at its end.
-    """
+    """Consecutive epochs, in order. A slice, or one with more epochs at its end, shares the epochs and copies none."""
 
     __slots__ = ("_epochs", "_start", "_stop", "_stopping", "_sums")
 
@@ -27,19 +25,19 @@ class Backlog(Sequence[Epoch]):
 
     @property
     def stopping(self) -> Epoch | None:
-        """The first of them that stops the build."""
+        """The first epoch that stops the build; None if none does."""
         nth = bisect_left(self._stopping, self._start)
         found = nth < len(self._stopping) and self._stopping[nth] < self._stop
         return self._epochs[self._stopping[nth]] if found else None
 
     @property
     def rows(self) -> int:
-        """The changed rows of all of them."""
+        """The changed rows of all epochs."""
         return self._sums[self._stop] - self._sums[self._start]
 
     def followed_by(self, more: Iterable[Epoch]) -> Backlog:
-        """These epochs and ``more``. Copies them only if others follow already, or if most of those that are shared
-        are not among them.
+        """These epochs and ``more``. Copies only if other epochs follow in the shared list, or if this is less than
+        half of it.
         """
         whole = self._stop == len(self._epochs) and self._start <= len(self)
         longer = self[:] if whole else Backlog(self)
@@ -80,7 +78,7 @@ class Backlog(Sequence[Epoch]):
 
 
 def fitting(epochs: Backlog, size: RoundSize) -> Backlog:
-    """The first of these epochs that fit a round together: one always does, none from one that stops the build on."""
+    """The first epochs that fit one round: at least one, and none from an epoch that stops the build on."""
     count, taken = 0, (0, 0, 0, 0)
     for epoch in epochs[: size.epochs]:
         taken = (taken[0] + epoch.bytes, taken[1] + epoch.rows, taken[2] + epoch.files, taken[3] + epoch.cuts)

@@ -1,4 +1,4 @@
-"""One epoch of the source, as rounds are planned by it."""
+"""One epoch of the source, with the figures by which rounds are planned."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from airflow_backfill.core.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One committed version of the source, as rounds are planned by it."""
+    """One committed version of the source."""
 
     number: int
     at: int
+    """When it was committed, milliseconds since 1970."""
     rows: int
-    """Changed rows, as the commit counts them; an upper bound where it does not."""
+    """Changed rows, as the commit counts them; else an upper bound."""
     bytes: int
-    """What has to be read for its changes."""
+    """Bytes to read for its changes."""
     stop: BackfillError | None = None
+    """The error with which the epoch stops the build."""
     weight: int = 0
-    """Bytes of the changed rows, as they are in files: what a round of it holds at once."""
+    """Bytes of the changed rows in files: what a round holds in memory at once."""
     files: int = 0
     """File actions of its commit."""
     cuts: bool = False
-    """The changes before it and after it cannot be read in one go: files were rewritten, or the table reshaped."""
+    """Changes before and after it cannot be read together: it rewrites files, or changes the schema."""
     digest: str | None = None
-    """Of its commit; None if that is gone."""
+    """Of its commit; None if the commit was deleted."""
     only_adds: bool = True
-    """Whether it does nothing to rows but add some."""
+    """Whether it only adds rows."""
 
     @property
     def quiet(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the source is still the one that was planned, with the history that the target was built from."""
+"""Whether the source is still the planned table, with the history that the target was built from."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from airflow_backfill.core.values.phase import BUILDING, Phase
 
 
 def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[CommitId]) -> None:
-    """Raise if what comes after ``applied`` cannot be had from this source any more, or belongs to another history
-    than the commits at which the target ``stands``.
+    """Raise if the epochs after ``applied`` are deleted, or belong to another history than the commits in ``stands``,
+    at which the target stands.
 
-    Where the source's log was cleaned up so far that the commit at ``applied`` is gone, nothing is left to compare.
-    Clean-up takes the oldest commits, and none younger than the log's retention, so a history that was put back would
-    have to be older than that, too; and an epoch more of it missing is HistoryLost.
+    A commit of ``stands`` that was cleaned up cannot be compared. Clean-up only deletes commits that are older than the
+    log's retention, so only a restore to a state of that age stays undetected. If the next epoch is deleted, too, this
+    is HistoryLost.
     """
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
-            f"the source is table {view.table_id} now, the plan is for table {plan.source.table_id}",
+            f"the source is table {view.table_id}, but the plan is for table {plan.source.table_id}; restore that one, "
+            "or plan the build again with on_existing='restart'",
             planned=plan.source.table_id,
             found=view.table_id,
         )
     if view.head < applied:
         raise SourceReplaced(
-            f"the source stands at {view.head}, but {applied} was already applied: it was put back to an earlier "
-            f"state, for example from a backup; {_ways_out(plan, view.head)}",
+            f"the source is at epoch {view.head}, but epoch {applied} is already applied: the source was restored to "
+            f"an earlier state, for example from a backup; {_ways_out(plan, view.head)}",
             head=view.head,
             applied=applied,
         )
@@ -44,7 +45,7 @@ def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[Co
 
 
 def check_ahead(phase: Phase, view: SourceView, applied: int) -> None:
-    """Raise what stops the build at an epoch after ``applied`` that it has to reach."""
+    """Raise the error of the first pending epoch that stops the build, if the build has to apply it."""
     stopping = view.pending(applied).stopping if phase in BUILDING else None
     if stopping is not None and stopping.stop is not None:
         raise stopping.stop
@@ -54,7 +55,7 @@ def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
     found = view.commit(known.version)
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
-        f"{found.digest if found else 'gone'}): the source was put back to an earlier state, for example from a "
+        f"{found.digest if found else 'deleted'}): the source was restored to an earlier state, for example from a "
         f"backup; {_ways_out(plan, min(known.version, view.head))}",
         epoch=known.version,
         known=known.digest,
@@ -63,8 +64,11 @@ def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
 
 
 def _ways_out(plan: Plan, epoch: int) -> str:
-    """How to go on with a source whose history is another one."""
+    """The way out if the source has another history."""
     restart = "plan the build again with on_existing='restart'"
     if not plan.splits.recoverable or epoch < plan.source.epoch:
         return restart
-    return f"{restart}, or keep the target: 'recover --epoch {epoch}', then verify it, and 'repair' what differs"
+    return (
+        f"{restart}; or keep the target: run 'table-backfill recover {plan.spec.target} --epoch {epoch}', then "
+        f"'table-backfill repair {plan.spec.target}', then clear the verify task"
+    )

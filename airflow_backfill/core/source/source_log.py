@@ -1,4 +1,4 @@
-"""A source's log: what is asked of it without reading a row, whatever its format is."""
+"""A source's log: what a build asks of it without reading rows, in any table format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SourceWatch(Protocol):
     """Watches the source of one plan."""
 
     def view(self, after: int) -> SourceView:
-        """The source now, with every epoch later than ``after``; each commit is read once."""
+        """The source now, with every epoch after ``after``. Reads each commit once."""
 
 
 class SourceLog(Protocol):
@@ -35,11 +35,11 @@ class SourceLog(Protocol):
 
     def admit(self, spec: BackfillSpec) -> Admitted:
         """The source at its newest epoch. SourceNotDelta, UnsupportedTable, RecordInvalid or FeedOff if it cannot be
-        followed. Whether a chain needs a feed is seen later: where rows are only added it does not.
+        followed. A chain may be without a feed: its first epoch that does more than add rows stops it.
         """
 
     def recent(self, upto: int, count: int) -> Sequence[Epoch]:
-        """At most ``count`` epochs up to one, oldest first, but for those that are gone."""
+        """At most ``count`` epochs up to ``upto``, oldest first, without deleted ones."""
 
     def watch(self, plan: Plan) -> SourceWatch:
-        """From now on, for this plan."""
+        """Watch the source for this plan."""

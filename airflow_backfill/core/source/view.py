@@ -1,9 +1,9 @@
-"""What is seen of the source's log, and what in it stops a build.
+"""What an attempt observes of the source's log, and what in it stops a build.
 
-Epochs are watched, not read: a commit becomes a few numbers. A commit that changes the table in a way the
-plan does not allow carries its error along. Until the hand-off epoch is fixed, such a commit ends the build as soon as
-it is seen, because the hand-off would be later, and hours of work would be for nothing. Whoever follows a finished
-build gets every epoch before it. A source that was replaced stops everything at once.
+Each commit becomes a few numbers; no rows are read. A commit that changes the table in a way that the plan does not
+allow has its error in ``stop``. Before the hand-off epoch is pinned, such a commit ends the build at once: the hand-off
+would come after it, and hours of work would be lost. After the hand-off, every epoch before it is still applied. A
+replaced source stops the build at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from airflow_backfill.core.values.commit import CommitId
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The source as observed at one time. ``epochs`` are all versions after ``after`` through ``head``, in
-    order.
+    """The source as observed at one time. ``epochs`` are all versions after ``after``, up to ``head``, in order.
 
-    A version whose commit is gone is among them, with the error that says so.
+    A version whose commit was deleted is among them, with its error.
     """
 
     table_id: str
@@ -27,22 +26,22 @@ class SourceView:
     after: int
     epochs: Backlog
     kept: int | None = None
-    """Milliseconds for which the source keeps an epoch readable, if it was looked at."""
+    """Milliseconds for which the source keeps an epoch readable; None if unknown."""
     at: int = 0
-    """When the head was committed."""
+    """When the head was committed, milliseconds since 1970; 0 if unknown."""
     interval: int | None = None
-    """Milliseconds that usually pass between two epochs, if that was looked at and can be told."""
+    """Median milliseconds between two epochs; None if unknown."""
     digest: str | None = None
-    """Of the commit of ``after``; None if that is gone, or there are no commits."""
+    """Of the commit of ``after``; None if it was deleted, or there are no commits."""
 
     def pending(self, applied: int) -> Backlog:
         """The epochs later than ``applied``."""
         if applied < self.after:
-            raise ValueError(f"epochs after {applied} were asked for, the view begins after {self.after}")
+            raise ValueError(f"epochs after {applied} are not in this view, which begins after {self.after}")
         return self.epochs[applied - self.after :]
 
     def commit(self, version: int) -> CommitId | None:
-        """Which commit a version is; None if it is not seen here, or gone."""
+        """The identity of a version's commit; None if it is not in this view, or deleted."""
         place = version - self.after - 1
         digest = self.digest if place == -1 else self.epochs[place].digest if 0 <= place < len(self.epochs) else None
         return None if digest is None else CommitId(version, digest)

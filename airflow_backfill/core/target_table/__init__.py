@@ -1,1 +1,1 @@
-"""Rules of the target, and commits of others in its log."""
+"""Rules of the target, and commits of other writers in its log."""

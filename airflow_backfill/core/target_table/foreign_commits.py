@@ -1,4 +1,4 @@
-"""Commits of somebody else in the target: maintenance passes, anything that changes rows stops the build."""
+"""Commits of other writers in the target: maintenance is allowed, a change of rows stops the build."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE 
 def check_commit(plan: Plan, commit: Commit) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
     if commit.operation.upper().startswith(_REPLACING):
-        raise _diverged(commit, f"a {commit.operation} by somebody else")
+        raise _diverged(plan, commit, f"another writer ran {commit.operation}")
     if commit.metadata is not None:
         if commit.metadata.table_id != plan.target_id:
-            raise _diverged(commit, "another table took the target's place")
+            raise _diverged(plan, commit, "another table replaced the target")
         changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False)
         if changed is not None:
-            raise _diverged(commit, changed.message)
+            raise _diverged(plan, commit, changed.message)
     record = barrier_record(commit)
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:
-        raise _diverged(commit, f"a {commit.operation or 'commit'} by somebody else changed rows")
+        raise _diverged(plan, commit, f"another writer changed rows ({commit.operation or 'unknown operation'})")
     if commit.belied:
-        what = f"a {commit.operation or 'commit'} says that it changes no rows (dataChange=false), and added or removed"
-        raise _diverged(commit, f"{what} some: {commit.added.live} were added, {commit.removed.live} removed")
+        what = f"{commit.operation or 'a commit'} claims to change no rows (dataChange=false)"
+        raise _diverged(plan, commit, f"{what}, but added {commit.added.live} and removed {commit.removed.live}")
 
 
-def _diverged(commit: Commit, what: str) -> TargetDiverged:
+def _diverged(plan: Plan, commit: Commit, what: str) -> TargetDiverged:
     return TargetDiverged(
-        f"version {commit.version} of the target: {what}; the build cannot vouch for the target's rows any more. "
-        "Put them right and say at which epoch they stand (table-backfill recover), or plan the build again with "
-        "on_existing='restart'",
+        f"version {commit.version} of the target: {what}; the target's rows may no longer match the source. RESTORE "
+        f"the target to its last barrier, run 'table-backfill recover {plan.spec.target} --epoch N' with the epoch of "
+        "that barrier, then clear the verify task; or plan the build again with on_existing='restart'",
         version=commit.version,
         operation=commit.operation,
     )

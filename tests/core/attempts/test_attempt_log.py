@@ -167,7 +167,7 @@ def test_a_source_whose_history_went_back_behind_the_applied_epoch_stops() -> No
     model.write(times=2)
     model.run(CONSUME)
     model.source.commits = model.source.commits[:-1]
-    with pytest.raises(SourceReplaced, match="9 was already applied"):
+    with pytest.raises(SourceReplaced, match="9 is already applied"):
         model.run(CATCH_UP)
 
 

@@ -74,7 +74,7 @@ def test_change_data_that_is_not_trusted_is_not_read() -> None:
     one = Footprint(1, changes=[1], files=TABLE, distrusted=True)
     (leg,) = choose([one])
     assert leg.route is Route.DIFFERENCE
-    assert "not all of the change" in leg.reason
+    assert "incomplete" in leg.reason
 
 
 footprint_lists = st.lists(

@@ -237,7 +237,7 @@ def test_a_restart_then_retention() -> None:
         reopened(committed, Log(150, 5001))
     assert lost.value.data == {"partition": 0, "wanted": 100, "have": 150, "missing": 50}
     for answer in (asked, reopened):
-        with pytest.raises(SourceReplaced, match="truncated, or created again") as replaced:
+        with pytest.raises(SourceReplaced, match="truncated or created again") as replaced:
             answer(committed, Log(0, 50))
         assert replaced.value.data == {"partition": 0, "end": 50, "known": 1000}
 

@@ -133,7 +133,7 @@ def test_a_checksum_is_an_integer_and_right() -> None:
 
 
 def test_nothing_is_before_the_offset_before_the_first() -> None:
-    with pytest.raises(RecordInvalid, match="an offset or a counter is none"):
+    with pytest.raises(RecordInvalid, match="not a valid number"):
         Split.from_json(signed({**NEW.to_json(), "scanned": -2}))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetention
 from airflow_backfill.core.reports import forecast as forecasts
-from airflow_backfill.core.reports.forecast import APPLY_ROWS, RECENT, Work, described, forecast
+from airflow_backfill.core.reports.forecast import APPLY_ROWS_PER_SECOND, RECENT, Work, described, forecast
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.retention import FILES, Retention
@@ -67,7 +67,7 @@ def test_how_the_table_was_loaded_is_no_change_rate() -> None:
 
 
 def test_a_source_that_is_too_fast() -> None:
-    said = forecast(work(), history(60, APPLY_ROWS * 2 * 61, 1000), NOW, WEEK)
+    said = forecast(work(), history(60, APPLY_ROWS_PER_SECOND * 2 * 61, 1000), NOW, WEEK)
     assert said["expected_seconds"]["log"] is None
     assert "NOT_CONVERGING" in said["warnings"][0]
 
@@ -105,12 +105,12 @@ def test_it_can_be_read() -> None:
 
 def test_unknown_figures_can_be_read() -> None:
     text = said(rows=None, expected_seconds={"snapshot": 3, "log": None}, warnings=["too fast"])
-    for part in ("an unknown number of rows", "3 seconds", "and more than can ever be applied", "WARNING: too fast"):
+    for part in ("an unknown number of rows", "3 seconds", "and the build never catches up", "WARNING: too fast"):
         assert part in text
 
 
 def test_a_build_that_is_there() -> None:
-    assert described({"existing": True}) == ["the build is there already and goes on"]
+    assert described({"existing": True}) == ["the build exists already and goes on"]
 
 
 def test_a_topics_history_that_may_expire_before_it_is_read_is_warned_of() -> None:

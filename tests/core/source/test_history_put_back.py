@@ -116,7 +116,7 @@ def test_no_phase_follows_another_history(where: str) -> None:
     model.put_back(V - 1)
     model.write(times=head + 5)
     for _ in range(2):  # a retry changes nothing
-        with pytest.raises(SourceReplaced, match=r"put back.*plan the build again") as raised:
+        with pytest.raises(SourceReplaced, match=r"earlier state.*plan the build again") as raised:
             model.run(task)
     assert model.target.head == commits
     assert str(raised.value.data["found"]).endswith("history 2")

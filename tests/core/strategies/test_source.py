@@ -318,7 +318,7 @@ def test_another_topic_of_the_same_name_is_refused() -> None:
 
 
 def test_records_that_retention_took_are_missed() -> None:
-    with pytest.raises(KafkaLost, match="offset 0 is wanted, the log starts at 3"):
+    with pytest.raises(KafkaLost, match="needs offset 0, but Kafka's log starts at 3"):
         turn(BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(3, 100)}), landed={})
 
 

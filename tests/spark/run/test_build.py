@@ -154,7 +154,7 @@ def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_o
         vacuum(source, source.head)
     else:
         clean_up_log(source.spark, source.path)
-    with pytest.raises(HistoryLost, match=r"recover .* --epoch N" if gone == "files" else "commit is gone"):
+    with pytest.raises(HistoryLost, match=r"recover .* --epoch N" if gone == "files" else "commit was deleted"):
         build.verify()
     epoch = source.head
     build.recover(epoch)

@@ -256,7 +256,7 @@ def reported(plans: Plans, **options: Any) -> tuple[str, dict[str, Any]]:
 def test_a_source_that_keeps_its_files_is_pinned_and_it_is_said_why(plans: Plans) -> None:
     strategy, report = reported(plans, strategy="auto")
     assert strategy == report["strategy"] == report["recommended"]["strategy"] == "snapshot"
-    assert "7.0 days are given" in report["why"]
+    assert "7.0 days kept" in report["why"]
     # What was left to the planner once is not asked for again, and may be named.
     assert plans.plan(strategy="auto").plan == plans.plan(strategy="snapshot").plan
     with pytest.raises(BackfillError, match="SPEC_CHANGED"):
@@ -298,7 +298,7 @@ def test_where_nothing_says_what_becomes_of_rows_nothing_is_planned(spark: Spark
 def test_another_strategy_than_the_recommended_one_is_taken_and_told(plans: Plans) -> None:
     strategy, report = reported(plans, strategy="arrangement")
     assert (strategy, report["recommended"]["strategy"]) == ("arrangement", "snapshot")
-    assert any(line.startswith("recommended is strategy snapshot") for line in described(report))
+    assert any(line.startswith("recommended: strategy snapshot") for line in described(report))
 
 
 def test_a_chain_has_one_lane(plans: Plans) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     """A build that stands at the source's head, and changes after it. Its records are too large for its commits."""
-    monkeypatch.setattr(enclosures, "LARGEST", 300)
+    monkeypatch.setattr(enclosures, "MAX_RECORD_BYTES", 300)
     made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
     made.plan()
     made.snapshot()
