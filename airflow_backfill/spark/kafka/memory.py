@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.errors import MemoryLost, SourceNotDelta
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.session.failure import classify
+from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.session.temporary_settings import settings_for
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Memory:
             with settings_for(self.spark, {_LISTING: "1"}):
                 table.vacuum()
         except Exception as error:
-            if classify(error) is None:
+            if conflict_of(error) is None:
                 raise
             log.info("another writer changed the memory of keys; it is cleaned up later")
 

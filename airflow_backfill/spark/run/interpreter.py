@@ -22,7 +22,7 @@ from airflow_backfill.core.values.interruption import Begun
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import transactions
-from airflow_backfill.spark.session.failure import classify, coded
+from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written
@@ -159,10 +159,10 @@ class Shell:
         except BackfillError as error:
             return fx.CommitOutcome(error=error)
         except Exception as error:
-            conflict = classify(error)
+            conflict = conflict_of(error)
             if conflict is not None:
-                log.warning("another writer's commit came first: %s", conflict.value)
-                return fx.CommitOutcome(conflict=conflict.value)
+                log.warning("another writer's commit came first: %s", conflict)
+                return fx.CommitOutcome(conflict=conflict)
             log.exception("the commit failed")
             return fx.CommitOutcome(error=coded(error))
         crash_point("after_commit")

@@ -51,7 +51,7 @@ from airflow_backfill.spark.preflight.table import Preflight, inspect_source
 from airflow_backfill.spark.preflight.target import inspect_target
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.run.interpreter import Shell
-from airflow_backfill.spark.session.failure import classify
+from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.session.lock import commit_guarantee
 from airflow_backfill.spark.session.removal import remove
 from airflow_backfill.spark.session.settings import SessionSettings
@@ -195,7 +195,7 @@ class Planner:
                 # Another planner is creating the table: Delta refuses a folder that is not empty.
                 if inspect_target(self._spark, self._spec) is not None:
                     return
-                rival = classify(error) is not None or HALF_MADE in str(error)
+                rival = conflict_of(error) is not None or HALF_MADE in str(error)
                 if not rival or tries + 1 == CREATE_TRIES:
                     raise
                 time.sleep(0.2 * (tries + 1))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 
 from airflow_backfill.core.errors import (
     ApplicationFailed,
@@ -21,31 +20,12 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, troubles
 
-
-class Conflict(str, Enum):
-    """Why Delta refused a commit although the work itself was right."""
-
-    TRANSACTION = "concurrent transaction"
-    """Another attempt committed with our transaction id: the only conflict that is about fencing."""
-    APPEND = "concurrent append"
-    DELETE_READ = "concurrent delete of files that were read"
-    DELETE_DELETE = "concurrent delete of files that were deleted"
-    METADATA = "metadata changed"
-    PROTOCOL = "protocol changed"
-    WRITE = "concurrent write"
-
-
-_CONFLICTS = {
-    "ConcurrentTransactionException": Conflict.TRANSACTION,
-    "ConcurrentAppendException": Conflict.APPEND,
-    "ConcurrentDeleteReadException": Conflict.DELETE_READ,
-    "ConcurrentDeleteDeleteException": Conflict.DELETE_DELETE,
-    "MetadataChangedException": Conflict.METADATA,
-    "ProtocolChangedException": Conflict.PROTOCOL,
-    "ConcurrentWriteException": Conflict.WRITE,
-    "DeltaConcurrentModificationException": Conflict.WRITE,
-    "CommitFailedException": Conflict.WRITE,
-}
+_CONFLICTS = frozenset(
+    ("ConcurrentTransactionException", "ConcurrentAppendException", "ConcurrentDeleteReadException",
+     "ConcurrentDeleteDeleteException", "MetadataChangedException", "ProtocolChangedException",
+     "ConcurrentWriteException", "DeltaConcurrentModificationException", "CommitFailedException")
+)  # fmt: skip
+"""Why Delta refuses a commit although the work itself is right: another commit came first."""
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FAILED_READ_FILE.DBR_FILE_NOT_EXIST")
 _CLEANED_UP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
 _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
@@ -88,9 +68,9 @@ invalid query, 0A: unsupported), each with its way out.
 """
 
 
-def classify(error: BaseException) -> Conflict | None:
-    """The conflict with another writer; None if the error is something else."""
-    return next((_CONFLICTS[trouble.kind] for trouble in troubles(error) if trouble.kind in _CONFLICTS), None)
+def conflict_of(error: BaseException) -> str | None:
+    """Delta's name for the conflict with another writer; None if the error is something else."""
+    return next((trouble.kind for trouble in troubles(error) if trouble.kind in _CONFLICTS), None)
 
 
 def coded(error: BaseException) -> BackfillError:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.spark import delta_internals as delta_log
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
-from airflow_backfill.spark.session.failure import Conflict, classify
+from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.target_table.apply import Txn, append, empty, merge
 from airflow_backfill.spark.target_table.net_change import NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import parse
@@ -117,7 +117,7 @@ def test_an_empty_barrier_loses_to_another_with_its_number(
     monkeypatch.setattr(delta_log, "_version_of", overtaken)
     with pytest.raises((Py4JJavaError, PySparkException)) as raised:
         empty(spark, target, txn, "second")
-    assert classify(raised.value) is Conflict.TRANSACTION
+    assert conflict_of(raised.value) == "ConcurrentTransactionException"
     assert len(commits(target)) == 2
 
 
@@ -229,17 +229,17 @@ def test_who_lost_to_whom(spark: SparkSession, target: str) -> None:
     ours = jvm.org.apache.spark.sql.delta.actions.SetTransaction(txn.app_id, 1, jvm.scala.Option.empty())
     with pytest.raises((Py4JJavaError, PySparkException)) as raised:
         commit(losing, jvm, ours)
-    assert classify(raised.value) is Conflict.TRANSACTION
+    assert conflict_of(raised.value) == "ConcurrentTransactionException"
 
     losing, jvm = delta_transaction(spark, target)
     spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('some' = 'thing')")
     with pytest.raises((Py4JJavaError, PySparkException)) as raised:
         commit(losing, jvm, ours)
-    assert classify(raised.value) is Conflict.METADATA
+    assert conflict_of(raised.value) == "MetadataChangedException"
 
 
 def test_what_is_no_conflict(spark: SparkSession) -> None:
-    assert classify(ValueError("no")) is None
+    assert conflict_of(ValueError("no")) is None
     with pytest.raises(Exception) as raised:
         spark.sql("SELECT nothing").collect()
-    assert classify(raised.value) is None
+    assert conflict_of(raised.value) is None
