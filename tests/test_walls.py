@@ -131,6 +131,44 @@ def test_what_travels_to_spark_runs_on_python_3_10():
     assert done.returncode == 0, done.stdout
 
 
+FLOORS = {
+    "": (
+        *("core", "assets", "ledger", "failure", "links", "hooks", "watching", "triggers", "spark"),
+        *("operators", "sensors", "task_groups", "cli"),
+    ),
+    "core": (
+        *("errors", "values", "kafka", "splits", "model", "source", "delta", "target_table", "state", "gates"),
+        *("strategies", "reports", "attempts"),
+    ),
+    "spark": (
+        *("session", "delta_internals", "transform", "source", "target_table", "delta", "open_source", "verify"),
+        *("kafka", "preflight", "strategies", "run"),
+    ),
+}
+"""The rooms of a folder, the lowest first: each imports those below it only."""
+
+
+@pytest.mark.parametrize("folder", FLOORS)
+def test_no_room_imports_one_above_it(folder):
+    base, floors = PACKAGE / folder, FLOORS[folder]
+    package = ".".join(base.relative_to(ROOT).parts)
+    wrong = []
+    for file in base.rglob("*.py"):
+        here, *_ = file.relative_to(base).with_suffix("").parts
+        for line, name in imported(file):
+            there = name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else None
+            if here in floors and there in floors and floors.index(there) > floors.index(here):
+                wrong.append(f"{file.relative_to(ROOT)}:{line} imports {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("folder", FLOORS)
+def test_every_room_has_a_floor(folder):
+    base = PACKAGE / folder
+    rooms = {file.relative_to(base).with_suffix("").parts[0] for file in base.rglob("*.py")}
+    assert rooms - {"__init__", "get_provider_info"} == set(FLOORS[folder])
+
+
 def test_no_file_is_longer_than_400_lines():
     lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in sources()}
     assert {file: length for file, length in lengths.items() if length > 400} == {}

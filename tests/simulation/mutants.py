@@ -347,7 +347,7 @@ MUTANTS = (
     ),
     Mutant(
         "the ingestion's notes are those of now",
-        "ReadIngested(self._stand)",
+        "ReadIngested(self.stand)",
         "ReadIngested(self.seen.source.head)",
         topic=True,
     ),

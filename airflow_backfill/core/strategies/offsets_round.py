@@ -99,6 +99,8 @@ class _Round:
         self.topic: Topic | None = None
         self.sifted = Landed({})
         self.ingested: Mapping[int, int] = {}
+        self.stand = self.since + len(self.taken)
+        """The epoch of the landing table at which the round looks at it."""
         self.splits: dict[int, Split] = {}
         self.landed: dict[int, Offsets] = {}
         self.read: dict[int, Offsets] = {}
@@ -120,7 +122,7 @@ class _Round:
             self.sifted = yield from ReadLanded(self.epochs, self.known)
         yield from self._look_for_expired({n: position.split for n, position in self.known.items()})
         if self._asks_ingested:
-            self.ingested = yield from ReadIngested(self._stand)
+            self.ingested = yield from ReadIngested(self.stand)
         if self.topic is None and any(self.sifted.batches[n].least > 0 for n in self._new if n in self.sifted.batches):
             self.topic = yield from _ask(self.state, {})
 
@@ -148,11 +150,6 @@ class _Round:
         planned = self.state.plan.splits
         assert isinstance(planned, Partitions)
         return planned
-
-    @property
-    def _stand(self) -> int:
-        """The epoch of the landing table at which the round looks at it."""
-        return self.since + len(self.taken)
 
     def _expiry(self, n: int) -> Expiry:
         return self.expiry.get(n, Expiry())
@@ -270,7 +267,7 @@ class _Round:
 
     def move(self) -> Move | None:
         """The barrier, or None if no partition is any further."""
-        before, stand = self.state.positions, self._stand
+        before, stand = self.state.positions, self.stand
         # A partition of another lane is named, so that nobody takes what landed of it for nothing.
         count = max(*self.splits, *self.sifted.batches, -1, -1) + 1
         positions = list(self.state.plan.splits.widened(before, count, self.state.plan.source.epoch))
@@ -347,8 +344,7 @@ def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, histo
         return appeared(partition, Log(0, batch.greatest + 1), None, batch.least)
     log = topic.logs[partition]
     if batch is not None and batch.least > log.start and not history:
-        before = Offsets(log.start, batch.least)
-        fetched = yield from FetchRecords({partition: before}, hold=False)
+        fetched = yield from FetchRecords({partition: Offsets(log.start, batch.least)}, hold=False)
         log = log if fetched.batches else Log(batch.least, log.end)
     return appeared(partition, log, None, batch.least if batch is not None else None)
 
