@@ -55,8 +55,7 @@ class BackfillTaskGroup(TaskGroup):
     :param lanes: number of tasks that read the snapshot in parallel.
     :param window: when the hand-off may begin, e.g. ``("22:00", "06:00", "Europe/Berlin")``.
     :param approval: whether a user has to approve the hand-off in Airflow's UI; or arguments of the
-    ``ApprovalOperator``,
-        such as ``assigned_users``.
+        ``ApprovalOperator``, such as ``assigned_users``.
     :param verify: whether to prove that the target equals its source before the hand-off.
     :param gate_timeout: how long the gate waits before it fails for good.
     :param poke_interval: seconds between two polls of tasks that wait.
@@ -67,8 +66,7 @@ class BackfillTaskGroup(TaskGroup):
     :param handoff_asset: the asset that the finish task emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
     :param share_applications: whether consecutive phases share one Spark application: snapshot and consume_log (with
-    one
-        lane), and catch_up, verify and finish. This saves starts, which matters for small tables.
+        one lane), and catch_up, verify and finish. This saves starts, which matters for small tables.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
     :param task_args: arguments of single tasks, by task name, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
