@@ -38,7 +38,7 @@ def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[Co
         )
     for commit in stands:
         if commit.version > view.head or view.commit(commit.version) not in (None, commit):
-            raise _put_back(plan, commit, view)
+            raise _restored(plan, commit, view)
     pending = view.pending(applied)
     if pending and isinstance(pending[0].stop, HistoryLost):
         raise pending[0].stop
@@ -51,7 +51,7 @@ def check_ahead(phase: Phase, view: SourceView, applied: int) -> None:
         raise stopping.stop
 
 
-def _put_back(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
+def _restored(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
     found = view.commit(known.version)
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
