@@ -20,8 +20,7 @@ class LedgerHook(BaseHook):
     Opens the logs of sources and targets, and the control folder beside a target.
 
     :param ledger_conn_id: a connection whose extra has the settings of the tables' store, such as ``aws_access_key_id``
-    and
-        ``aws_endpoint``; by default they come from the environment.
+        and ``aws_endpoint``; by default they come from the environment.
     """
 
     conn_name_attr = "ledger_conn_id"

@@ -48,16 +48,13 @@ class ApplicationOperator(SparkSubmit):
 
     :param target: location of the target table. (templated)
     :param ledger_conn_id: connection with the settings of the tables' store, for reads without Spark; by default they
-    come
-        from the environment. (templated)
+        come from the environment. (templated)
     :param submit: starts the application with another operator than spark-submit: a function that takes a ``Launch``
-    and
-        returns the operator.
+        and returns the operator.
     :param applications: folder of the entry points on Spark's driver, if it differs from the worker's: for images that
         contain this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
     :param kafka_conn_id: connection of type ``kafka``, for a topic's history. It reaches spark-submit through an
-    environment
-        variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
+        environment variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
     """
 
     entry_point: ClassVar[str]
