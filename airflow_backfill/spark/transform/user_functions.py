@@ -41,7 +41,8 @@ class PythonFunction(Function):
     function: Callable[..., Any]
 
     def make(self, session: SparkSession, name: str) -> None:
-        session.udf.register(name, F.udf(self.function, DataType.fromDDL(self.returns)))
+        # Without Arrow, which converts values that do not fit the type by rules of its own.
+        session.udf.register(name, F.udf(self.function, DataType.fromDDL(self.returns), useArrow=False))
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,13 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def thirds(n: int | None) -> int | None:
-    return None if n is None else n // 3
+def thirds() -> PythonFunction:
+    """Made here, so that it travels to Spark's workers with all it needs."""
+    return PythonFunction("INT", "1", lambda n: None if n is None else n // 3)
 
 
 def test_a_build_applies_it_in_every_phase_and_proves_it(source: Source, tmp_path: Path) -> None:
-    register("thirds", PythonFunction("INT", "1", thirds))
+    register("thirds", thirds())
     given = {"select": ["id", "thirds(n) AS third"], "where": "thirds(n) <> 7", "functions": {"thirds": "1"}}
     build = Build(source, tmp_path / "target", **given)
     build.plan()
@@ -60,7 +61,7 @@ def test_one_in_java(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_is_not_named_cannot_be_called(spark: SparkSession) -> None:
-    register("thirds", PythonFunction("INT", "1", thirds))
+    register("thirds", thirds())
     with pytest.raises(InvalidExpression, match="thirds"):
         parse(spark, SCHEMA, ["thirds(n) AS third"])
 
@@ -74,7 +75,7 @@ def test_what_is_not_named_cannot_be_called(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_not_there_is_refused_by_name(spark: SparkSession, wanted: dict[str, str], why: str) -> None:
-    register("thirds", PythonFunction("INT", "1", thirds))
+    register("thirds", thirds())
     with pytest.raises(FunctionInvalid, match=why):
         parse(spark, SCHEMA, functions=wanted)
 
