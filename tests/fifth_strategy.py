@@ -1,6 +1,4 @@
-"""A fifth strategy that the package does not know: pinned files again, but each split as a whole, the last one first.
-It is registered as another package would do it.
-"""
+"""A strategy that the package does not know: pinned files again, but each split as a whole, the last one first."""
 
 from __future__ import annotations
 

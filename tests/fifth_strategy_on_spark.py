@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from functools import cached_property
-
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
-from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.strategies.strategy import Cut
 from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
 from airflow_backfill.spark.target_table import apply
@@ -31,6 +29,6 @@ class Rounds(TableRounds):
         else:
             super().write(work, record, txn, text)
 
-    @cached_property
-    def _pinned(self) -> SnapshotFiles:
-        return SnapshotFiles(self.spark, self.plan.spec.table, self.plan.source.epoch)
+    @property
+    def _pinned(self) -> VersionFiles:
+        return self.source.files(self.plan.source.epoch)
