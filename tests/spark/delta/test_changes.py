@@ -49,6 +49,11 @@ def read(source: Source, after: int, through: int, legs: Callable[[Sequence[Epoc
     return read_legs(source.spark, source.path, files, legs(files), source.columns, [source.key])
 
 
+def routes(changes: Changes) -> list[Route]:
+    """By which way each leg is read."""
+    return [route for line in changes.how for route in Route if f" by {route.value}: " in line]
+
+
 def check(source: Source, after: int, through: int, legs: Callable[[Sequence[EpochFiles]], list[Leg]]) -> None:
     transform = transform_of(source)
     with net_changes(read(source, after, through, legs), transform, ("k",)) as net:
@@ -66,7 +71,7 @@ def test_all_epochs_at_once(history: Callable[[str], Source], kind: str, legs: C
 def test_the_cheapest_way(history: Callable[[str], Source]) -> None:
     source = history("vectors")
     changes = read(source, 0, source.head, by_cost)
-    assert {leg.route for leg in changes.legs} == {Route.FEED, Route.DIFFERENCE}
+    assert set(routes(changes)) == {Route.FEED, Route.DIFFERENCE}
     check(source, 0, source.head, by_cost)
 
 
@@ -217,7 +222,7 @@ def test_change_data_without_pre_images_is_read_from_files(source: Source) -> No
         Path(source.path, "_change_data", "_new", "_SUCCESS").unlink()
         Path(source.path, "_change_data", "_new").rmdir()
     changes = read(source, 1, 2, by_feed)
-    assert [leg.route for leg in changes.legs] == [Route.FEED]
+    assert routes(changes) == [Route.FEED]
     transform = transform_of(source)
     with net_changes(changes, transform, ("k",)) as net:
         got = applied(transform.apply(source.at(1)), net.frame, ("k",))
