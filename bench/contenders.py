@@ -8,7 +8,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, Task, VerifyGoal
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, Goal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
@@ -58,7 +58,7 @@ def whole(
         perform(spark, target, task)
 
 
-def perform(spark: SparkSession, target: str, task: Task) -> BuildState:
+def perform(spark: SparkSession, target: str, task: Goal) -> BuildState:
     """Run one task in this session."""
     return reach(task, Shell(spark, target), attempt(target), None)
 

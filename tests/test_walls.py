@@ -131,6 +131,14 @@ def test_what_travels_to_spark_runs_on_python_3_10():
     assert done.returncode == 0, done.stdout
 
 
+def test_what_stands_beside_the_package_loads_with_it(tmp_path):
+    """Benchmarks, the demo and the set-up are run now and then only: a name that has moved shows here."""
+    folders = ("bench", "demo", "environment")
+    files = [file.relative_to(ROOT) for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    done = import_all([".".join(file.with_suffix("").parts) for file in files], tmp_path, without=frozenset())
+    assert done.returncode == 0, done.stderr
+
+
 FLOORS = {
     "": (
         *("core", "assets", "ledger", "failure", "links", "hooks", "watching", "triggers", "spark"),
