@@ -127,7 +127,7 @@ def test_a_source_that_was_never_clustered_says_what_it_costs_and_is_read_all_th
     plan = build.plan().plan
     cost, advice = build.report["notes"]
     often = float(cost.split()[-2])
-    assert often > 1.3 and "ZORDER BY (id)" in advice and "strategy snapshot" in advice
+    assert often > 1.3 and "ZORDER BY (id)" in advice and "strategy='snapshot'" in advice
     rounds = -(-plan.splits.bytes // 10_000)
     read(build, rounds)
     spent = sum(r.work.snapshot_bytes for r in rounds_of(build)) / plan.splits.bytes
