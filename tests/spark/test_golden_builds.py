@@ -21,7 +21,12 @@ from tests.spark.history import Source
 
 pytestmark = pytest.mark.spark
 
-BUILDS = sorted(str(archive.relative_to(ARCHIVES)) for archive in ARCHIVES.rglob("*.tar.gz"))
+SOAK = ("in_snapshot", "followed", "chain_followed", "cancelled", "repaired")
+"""What stands in them the others have, too, and the tests of the documents."""
+BUILDS = [
+    pytest.param(str(archive.relative_to(ARCHIVES)), marks=[pytest.mark.soak] if archive.name[:-7] in SOAK else [])
+    for archive in sorted(ARCHIVES.rglob("*.tar.gz"))
+]
 
 
 class Golden(Build):
