@@ -18,6 +18,7 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run import planner
 from airflow_backfill.spark.run.planner import OnExisting, drop_target
+from airflow_backfill.spark.strategies import snapshot
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, clean_up_log, live_through, vacuum
@@ -341,7 +342,7 @@ def test_tasks_in_the_wrong_order_write_nothing(source: Source, tmp_path: Path) 
 def test_a_log_round_costs_the_same_with_any_number_of_splits(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: int, jobs: dict[int, int]
 ) -> None:
-    monkeypatch.setattr(planner, "SPLITS", splits)
+    monkeypatch.setattr(snapshot, "SPLITS", splits)
     build = Build(source, tmp_path / "target")
     assert len(build.plan().plan.splits) == splits
     build.snapshot()

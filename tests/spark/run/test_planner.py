@@ -220,7 +220,7 @@ def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSessio
     # A record of a newer version: nothing but a restart helps.
     Path(plans.target + ".backfill", "commands").mkdir()
     Path(plans.target + ".backfill", "commands", "000000001.json").write_text("{")
-    apply.empty(spark, plans.target, apply.Txn(f"{second.plan.build}/1/0", 1), '{"airflow_backfill":2}')
+    apply.empty(spark, plans.target, apply.Txn(f"{second.plan.build}/1/0", 1), '{"airflow_backfill":3}')
     with pytest.raises(RecordInvalid, match="newer version"):
         plans.plan()
     third = plans.plan(OnExisting.RESTART)
