@@ -74,7 +74,7 @@ def test_a_diverged_target_opens_no_door(airflow, source, target):
 def test_the_door_opens_when_the_hand_off_is_committed(airflow, source, target):
     built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify")
     with airflow.running(group(airflow, source, target), "follow"):
-        airflow.until(lambda: airflow.stored("await_finish", "waiting") == ["the build is in catch_up"])
+        airflow.until(lambda: airflow.stored("await_finish", "waiting") == ["the build is in phase catch_up"])
         finishing = threading.Thread(target=built, args=(source, target, "finish"))
         finishing.start()
     finishing.join()
