@@ -156,7 +156,7 @@ def decode(text: str) -> Announcement:
     """The announcement that ``text`` holds, or RecordInvalid."""
     try:
         value = json.loads(text)
-        value = upgraded_announcement(value) if value[_MARK] == 1 else value
+        value = upgraded_announcement(value) if type(value[_MARK]) is int and value[_MARK] == 1 else value
         epochs = value.get("epochs")
         found = Announcement(
             build=value["build"],

@@ -14,9 +14,9 @@ _NAMES = {
     "source": ("version", "digest"),
     "bound": ("start", "value", "stalled", "least"),
     "pending": ("head", "epochs", "rows", "at"),
-    "certificate": ("epoch", "target_version", "rows", "digest", "buckets", "at", "gone", "lost"),
     "news": ("seen", "version", "seq", "generation", "attempt", "open"),
 }
+_CERTIFICATE = ("epoch", "target_version", "rows", "digest", "buckets", "at", "gone")
 _TAIL = ("at", "seq", "generation", "attempt", "event", "control", "totals", "due", "next_lanes", "decided_by")
 
 
@@ -25,9 +25,8 @@ def upgraded(record: dict[str, Any]) -> dict[str, Any]:
     document = {**record, "airflow_backfill": 2}
     document |= {name: _named(record[name], _NAMES[name]) for name in _NAMES.keys() & record.keys()}
     document["positions"] = [{"splits": number, **_position(position)} for number, position in record["positions"]]
-    if "certificate" in document:
-        found = document["certificate"]
-        document["certificate"] = {name: part for name, part in found.items() if part or name not in ("gone", "lost")}
+    if "certificate" in record:
+        document["certificate"] = _certificate(record["certificate"])
     if "others" in record:
         tails = {lane: _named(tail, _TAIL) for lane, tail in record["others"].items()}
         document["others"] = {lane: _without_none(tail) for lane, tail in tails.items()}
@@ -42,9 +41,17 @@ def upgraded_announcement(announcement: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(values: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(values, list) or len(values) > len(names):
+    if not isinstance(values, list) or len(values) != len(names):
         raise ValueError(f"not the values of {', '.join(names)}: {values!r}"[:200])
-    return dict(zip(names, values, strict=False))
+    return dict(zip(names, values, strict=True))
+
+
+def _certificate(values: Any) -> dict[str, Any]:
+    """``gone`` was always written, ``lost`` only if records were lost; format 2 omits both while they are 0."""
+    more = isinstance(values, list) and len(values) > len(_CERTIFICATE)
+    named = _named(values, (*_CERTIFICATE, "lost") if more else _CERTIFICATE)
+    none_gone = type(named["gone"]) is int and named["gone"] == 0
+    return {name: part for name, part in named.items() if name != "gone" or not none_gone}
 
 
 def _without_none(document: dict[str, Any]) -> dict[str, Any]:
