@@ -23,7 +23,7 @@ BROKEN = (
     Broken(
         "S000.22: the throttle does not hold in the log",
         "    return max(due, observed.now) + max(costs) if any(costs) else due",
-        "    return max(due, observed.now) + max(costs) if any(costs) and move.event is not Event.EPOCHS else due",
+        "    return max(due, observed.now) + max(costs) if any(costs) and move.event.value != 'epochs' else due",
     ),
     Broken(
         "S000.22: whatever is the cause, the throttle is named",
@@ -84,9 +84,8 @@ BROKEN = (
         "S001.21: the landing table is looked at after the broker",
         "            self.topic = yield from _ask(self.state, unread)\n        if any(epoch",
         "            self.topic = yield from _ask(self.state, unread)\n"
-        "            from airflow_backfill.core.state.effect import Watch\n"
-        "            self.seen = replace(self.seen, source=(yield from ReadSourceLog(self.since)))\n"
-        "            self.taken = _epochs(self.since, self.seen, self.step)\n"
+        "            self.observed = replace(self.observed, source=(yield from ReadSourceLog(self.since)))\n"
+        "            self.taken = _epochs(self.since, self.observed, self.step)\n"
         "            self.epochs = EpochRange(self.since + 1, self.since + 1 + len(self.taken))\n"
         "        if any(epoch",
     ),
@@ -122,8 +121,9 @@ BROKEN = (
     ),
     Broken(
         "S001.31: the first rate holds for ever",
-        '            return {"rate": command.rate, "byte_rate": command.byte_rate}',
-        '            return {"rate": command.rate, "byte_rate": command.byte_rate} if control.rate is None else {}',
+        "        control = replace(control, number=number, **_effect(command))",
+        "        lasting = command.verb is Verb.THROTTLE and control.rate is not None\n"
+        "        control = replace(control, number=number, **({} if lasting else _effect(command)))",
     ),
     Broken(
         "S002.1: a copy of a plan is a plan",

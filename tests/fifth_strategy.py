@@ -12,9 +12,9 @@ from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.effect import AppendFiles, Asks, Nothing
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
-from airflow_backfill.core.strategies import log
+from airflow_backfill.core.state.step import Held, Move, Observed, Read, Wait
 from airflow_backfill.core.strategies.strategy import Progress
+from airflow_backfill.core.strategies.table import TableStrategy
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.totals import Totals
 
@@ -71,13 +71,9 @@ class Blocks(Splits):
         return Blocks(tuple(value["blocks"]), value["bytes"], value["rows"]) if "blocks" in value else None
 
 
-class Backwards:
+class Backwards(TableStrategy):
     name = NAME
     why = "what is in the last files is wanted first"
-    keyless = False
-    needs_topic = False
-    announces = False
-    part_unit = "files"
     on_spark = "tests.fifth_strategy_on_spark"
 
     def read(
@@ -95,17 +91,8 @@ class Backwards:
         work = AppendFiles(((start, stop),)) if stop > start else Nothing()
         return Move(Event.FILES, work, tuple(positions), Totals(stop - start, size), bytes=size)
 
-    def follow(
-        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
-    ) -> Asks[Move | Wait]:
-        yield from ()
-        return log.follow(state, observed, step, held)
-
     def progress(self, state: BuildState) -> Progress:
         return Progress("blocks", sum(p != Waiting() for p in state.positions), len(state.plan.splits))
-
-    def partitions(self, state: BuildState) -> None:
-        return None
 
 
 def register() -> None:

@@ -45,7 +45,7 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, self.name, "exec"), module.__dict__)
 
 
-def _holding(edit: Edit) -> Path:
+def holding(edit: Edit) -> Path:
     """The file in which the edit's text is. LookupError unless it occurs once in the package."""
     found = [file for file in FOLDER.rglob("*.py") for _ in range(file.read_text().count(edit.before))]
     if len(found) != 1:
@@ -58,7 +58,7 @@ def mutated(edit: Edit, *users: str) -> Iterator[None]:
     """The package with the edit, for whatever is imported meanwhile; the core, and what begins with the name of one of
     the ``users``, is loaded anew.
     """
-    file = _holding(edit)
+    file = holding(edit)
     ours = (CORE, *users)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
     module = ".".join([PACKAGE, *file.relative_to(FOLDER).with_suffix("").parts])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.broken import Broken, noticed
 from tests.broken_behaviours import BROKEN
+from tests.named_tests import ROOT, missing
 
-ROOT = Path(__file__).parents[1]
 BEHAVIOURS = ROOT / "docs" / "behaviours"
 NUMBERED = {"snapshot": 45, "source": 50, "chain": 25, "persisted_progress": 39, "arrangement": 45}
 """How many behaviours each page has, in the order of their numbers: S000, S001 and so on."""
@@ -49,11 +47,6 @@ def entry(title: str, text: str) -> Entry:
     return Entry(title, rule, here, status, re.findall(r"`(tests/[^`]*::[^`]*)`", tests))
 
 
-@cache
-def functions(file: Path) -> frozenset[str]:
-    return frozenset(node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
-
-
 def test_every_item_has_an_entry_in_order() -> None:
     assert list(entries()) == ITEMS
 
@@ -64,13 +57,7 @@ def test_an_item_is_shown_or_it_is_said_why_not(item: str) -> None:
     assert said.title and said.rule and said.here
     assert STATUS.fullmatch(said.status)
     assert said.tests or said.status.startswith("not applicable")
-    missing = []
-    for test in said.tests:
-        path, _, name = test.partition("::")
-        file = ROOT / path
-        if not file.is_file() or name not in functions(file):
-            missing.append(test)
-    assert missing == []
+    assert missing(said.tests) == []
 
 
 def quick(item: str) -> list[str]:

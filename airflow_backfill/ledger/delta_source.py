@@ -64,7 +64,7 @@ class DeltaWatch:
         """The source now, with every commit after ``after``."""
         _, metadata = self._log.protocol_and_metadata()
         head = self._log.head()
-        epochs = self._remembered(self._log, after)
+        epochs = self._remembered(after)
         last = epochs[-1].number if epochs else after
         if metadata.table_id == self._plan.source.table_id:
             there = set(self._log.versions(last))
@@ -72,22 +72,22 @@ class DeltaWatch:
             epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
-        at, interval = self._pace(self._log, head) if self._plan.splits.landing else (0, None)
+        at, interval = self._pace(head) if self._plan.splits.landing else (0, None)
         # Read last: if the source is restored while it is read, this digest or that of a later view differs.
         digest = self._log.digest(after)
         return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
 
-    def _remembered(self, log: DeltaLog, after: int) -> Backlog:
+    def _remembered(self, after: int) -> Backlog:
         """The known epochs after ``after``; empty if they begin later, or if the log has another history now."""
         known = self._epochs
-        if not known or known[0].number > after + 1 or log.digest(known[-1].number) != known[-1].digest:
+        if not known or known[0].number > after + 1 or self._log.digest(known[-1].number) != known[-1].digest:
             return Backlog()
         return known[after + 1 - known[0].number :]
 
-    def _pace(self, log: DeltaLog, head: int) -> tuple[int, int | None]:
+    def _pace(self, head: int) -> tuple[int, int | None]:
         """When the head was committed, and the median interval of commits in milliseconds; None for too few commits."""
-        recent = [version for version in log.versions(max(head - PACE_COMMITS, -1)) if version <= head]
-        self._times = {v: self._times.get(v) or log.read(v).timestamp for v in recent}
+        recent = [version for version in self._log.versions(max(head - PACE_COMMITS, -1)) if version <= head]
+        self._times = {v: self._times.get(v) or self._log.read(v).timestamp for v in recent}
         times = sorted(self._times.values())
         gaps = [later - earlier for earlier, later in pairwise(times)]
         return times[-1], round(median(gaps)) if len(gaps) >= PACE_COMMITS // 2 else None

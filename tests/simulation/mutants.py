@@ -92,8 +92,8 @@ MUTANTS = (
     ),
     Mutant(
         "the log begins one epoch too early",
-        "        return splits.log_from(self.positions, epoch) if applied is None else applied",
-        "        return splits.log_from(self.positions, epoch) - 1 if applied is None else applied",
+        "        return oldest_epoch(self.positions, epoch) if applied is None else applied",
+        "        return oldest_epoch(self.positions, epoch) - 1 if applied is None else applied",
     ),
     Mutant(
         "catch-up does not stop at the hand-off epoch",
@@ -158,7 +158,7 @@ MUTANTS = (
         "            try:\n"
         "                certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)\n"
         "            except Exception:\n"
-        "                from airflow_backfill.core.model.record import Certificate\n"
+        "                from airflow_backfill.core.model.certificate import Certificate\n"
         "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
     ),
     Mutant(
@@ -348,7 +348,7 @@ MUTANTS = (
     Mutant(
         "the ingestion's notes are those of now",
         "ReadIngested(self.stand)",
-        "ReadIngested(self.seen.source.head)",
+        "ReadIngested(self.observed.source.head)",
         topic=True,
     ),
     Mutant(
@@ -396,7 +396,7 @@ MUTANTS = (
     Mutant(
         "in place of Kafka the landing table is read as of the round",
         "self.newest = _readable((yield from ReadSourceLog(self.since)), self.since)",
-        "self.newest = self._stand",
+        "self.newest = self.stand",
         topic=True,
     ),
     Mutant(

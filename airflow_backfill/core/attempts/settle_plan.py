@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
+from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec, difference
-from airflow_backfill.core.reports.recommend import AUTO
 from airflow_backfill.core.state.effect import (
     Asks,
     CommitPlan,

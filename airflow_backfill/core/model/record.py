@@ -222,10 +222,21 @@ _REQUIRED = {
     "airflow_backfill", "build", "plan", "layout", "lane", "seq", "generation", "attempt", "prev", "tails",
     "event", "phase", "positions", "base", "totals", "work", "control", "due",
 }  # fmt: skip
-_OPTIONAL = {
-    "epochs", "source", "bound", "pending", "handoff", "certificate", "next_lanes", "decided_by", "waits", "announced",
-    "news", "others",
-}  # fmt: skip
+_OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
+    "epochs": EpochRange.from_json,
+    "source": CommitId.from_json,
+    "bound": Bound.from_json,
+    "pending": Pending.from_json,
+    "handoff": count,
+    "certificate": Certificate.from_json,
+    "next_lanes": lambda number: count(number, 1),
+    "decided_by": count,
+    "waits": text,
+    "announced": lambda version: count(version, -1),
+    "news": Announced.from_json,
+    "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
+}
+"""Fields that a record may lack, and how each is read."""
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -250,8 +261,8 @@ def decode(written: str) -> Record:
             format=repr(found)[:50],
         )
     fields_found = set(value)
-    if not _REQUIRED <= fields_found or not fields_found <= _REQUIRED | _OPTIONAL:
-        odd = sorted((_REQUIRED - fields_found) | (fields_found - _REQUIRED - _OPTIONAL))
+    if not _REQUIRED <= fields_found or not fields_found <= _REQUIRED | _OPTIONAL.keys():
+        odd = sorted((_REQUIRED - fields_found) | (fields_found - _REQUIRED - _OPTIONAL.keys()))
         raise RecordInvalid(f"the record lacks or adds fields: {', '.join(odd)[:200]}", fields=odd[:20])
     try:
         return _build(value if found == FORMAT else upgraded(value))
@@ -260,20 +271,6 @@ def decode(written: str) -> Record:
 
 
 def _build(value: dict[str, Any]) -> Record:
-    read: Mapping[str, Callable[[Any], Any]] = {
-        "epochs": EpochRange.from_json,
-        "source": CommitId.from_json,
-        "bound": Bound.from_json,
-        "pending": Pending.from_json,
-        "handoff": count,
-        "certificate": Certificate.from_json,
-        "next_lanes": lambda number: count(number, 1),
-        "decided_by": count,
-        "waits": text,
-        "announced": lambda version: count(version, -1),
-        "news": Announced.from_json,
-        "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
-    }
     record = Record(
         build=text(value["build"]),
         plan=text(value["plan"]),
@@ -292,7 +289,7 @@ def _build(value: dict[str, Any]) -> Record:
         work=Totals.from_json(value["work"]),
         control=Control.from_json(value["control"]),
         due=count(value["due"]),
-        **{name: read[name](part) for name, part in value.items() if name in _OPTIONAL},
+        **{name: read(value[name]) for name, read in _OPTIONAL.items() if name in value},
     )
     lanes = record.layout.lanes
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:

@@ -114,7 +114,7 @@ class BackfillSpec:
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         document["topic"] = None if self.topic is None else self.topic.to_json()
-        # Plans of before do not have it, and keep their fingerprints.
+        # Plans of version 0.1 lack the field, and keep their fingerprints.
         return document if self.functions else {name: v for name, v in document.items() if name != "functions"}
 
     @property

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from airflow_backfill.core.errors import BackfillError, FeedOff, InvalidSpec
 from airflow_backfill.core.values.duration import lasting
 
-AUTO = "auto"
-
 
 @dataclass(frozen=True, slots=True)
 class Sighted:

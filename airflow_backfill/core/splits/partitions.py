@@ -104,9 +104,6 @@ class Partitions(Splits):
     def first(self, epoch: int) -> tuple[Position, ...]:
         return tuple(AtOffset(epoch, split) for split in self.splits)
 
-    def log_from(self, positions: tuple[Position, ...], epoch: int) -> int:
-        return min(p.newest_epoch for p in positions if p.newest_epoch is not None)
-
     def read(self, positions: tuple[Position, ...]) -> bool:
         """A topic's history is read before the landing table has reached its end; partitions that appeared later do
         not count, they may be read with the log.

@@ -69,7 +69,7 @@ class Position(ABC):
     @staticmethod
     @abstractmethod
     def from_json(value: dict[str, Any]) -> Position | None:
-        """The position that ``value`` says, or None if it is none of this kind."""
+        """The position in ``value``; None if ``value`` is of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,11 @@ class Consumed(Position):
 def newest_epoch(positions: Iterable[Position]) -> int | None:
     """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
     return max((p.newest_epoch for p in positions if p.newest_epoch is not None), default=None)
+
+
+def oldest_epoch(positions: Iterable[Position], otherwise: int) -> int:
+    """The first epoch at which a split stands; ``otherwise`` while none stands at one."""
+    return min((p.newest_epoch for p in positions if p.newest_epoch is not None), default=otherwise)
 
 
 def later(one: Position, other: Position) -> Position:

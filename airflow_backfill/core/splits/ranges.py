@@ -86,9 +86,6 @@ class KeyRanges(Splits):
     def first(self, epoch: int) -> tuple[Position, ...]:
         return (AtKey(epoch, 0),) * len(self)
 
-    def log_from(self, positions: tuple[Position, ...], epoch: int) -> int:
-        return min(p.newest_epoch for p in positions if p.newest_epoch is not None)
-
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         """A round takes all ranges to one epoch, none of them before the planned one."""
         epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}

@@ -42,10 +42,6 @@ class Splits(ABC):
     def first(self, epoch: int) -> tuple[Position, ...]:
         """Where splits stand of which nothing is read, in a build that is planned at ``epoch``."""
 
-    def log_from(self, positions: tuple[Position, ...], epoch: int) -> int:
-        """The epoch after which the source's log is needed while splits are still read."""
-        return epoch
-
     def read(self, positions: tuple[Position, ...]) -> bool:
         """Whether nothing has to be read any more but the source's log."""
         return together(positions)

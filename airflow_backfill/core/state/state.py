@@ -13,7 +13,7 @@ from airflow_backfill.core.model.announcement import Announced
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Layout, Record, Tail
-from airflow_backfill.core.splits.position import InEpoch, Position, applied_by, together
+from airflow_backfill.core.splits.position import InEpoch, Position, applied_by, oldest_epoch, together
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
@@ -135,7 +135,7 @@ class BuildState:
         # A split that appears while the others are read stands where the plan does, and holds the log back.
         stand = self.sealed and not (splits.grows and self.phase is Phase.SNAPSHOT)
         applied = applied_by(self.positions) if stand else None
-        return splits.log_from(self.positions, epoch) if applied is None else applied
+        return oldest_epoch(self.positions, epoch) if applied is None else applied
 
     @property
     def part(self) -> InEpoch | None:

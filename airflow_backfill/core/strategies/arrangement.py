@@ -15,28 +15,22 @@ from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state.effect import Asks, Chunks, NextChunk, Nothing, ReadRanges
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
-from airflow_backfill.core.strategies import log
-from airflow_backfill.core.strategies.strategy import Progress
+from airflow_backfill.core.state.step import Held, Move, Observed, Read, Wait
+from airflow_backfill.core.strategies.strategy import Progress, idle
+from airflow_backfill.core.strategies.table import TableStrategy
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 NONE = Chunks({}, 0, 0, 0)
-POLL_MS = 5_000
-NOTHING = "nothing has changed, and nothing is to be read"
 
 
-class Arrangement:
+class Arrangement(TableStrategy):
     """Ranges of the key, each at the newest version, and in each round the changes behind them (S004)."""
 
     name = "arrangement"
     why = "the source has an ordered key and a change data feed, and need not keep any epoch's files"
-    keyless = False
-    needs_topic = False
-    announces = False
-    part_unit = "files"
     on_spark = "airflow_backfill.spark.strategies.arrangement"
 
     def read(
@@ -48,20 +42,11 @@ class Arrangement:
             return held.wait
         epoch, size = target_epoch(state, observed.source, step.size), observed.fit(step.size)
         chunks = NONE if held is not None else (yield from NextChunk(epoch, state.positions, size.bytes, size.rows))
-        return next_ranges(state, observed, epoch, chunks) or Wait(observed.now + POLL_MS, NOTHING)
-
-    def follow(
-        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
-    ) -> Asks[Move | Wait]:
-        yield from ()
-        return log.follow(state, observed, step, held)
+        return next_ranges(state, observed, epoch, chunks) or idle(observed)
 
     def progress(self, state: BuildState) -> Progress:
         done = sum(position.complete is not None or position.part is not None for position in state.positions)
         return Progress("ranges", done, len(state.plan.splits))
-
-    def partitions(self, state: BuildState) -> None:
-        return None
 
 
 def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:

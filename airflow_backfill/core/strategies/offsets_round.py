@@ -37,6 +37,7 @@ from airflow_backfill.core.state.effect import (
 )
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Move, Observed, Wait
+from airflow_backfill.core.strategies.strategy import POLL_MS
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -44,8 +45,6 @@ from airflow_backfill.core.values.totals import Totals
 
 LATE = 5
 """Of its usual intervals: for so long nothing may land while there is something to land (S001.29)."""
-POLL_MS = 5_000
-"""Milliseconds between looks at a landing table that is late."""
 PROBE = 1_000
 """Offsets in which a record has to be for a partition to have grown."""
 TRIES = 3

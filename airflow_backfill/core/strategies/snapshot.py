@@ -13,23 +13,19 @@ from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.state.effect import AppendFiles, Asks, FileSize, Nothing
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
-from airflow_backfill.core.strategies import log
+from airflow_backfill.core.state.step import Held, Move, Observed, Read, Wait
 from airflow_backfill.core.strategies.strategy import Progress
+from airflow_backfill.core.strategies.table import TableStrategy
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 
-class Snapshot:
+class Snapshot(TableStrategy):
     """Every file of one pinned version, once; then the log: docs/behaviours/snapshot.md and persisted_progress.md."""
 
     name = "snapshot"
     why = "the source has a key and a change data feed, and keeps the pinned epoch's files"
-    keyless = False
-    needs_topic = False
-    announces = False
-    part_unit = "files"
     on_spark = "airflow_backfill.spark.strategies.snapshot"
 
     def read(
@@ -40,21 +36,12 @@ class Snapshot:
         assert move is not None, "nothing is left to read"
         return move if held is None else held.wait
 
-    def follow(
-        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
-    ) -> Asks[Move | Wait]:
-        yield from ()
-        return log.follow(state, observed, step, held)
-
     def progress(self, state: BuildState) -> Progress:
         splits = state.plan.splits
         assert isinstance(splits, FileSplits)
         each = zip(state.positions, map(splits.size, range(len(splits))), strict=True)
         done = sum(position.files if isinstance(position, AtFile) else size for position, size in each)
         return Progress("files", done, splits.files)
-
-    def partitions(self, state: BuildState) -> None:
-        return None
 
 
 def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.splits.partitions import splits_of
-from airflow_backfill.core.state.effect import (
-    Asks,
-)
+from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
-from airflow_backfill.core.strategies.offsets_round import POLL_MS, Poll, next_offsets
-from airflow_backfill.core.strategies.strategy import Progress
+from airflow_backfill.core.strategies.offsets_round import Poll, next_offsets
+from airflow_backfill.core.strategies.strategy import Progress, idle
 
 
 class Source:
@@ -33,7 +31,7 @@ class Source:
         if held is not None and (held.throttled or not landed):
             return held.wait
         poll = Poll(size, size if held is None else None)
-        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or _nothing(observed)
+        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or idle(observed)
 
     def follow(
         self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
@@ -41,7 +39,7 @@ class Source:
         if held is not None:
             return held.wait
         poll = Poll(observed.fit(step.size), upto=step.upto)
-        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or _nothing(observed)
+        return (yield from next_offsets(state, lane, observed, poll, begins=begins)) or idle(observed)
 
     def progress(self, state: BuildState) -> Progress:
         splits = splits_of(state.positions).values()
@@ -50,7 +48,3 @@ class Source:
 
     def partitions(self, state: BuildState) -> Mapping[int, Split]:
         return splits_of(state.positions)
-
-
-def _nothing(observed: Observed) -> Wait:
-    return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is to be read")

@@ -52,6 +52,15 @@ class Strategy(Traits, Protocol):
         """The partitions of the topic that is built, by number; None where there is none."""
 
 
+POLL_MS = 5_000
+"""Until a strategy looks again that has nothing to do."""
+
+
+def idle(observed: Observed) -> Wait:
+    """In place of a round of a strategy that has nothing to do now."""
+    return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is to be read")
+
+
 def strategy_of(plan: Plan) -> Strategy:
     """The strategy of a build."""
     return cast(Strategy, plan.strategy)

@@ -7,7 +7,7 @@ would be in neither (docs/behaviours/source.md, S001.21).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import SourceReplaced
@@ -110,8 +110,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         records_of = TopicRecords(spark, connection(), wanted.name, topic.id)
         LandedOffsets(records_of, retention.compacted).check(ranges, lambda some: landing.places(some, epoch))
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
-    found = TopicPreflight(spec, epoch, metadata, transform, key, digest, recent, partitions=partitions)
-    return replace(found, expiry=TopicExpiry(retention, min(oldest.values(), default=None)))
+    expiry = TopicExpiry(retention, min(oldest.values(), default=None))
+    return TopicPreflight(spec, epoch, metadata, transform, key, digest, recent, partitions=partitions, expiry=expiry)
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:

@@ -22,6 +22,7 @@ from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
@@ -157,7 +158,6 @@ def reach(goal: Goal, shell: Shell, me: Attempt, build: str | None) -> BuildStat
     work = run(goal, me, build)
     if not (goal.announces and shell.reader.state(build).rearranging):
         return shell.run(work)
-    from airflow_backfill.core.state.drive import drive
     from airflow_backfill.spark.run.announcing import announcing
 
     with announcing(shell, me, build) as answer:

@@ -82,9 +82,14 @@ class Shell:
                 return fx.CommandsRead(_now(), commands, self._rounds.files if files else (), self.reader.properties)
             case fx.ReadSourceLog(after):
                 return self._watcher.view(after)
-            case fx.NextChunk() | fx.AskBroker() | fx.ReadLanded() | fx.ReadIngested():
-                return self._rounds.answer(effect)
-            case fx.FetchRecords() | fx.DecodeRecords():
+            case (
+                fx.NextChunk()
+                | fx.AskBroker()
+                | fx.ReadLanded()
+                | fx.ReadIngested()
+                | fx.FetchRecords()
+                | fx.DecodeRecords()
+            ):
                 return self._rounds.answer(effect)
             case fx.CommitRecord():
                 return self._write(effect)

@@ -86,6 +86,23 @@ class Application:
     """Whether it may follow another phase in the same application (``--then``)."""
 
 
+def size(options: argparse.Namespace) -> RoundSize:
+    """The size of a round by the options."""
+    return RoundSize(options.round_bytes, options.round_rows)
+
+
+def _max_lag(options: argparse.Namespace) -> MaxLag:
+    seconds = options.max_lag_seconds
+    return MaxLag(epochs=options.max_lag_epochs, age=None if seconds is None else int(seconds * 1000))
+
+
+def _upstream(options: argparse.Namespace, shell: Shell) -> Goal:
+    if options.max_runtime is not None:
+        return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
+    state = shell.reader.state(options.build)
+    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
+
+
 APPLICATIONS: Mapping[str, Application] = {
     "plan": Application(
         (
@@ -125,7 +142,7 @@ APPLICATIONS: Mapping[str, Application] = {
             *_SIZE,
             _option("--max-runtime", type=float, help="seconds to follow the source; without it, one pass"),
         ),
-        lambda options, shell: _upstream(options, shell),
+        _upstream,
     ),
     "cancel": Application(
         (_BUILD, _option("--drop", action="store_true", help="also remove the target and its control folder")),
@@ -159,20 +176,3 @@ def goal_of(application: str, options: argparse.Namespace, shell: Shell) -> Goal
     make = APPLICATIONS[application].goal
     assert make is not None, f"{application} has no goal"
     return make(options, shell)
-
-
-def size(options: argparse.Namespace) -> RoundSize:
-    """The size of a round by the options."""
-    return RoundSize(options.round_bytes, options.round_rows)
-
-
-def _max_lag(options: argparse.Namespace) -> MaxLag:
-    seconds = options.max_lag_seconds
-    return MaxLag(epochs=options.max_lag_epochs, age=None if seconds is None else int(seconds * 1000))
-
-
-def _upstream(options: argparse.Namespace, shell: Shell) -> Goal:
-    if options.max_runtime is not None:
-        return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
-    state = shell.reader.state(options.build)
-    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)

@@ -28,10 +28,10 @@ from airflow_backfill.core.errors import (
     UnsafeOption,
 )
 from airflow_backfill.core.model.plan import Plan, SourceFacts, build_id
-from airflow_backfill.core.model.registry import registered
+from airflow_backfill.core.model.registry import AUTO, registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
-from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
+from airflow_backfill.core.reports.recommend import Advice, Sighted, recommend
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
@@ -103,9 +103,8 @@ class Planner:
             check_rules(existing.plan, existing.phase, self._shell.reader.properties)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
-        asked, topic = self._spec, self._spec.topic
-        found = inspect_source(self._spark, asked) if topic is None else inspect_topic(self._spark, asked, topic)
-        advice = Advice("source", registered("source").why) if topic is not None else recommend(self._sighted(found))
+        asked = self._spec
+        found, advice = self._inspected()
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
@@ -120,6 +119,14 @@ class Planner:
         plan = self._shell.run(settle(draft, _now(), asked))
         state = self._shell.run(load(plan.build))
         return state, self._report(plan, found, guarantee, cut, advice)
+
+    def _inspected(self) -> tuple[Preflight, Advice | BackfillError]:
+        """The source, and the strategy that fits it."""
+        topic = self._spec.topic
+        if topic is not None:
+            return inspect_topic(self._spark, self._spec, topic), Advice("source", registered("source").why)
+        found = inspect_source(self._spark, self._spec)
+        return found, recommend(self._sighted(found))
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)

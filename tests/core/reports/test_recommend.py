@@ -8,8 +8,9 @@ import pytest
 
 from airflow_backfill.core.attempts.settle_plan import check_same
 from airflow_backfill.core.errors import BackfillError, FeedOff, InvalidSpec
+from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.reports.recommend import AUTO, Advice, Sighted, recommend
+from airflow_backfill.core.reports.recommend import Advice, Sighted, recommend
 
 HOUR, WEEK = 3600.0, 7 * 24 * 3600.0
 CALM = Sighted(feed=True, key=True, ordered=True, only_adds=False, seconds=HOUR, kept=WEEK, often=lambda: 1.2)

@@ -1,0 +1,26 @@
+"""What the strategies of a table have in common: a key, no topic, and the log that follows the snapshot."""
+
+from __future__ import annotations
+
+from airflow_backfill.core.state.effect import Asks
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Wait
+from airflow_backfill.core.strategies import log
+
+
+class TableStrategy:
+    """Everything but the snapshot: ``read`` and ``progress`` are the strategy's own, as are its names."""
+
+    keyless = False
+    needs_topic = False
+    announces = False
+    part_unit = "files"
+
+    def follow(
+        self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
+    ) -> Asks[Move | Wait]:
+        yield from ()
+        return log.follow(state, observed, step, held)
+
+    def partitions(self, state: BuildState) -> None:
+        return None
