@@ -21,8 +21,11 @@ from tests.spark.history import Source, create, live_through
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     confs = session_confs(cores=2) | {
-        # Tests are many small queries: compiling them well costs more than running them.
+        # Tests are many small queries: compiling them well costs more than running them, and Spark's own generated
+        # code costs more than interpreting (a quarter of all CPU here). What starts an application runs it compiled.
         **quick.confs(),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",
