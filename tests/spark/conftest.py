@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,12 +65,19 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     return table
 
 
+@pytest.fixture(scope="session")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """What each test's own source is a copy of."""
+    table = Source(spark, str(tmp_path_factory.mktemp("made") / "table"), PLAIN)
+    create(table)
+    return table
+
+
 @pytest.fixture
-def source(spark: SparkSession, tmp_path: Path) -> Source:
+def source(made: Source, tmp_path: Path) -> Source:
     """A table of its own for a test, with rows since version 1."""
-    made = Source(spark, str(tmp_path / "source"), PLAIN)
-    create(made)
-    return made
+    path = shutil.copytree(made.path, tmp_path / "source")
+    return replace(made, path=str(path))
 
 
 @pytest.fixture

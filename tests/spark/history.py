@@ -30,7 +30,7 @@ class Source:
 
     @property
     def head(self) -> int:
-        return DeltaTable.forPath(self.spark, self.path).history(1).first()["version"]
+        return max(int(file.stem) for file in Path(self.path, "_delta_log").glob("*.json"))
 
     def at(self, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(self.path)
