@@ -57,5 +57,5 @@ def _run(edit: Edit, tests: Sequence[str]) -> None:
         redirect_stdout(nowhere),
         redirect_stderr(nowhere),
     ):
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "", *tests])
     raise SystemExit(ENDED + code)

@@ -48,3 +48,12 @@ def test_every_parameter_is_documented_under_its_own_name() -> None:
 def test_every_example_is_in_the_index() -> None:
     listed = re.findall(r"^\| `(\w+\.py)` \|", (ROOT / "dags" / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(file.name for file in (ROOT / "dags").glob("*.py"))
+
+
+def test_what_the_architecture_says_is_where_is_there() -> None:
+    rows = re.findall(r"^\| (.*\?) \| (.*) \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 15
+    for question, files, names in rows:
+        code = "".join((PACKAGE / file).read_text() for file in re.findall(r"`([\w/]+\.py)`", f"{files} {names}"))
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(class|def) {name}\b", code, re.MULTILINE), (question, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,9 @@ class Build:
         """The target is what its source says at the epoch."""
         actual, expected = self.rows(), self.expected(epoch)
         assert actual.columns == expected.columns
-        assert expected.exceptAll(actual).collect() == [], "rows that are missing"
-        assert actual.exceptAll(expected).collect() == [], "rows that should not be there"
+        there, due = (Counter(map(repr, rows.collect())) for rows in (actual, expected))
+        assert due - there == Counter(), "rows that are missing"
+        assert there - due == Counter(), "rows that should not be there"
 
 
 def no_rows(spark: SparkSession, path: str, columns: tuple[str, str, str, str]) -> Source:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,8 +25,11 @@ from tests.spark.history import Source, create, live_through
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     confs = session_confs(cores=2) | {
-        # Tests are many small queries: compiling them well costs more than running them.
-        **quick.confs(),
+        # Many small queries in one process: Java compiles what is hot, and Spark interprets expressions, since its
+        # generated code costs a quarter of all CPU here. Applications that tests start run it, as users do.
+        **quick.confs(LASTING),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",
@@ -39,6 +46,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 __all__ = ["broker", "topic"]
 
+LASTING = "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""Options of a Java that lives as long as all tests of a worker."""
+
 PLAIN = ("id", "part", "name", "n")
 # No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.
 ODD = ("the id", "part,of;it", "na.me", "n=(1)")
@@ -46,26 +56,40 @@ ODD = ("the id", "part,of;it", "na.me", "n=(1)")
 
 @pytest.fixture(scope="session")
 def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Source]:
-    """A table that has lived through everything, made once: with deletion vectors, without, or oddly named."""
-    made: dict[str, Source] = {}
+    """A table that has lived through everything: with deletion vectors, without, or oddly named. Nobody changes it.
+
+    All workers of a run share one of each kind.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def table(kind: str) -> Source:
-        if kind not in made:
-            columns = ODD if kind == "odd names" else PLAIN
-            source = made[kind] = Source(spark, str(tmp_path_factory.mktemp("history") / "table"), columns)
-            create(source, vectors=kind != "no vectors", partitioned=kind == "odd names")
-            live_through(source)
-        return made[kind]
+        folder = shared / f"history of {kind}"
+        source = Source(spark, str(folder / "table"), ODD if kind == "odd names" else PLAIN)
+        with open(shared / f"{folder.name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "made").exists():
+                create(source, vectors=kind != "no vectors", partitioned=kind == "odd names")
+                live_through(source)
+                (folder / "made").touch()
+        return source
 
     return table
 
 
+@pytest.fixture(scope="session")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """What each test's own source is a copy of."""
+    table = Source(spark, str(tmp_path_factory.mktemp("made") / "table"), PLAIN)
+    create(table)
+    return table
+
+
 @pytest.fixture
-def source(spark: SparkSession, tmp_path: Path) -> Source:
+def source(made: Source, tmp_path: Path) -> Source:
     """A table of its own for a test, with rows since version 1."""
-    made = Source(spark, str(tmp_path / "source"), PLAIN)
-    create(made)
-    return made
+    path = shutil.copytree(made.path, tmp_path / "source")
+    return replace(made, path=str(path))
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from delta.tables import DeltaTable
@@ -30,7 +31,7 @@ class Source:
 
     @property
     def head(self) -> int:
-        return DeltaTable.forPath(self.spark, self.path).history(1).first()["version"]
+        return max(int(file.stem) for file in Path(self.path, "_delta_log").glob("*.json"))
 
     def at(self, version: int) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", version).load(self.path)
@@ -103,6 +104,21 @@ def live_through(source: Source) -> None:
     source.rows(100, 300, "over").write.format("delta").mode("overwrite").save(source.path)
     source.sql("DELETE FROM $table")
     source.append(0, 50, "anew")
+
+
+def copied(past: Source, path: Path, through: int) -> Source:
+    """What a table was after version ``through``."""
+
+    def later(folder: str, names: list[str]) -> list[str]:
+        versions = ((name, name.lstrip(".")[:20]) for name in names if folder.endswith("_delta_log"))
+        return [name for name, version in versions if not version.isdigit() or int(version) > through]
+
+    return replace(past, path=str(shutil.copytree(past.path, path, ignore=later)))
+
+
+def live_again(source: Source, past: Source) -> None:
+    """All commits that a copied table has not had yet."""
+    shutil.copytree(past.path, source.path, dirs_exist_ok=True)
 
 
 def vacuum(source: Source, epoch: int) -> None:

@@ -107,6 +107,7 @@ def test_a_build_of_a_topic_survives_a_kill_while_it_reads(broker: Broker, topic
     _told_nothing(apps, tmp_path)
 
 
+@pytest.mark.soak
 def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
     broker: Broker, topic: Topic, tmp_path: Path
 ) -> None:

@@ -22,7 +22,8 @@ from tests.spark.history import Source, applied, create, difference
 
 pytestmark = pytest.mark.spark
 
-KINDS = ("vectors", "no vectors", "odd names")
+NO_VECTORS = pytest.param("no vectors", marks=pytest.mark.soak)
+KINDS = ("vectors", NO_VECTORS, "odd names")
 
 
 def by_feed(files: Sequence[EpochFiles]) -> list[Leg]:
@@ -81,7 +82,7 @@ def test_parts_of_the_history(history: Callable[[str], Source], after: int, thro
     check(history("vectors"), after, through, legs)
 
 
-@pytest.mark.parametrize("kind", ["vectors", "no vectors"])
+@pytest.mark.parametrize("kind", ["vectors", NO_VECTORS])
 def test_each_epoch_of_the_feed_is_the_step_between_two_versions(history: Callable[[str], Source], kind: str) -> None:
     """The per-version law, for all versions in one job: before, plus what comes, minus what goes, is after."""
     source = history(kind)

@@ -61,6 +61,7 @@ def finished(build: TopicBuild, landing: Landing) -> BuildState:
     return build.finish()
 
 
+@pytest.mark.soak
 def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     topic.create(partitions=2)
     landing = Landing(topic, tmp_path / "landing")

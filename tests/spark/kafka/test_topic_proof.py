@@ -76,6 +76,7 @@ def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
         )
 
 
+@pytest.mark.soak
 def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
@@ -134,7 +135,9 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 6")
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["rows", "last values"])
+@pytest.mark.parametrize(
+    "keyed", [pytest.param(False, id="rows", marks=pytest.mark.soak), pytest.param(True, id="last values")]
+)
 def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
     spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:

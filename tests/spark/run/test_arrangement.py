@@ -150,6 +150,7 @@ def test_files_without_statistics_are_read_by_the_planned_borders(spark: SparkSe
     assert_equal(build)
 
 
+@pytest.mark.soak
 def test_it_outlives_a_source_that_keeps_nothing_while_snapshot_does_not(clustered: Source, tmp_path: Path) -> None:
     source = clustered
     pinned = Build(source, tmp_path / "pinned", name="pinned")
@@ -184,6 +185,7 @@ def test_a_round_that_took_longer_than_the_source_keeps_its_history_is_named(clu
     assert len(rounds_of(build)) == 1
 
 
+@pytest.mark.soak
 def test_composite_keys_of_texts_with_one_value_that_most_rows_have(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "tenants")
     source = Source(spark, path, ("tenant", "id", "name", "n"))

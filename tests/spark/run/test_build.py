@@ -21,7 +21,7 @@ from airflow_backfill.spark.run.planner import OnExisting, drop_target
 from airflow_backfill.spark.strategies import snapshot
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, clean_up_log, live_through, vacuum
+from tests.spark.history import Source, clean_up_log, copied, live_again, vacuum
 
 pytestmark = pytest.mark.spark
 
@@ -73,14 +73,14 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     assert epochs == list(range(pinned + 1, source.head + 1))
 
 
-def test_a_history_of_everything_is_followed_round_by_round(
-    spark: SparkSession, source: Source, tmp_path: Path
-) -> None:
+def test_a_history_of_everything_is_followed_round_by_round(history: Callable[[str], Source], tmp_path: Path) -> None:
+    past = history("vectors")
+    source = copied(past, tmp_path / "source", through=1)
     build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
     build.size = RoundSize(rows=250)
     build.plan()
     build.snapshot()
-    live_through(source)
+    live_again(source, past)
     state = build.consume_log()
     assert state.applied == source.head
     build.assert_equal_at(source.head)
@@ -140,7 +140,7 @@ def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_
     assert [r.event for r in build.records()] == [Event.CLAIM]
 
 
-@pytest.mark.parametrize("gone", ["files", "commits"])
+@pytest.mark.parametrize("gone", [pytest.param("files", marks=pytest.mark.soak), "commits"])
 def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_one(
     source: Source, tmp_path: Path, gone: str
 ) -> None:

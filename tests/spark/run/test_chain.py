@@ -121,6 +121,7 @@ def test_epochs_are_announced_while_a_round_lasts(events: Source, tmp_path: Path
     build.assert_equal_at(events.head)
 
 
+@pytest.mark.soak
 def test_announcing_needs_a_core_and_not_all_of_them(
     events: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

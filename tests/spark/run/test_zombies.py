@@ -85,7 +85,13 @@ def ready(build: Build, phase: str) -> None:
         step()
 
 
-@pytest.mark.parametrize("phase", PHASES)
+LONG = ("chunks", "seal", "certify")
+"""A sleeper of another phase is fenced by the same lines, and the simulation has sleepers in all of them."""
+
+
+@pytest.mark.parametrize(
+    "phase", [pytest.param(phase, marks=pytest.mark.soak if phase in LONG else ()) for phase in PHASES]
+)
 def test_a_sleeper_is_fenced_when_it_wakes(build: Build, phase: str) -> None:
     make, event = PHASES[phase]
     ready(build, phase)

@@ -88,7 +88,7 @@ def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: S
 
 LONG = pytest.mark.soak
 HISTORIES = [
-    pytest.param(None, 4, id="few"),
+    pytest.param(None, 2, id="few"),
     pytest.param(None, 12, id="many", marks=LONG),
     pytest.param("n > 1", 12, id="many, filtered", marks=LONG),
 ]

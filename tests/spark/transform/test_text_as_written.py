@@ -46,7 +46,7 @@ def texts(spark: SparkSession, tmp_path: Path) -> Source:
     return source
 
 
-@pytest.mark.parametrize("strategy", ["snapshot", "arrangement"])
+@pytest.mark.parametrize("strategy", ["snapshot", pytest.param("arrangement", marks=pytest.mark.soak)])
 def test_keys_partitions_and_expressions_of_a_build(
     texts: Source, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

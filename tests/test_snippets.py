@@ -1,0 +1,67 @@
+"""What the documents show works: Python runs, commands are taken by their own parsers, make knows its targets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import BundleDagBag
+
+from airflow_backfill.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "dags").glob("*.md")})
+TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
+BLOCKS = [
+    pytest.param(language, code, id=f"{name}-{number}")
+    for name, text in TEXTS.items()
+    for number, (language, code) in enumerate(re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+PHASES = {"plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish"}
+
+# Where a page shows only what goes into a DAG.
+AROUND = """from airflow.sdk import DAG
+from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+
+with DAG("around", schedule=None):
+"""
+
+
+def python() -> list[str]:
+    return [block.values[1] for block in BLOCKS if block.values[0] == "python"]
+
+
+def commands() -> set[str]:
+    """Every command that a page shows, in a block or in a line of text."""
+    lines = {line for block in BLOCKS if block.values[0] == "sh" for line in block.values[1].splitlines()}
+    inline = {code for text in TEXTS.values() for code in re.findall(r"`((?:make|table-backfill) [^`]+)`", text)}
+    return {line.partition("#")[0].strip() for line in lines | inline} - {""}
+
+
+@pytest.mark.parametrize("code", python())
+def test_python_makes_a_dag_with_every_phase(code: str, tmp_path: Path) -> None:
+    (tmp_path / "snippet.py").write_text(code if "with DAG" in code else AROUND + textwrap.indent(code, "    "))
+    bag = BundleDagBag(dag_folder=str(tmp_path), bundle_path=tmp_path, bundle_name="snippets")
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+    assert {task.task_id.rpartition(".")[2] for task in dag.tasks} >= PHASES
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_a_command_is_one(command: str) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "make":
+        assert set(arguments) <= TARGETS
+    elif program == "table-backfill":
+        options = main.parser().parse_args(arguments)
+        assert options.target
+    else:
+        assert re.fullmatch(r"pip install airflow-backfill(\[spark\])?", " ".join((program, *arguments)))
+
+
+def test_there_are_snippets() -> None:
+    assert len(python()) >= 3 and len(commands()) >= 10
