@@ -60,7 +60,7 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         if wait:
             yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
+    raise TargetContended(f"other commits came before the same announcement {misses} times in a row", tries=misses)
 
 
 def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:

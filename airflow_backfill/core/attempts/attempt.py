@@ -105,7 +105,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         if misses:
             yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
+    raise TargetContended(f"other commits came before the same barrier {misses} times in a row", tries=misses)
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:

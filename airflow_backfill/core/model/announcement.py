@@ -175,7 +175,7 @@ def decode(text: str) -> Announcement:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None
     if not sound:
-        raise RecordInvalid("the announcement is damaged: its fields make no sense", value=text[:200])
+        raise RecordInvalid("the announcement is damaged: its fields contradict each other", value=text[:200])
     return found
 
 
