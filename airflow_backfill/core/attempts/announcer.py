@@ -30,11 +30,11 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 
 EVERY = 2_000
-"""Milliseconds between looks at the source: what an epoch waits at most before it is announced, but for the commit."""
+"""Milliseconds between looks at the source. An epoch is announced after at most this time plus a commit."""
 
 
 def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
-    """Announce until the build has caught up; the state then. Raises a BackfillError otherwise."""
+    """Announce until the build has caught up. Returns the state then; raises a BackfillError otherwise."""
     state = yield from load(build)
     misses = 0
     while misses < CONTENTION_LIMIT:
@@ -60,11 +60,11 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         if wait:
             yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
+    raise TargetContended(f"other commits came before the same announcement {misses} times in a row", tries=misses)
 
 
 def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:
-    """What to write next; None if there is nothing to say, or nobody of this generation works on the data yet."""
+    """The next announcement; None if nothing is new, or if this generation does not own the data's lane yet."""
     owner = state.lanes[0]
     works = owner.record.generation if owner is not None and not owner.record.closed else 0
     if lane.attempt != me.name:
@@ -99,5 +99,5 @@ def _announcement(
 
 
 def _landed(lane: Announced | None, news: Announcement) -> bool:
-    """Whether the lane, as it was read back, holds what was written; one that is over needs nothing more."""
+    """Whether the lane that was read back contains the announcement. A lane that has ended needs no more."""
     return lane is None or (lane.attempt, lane.seq) == (news.attempt, news.seq)

@@ -52,19 +52,21 @@ from airflow_backfill.core.values.phase import after as phase_after
 from airflow_backfill.core.values.totals import Totals
 
 CONTENTION_LIMIT = 12
-"""How often in a row a barrier may fail to land."""
+"""Maximum tries in a row for one barrier."""
 BACK_OFF_MS = 250
-"""Before the first repetition of a round; doubled each time."""
+"""Milliseconds before a round is repeated for the first time; doubled each time."""
 TROUBLES = 4
-"""How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
+"""Maximum tries in a row while the source does not answer. They take 90 seconds; then the attempt ends, and Airflow
+tries again.
+"""
 HEARTBEAT_MS = 60_000
-"""After so long a waiting attempt renews its record."""
+"""A waiting attempt renews its record after this time, in milliseconds."""
 
 Protocol = Asks[BuildState]
 
 
 def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
-    """Work on ``goal`` until it is a committed fact; the state then. Raises a BackfillError otherwise."""
+    """Work on ``goal`` until it is a committed fact. Returns the state then; raises a BackfillError otherwise."""
     state = yield from load(build)
     misses, troubles, begins, pace = 0, 0, True, Pace()
     while misses < CONTENTION_LIMIT:
@@ -103,7 +105,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         if misses:
             yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
+    raise TargetContended(f"other commits came before the same barrier {misses} times in a row", tries=misses)
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
@@ -133,8 +135,8 @@ def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
 
 
 def _decider(state: BuildState, me: Attempt) -> int:
-    """The newest generation that wants the lanes that come next, or those that there are: who decided on them, or who
-    works in them. Not who closed another lane for them: that may be an attempt that wants what this one wants.
+    """The newest generation that wants the next layout or the current one: the attempt that decided on it, or one that
+    works in it. An attempt that closed another lane does not count, because it may want the same layout as this one.
     """
     decision = state.lanes[0] if state.lanes[0] is not None and state.lanes[0].record.closed else None
     if decision is None and not any(state.lanes):
@@ -146,7 +148,7 @@ def _decider(state: BuildState, me: Attempt) -> int:
 
 
 def _laid_by(state: BuildState) -> int | None:
-    """The generation that decided on the layout in which the build is; None for nobody."""
+    """The generation that decided on the current layout; None if no attempt did."""
     if not any(state.lanes):
         return state.newest.record.decided_by if state.newest is not None and state.newest.record.closed else None
     open_ = (b.record.decided_by for b in state.known if not b.record.closed)
@@ -156,8 +158,8 @@ def _laid_by(state: BuildState) -> int | None:
 def _commit(
     state: BuildState, lane: int, me: Attempt, move: Move, observed: Observed
 ) -> Asks[tuple[BuildState, bool | None]]:
-    """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
-    command came first.
+    """Write a barrier and read the log back. Returns the state, and whether the barrier landed; None if a command
+    interrupted it.
     """
     record = _record(state, lane, me, move, observed)
     written = yield from CommitRecord(record, move.work)
@@ -177,17 +179,15 @@ def _commit(
 
 
 def _paced(pace: Pace, begun: int, move: Move, landed: bool | None) -> Pace:
-    """What is known of the attempt's rounds after this one."""
+    """What the attempt knows about its rounds, including this one."""
     if landed is None:
         return pace.interrupted()
     return pace.landed(begun) if landed and not isinstance(move.work, Nothing) else pace
 
 
 def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
-    """Raise Fenced if a newer attempt has the lane, or decided that it is closed.
-
-    A decision that an older one made is carried out by whoever comes: all who have newer lanes in mind meet in the
-    layout that comes next, and there the newest wins.
+    """Raise Fenced if a newer attempt has the lane, or decided to close it. Any attempt completes a decision of an
+    older one. All attempts that want another layout meet in the next layout, where the newest wins.
     """
     barrier = state.lanes[lane]
     if barrier is None or barrier.record.attempt == me.name or (lane > 0 and state.closing):
@@ -242,7 +242,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
 
 
 def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceView) -> CommitId | None:
-    """The newest commit of the source that ``positions`` rest on, as it was seen before anything of it was read."""
+    """The newest commit of the source that ``positions`` depend on, as observed before any of its rows were read."""
     newest = newest_epoch(positions)
     epoch = state.plan.source.epoch if newest is None else newest
     return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
@@ -280,7 +280,7 @@ def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
 
 
 def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
-    """What a step comes to, once everything is known that it needs."""
+    """The move or wait that a step leads to, after everything it needs has been read."""
     holding, strategy = held(state, lane, observed), strategy_of(state.plan)
     match step:
         case Read():
@@ -301,8 +301,8 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
 
 
 def _renewed(wait: Wait, state: BuildState, lane: int, observed: Observed) -> Move | Wait:
-    """``wait``, or a record that says why: at once if that is news or a command is new, and now and then, so that
-    whoever waits can be seen to live.
+    """``wait``, or a record with its reason. The record is written at once if the reason or a command is new, and from
+    time to time, to show that the attempt is alive.
     """
     last = state.lanes[lane]
     if last is None or last.record.pending is None:

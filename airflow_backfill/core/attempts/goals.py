@@ -20,16 +20,16 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 
 POLL_MS = 1_000
-"""Between looks where there is nothing to do."""
+"""Milliseconds between looks if there is nothing to do."""
 
 THROTTLED = 12
-"""How many rounds of a throttle count as one."""
+"""This many throttled rounds count as one round."""
 
 _ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 
 
 class Goal(Protocol):
-    """``lane`` of ``lanes`` is where the task works; both are (0, 1) for everything but the snapshot."""
+    """The task works in lane ``lane`` of ``lanes``: 0 of 1, except in the snapshot."""
 
     @property
     def lane(self) -> int: ...
@@ -50,13 +50,13 @@ class Goal(Protocol):
         """Whether the epochs of a chain are announced while it works."""
 
     def check(self, state: BuildState) -> None:
-        """Raise if the task's turn has not come, or is over: before anything is claimed or written."""
+        """Raise if the phase does not allow the task. Nothing has been claimed or written then."""
 
     def done(self, state: BuildState) -> bool:
-        """Whether the goal is already a committed fact, so that nothing has to be claimed or written."""
+        """Whether the goal is already a committed fact. Nothing is claimed or written then."""
 
     def step(self, state: BuildState, observed: Observed) -> Step:
-        """The next step, in a state that is not done and that ``check`` lets pass."""
+        """The next step. Requires that ``check`` passed and ``done`` is false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _SingleLane:
 
 @dataclass(frozen=True, slots=True)
 class _Bookkeeping(_SingleLane):
-    """Writes no row, and is possible whatever is wrong with the source."""
+    """Writes no row. Possible even if the source cannot be read."""
 
     @property
     def reads_source(self) -> bool:
@@ -219,7 +219,7 @@ class RepairGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class FinishGoal(_Bookkeeping):
-    """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
+    """Commit the hand-off. Requires a certificate unless the user switched the verification off."""
 
     verified: bool = True
 
@@ -275,7 +275,7 @@ class CancelGoal(_Bookkeeping):
 
 @dataclass(frozen=True, slots=True)
 class TakeOverGoal(_Bookkeeping):
-    """Fence whoever works on the build, whatever its phase, and do nothing."""
+    """Fence every attempt at the build in any phase; do nothing else."""
 
     def done(self, state: BuildState) -> bool:
         return False
@@ -286,10 +286,8 @@ class TakeOverGoal(_Bookkeeping):
 
 @dataclass(frozen=True, slots=True)
 class ResumeGoal(_Bookkeeping):
-    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
-    included.
-
-    Also lifts a cancel that was commanded, but that no barrier had acknowledged; not one that is ordered later.
+    """Continue a cancelled build from its last commit. ``number``: the newest command when the build was planned again.
+    A cancel up to this number is lifted, even if no barrier has acknowledged it. A later cancel stays in force.
     """
 
     number: int
@@ -349,11 +347,10 @@ def _apply_log(state: BuildState, observed: Observed, size: RoundSize, patience:
 
 
 def _announcing(state: BuildState, observed: Observed) -> bool:
-    """Whether a chain within its bound goes on for its announcements: until every epoch is announced that the newest
-    barrier saw, and then until one round is applied, or, if the source rests, until the announcements end.
-
-    So an application that is started for an announcement makes it, a source that rests soon needs no more of them, and
-    a source that never rests keeps no application running.
+    """Whether a chain within its bound continues because of its announcements. It continues until every epoch is
+    announced that the newest barrier observed, and then until one round is applied or, if the source is idle, until the
+    announcements end. An application that starts for an announcement therefore makes it, and a busy source does not
+    keep the application running.
     """
     lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None or newest.record.pending is None:
@@ -365,7 +362,7 @@ def _announcing(state: BuildState, observed: Observed) -> bool:
 
 
 def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
-    """The next round of the log, where there has to be one; while epochs are announced, of those that are."""
+    """The next round of the log if one is due. While epochs are announced, it holds announced epochs only."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     upto = min(limits, default=None)
     if _pending(state, observed, upto):
@@ -381,6 +378,6 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
 
 
 def _pending(state: BuildState, observed: Observed, upto: int | None) -> bool:
-    """Whether an epoch of the log is still to be applied, up to ``upto`` if it is named."""
+    """Whether an epoch of the log is pending, up to ``upto`` if given."""
     assert state.applied is not None
     return bool(observed.source.pending(state.applied)) and (upto is None or upto > state.applied)

@@ -1,7 +1,7 @@
-"""How a plan comes to be the one plan of a build.
+"""How all planners of a build agree on one plan.
 
-Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly
-one lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
+Several planners may run at the same time, and again later. The plan record is seq 1 of its own lane, so exactly one
+commit succeeds. Every planner reads the log back and adopts the plan that it finds there.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TRIES = 5
 
 
 def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Plan]:
-    """The plan that holds for the build: ``draft`` if it wins, else the one that did. ``asked`` is the spec that the
-    draft was made from, if something in it was left to the planner.
+    """The plan of the build: ``draft`` if its commit wins, else the plan that won. ``asked`` is the spec behind the
+    draft, if that spec leaves something to the planner.
 
-    Raises SpecChanged if that one was made from another spec, TargetDiverged if somebody wrote to the target
-    since the draft was made.
+    Raises SpecChanged if the plan that won has another spec, TargetDiverged if another writer has changed the target
+    since the draft.
     """
     for tries in range(TRIES):
         written = yield from CommitPlan(draft)
@@ -48,11 +48,13 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
         if written.error is not None:
             raise written.error
         yield from SleepUntil(now + (250 << tries), "another commit came first")
-    raise TargetContended(f"the plan record could not be committed in {TRIES} attempts; it is tried again")
+    raise TargetContended(
+        f"another commit came first in each of {TRIES} tries, so the plan is not committed; Airflow tries again"
+    )
 
 
 def plan_in(commit: Commit, build: str) -> Plan | None:
-    """The plan that this commit holds for ``build``, if it is the plan's commit."""
+    """The plan of ``build`` in this commit; None if the commit holds another record."""
     if commit.txns.get(app_id(build)) != 1:
         return None
     try:
@@ -66,8 +68,8 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
 
 
 def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
-    """Raise SpecChanged with the difference unless both ask for the same data. The choice of a strategy, once left to
-    the planner, is not asked for again.
+    """Raise SpecChanged with the difference unless both specs ask for the same data. A strategy that the planner chose
+    is kept.
     """
     if asked.strategy == AUTO:
         asked = replace(asked, strategy=planned.strategy)

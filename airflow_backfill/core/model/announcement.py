@@ -1,11 +1,10 @@
 """Announcements: epochs of the source that a target shows before it holds their data (docs/behaviours/chain.md).
 
-While the snapshot of a chain is read, and the log after it, every epoch of the source is announced in a lane of its
-own: an empty commit that says how far the source was seen. Whoever waits for epochs to pass need not wait for data.
-The data's lane cannot carry this: its next transaction would swallow the announcement, or be swallowed by it.
-
-The lane ends with one commit, CAUGHT_UP, of the next number of the same lane: no epoch can be announced between the
-comparison and the end. From there on an epoch shows with its data.
+While a chain reads its snapshot and then the log, it announces every epoch of the source in a lane of its own, by an
+empty commit. Consumers can wait for an epoch without waiting for its data. The data's lane cannot carry announcements,
+because both would compete for the same transaction number. The lane ends with the commit CAUGHT_UP, which takes the
+lane's next number, so no epoch can be announced between the comparison and the end. After it, an epoch appears with its
+data.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class Kind(str, Enum):
     CLAIM = "claim"
     """A newer attempt takes over the lane."""
     EPOCHS = "epochs"
-    """These epochs are there; their data is not, yet."""
+    """These epochs exist in the source; their data has yet to come."""
     CAUGHT_UP = "caught_up"
-    """The data has reached what was announced: the lane ends."""
+    """The data has reached the announced epoch, so the lane ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +43,16 @@ class Announcement:
     generation: int
     attempt: str
     prev: int
-    """Every commit of the target up to this version was looked at by the writer, and nothing foreign found."""
+    """The writer checked every commit of the target up to this version and found none of another writer."""
     newest: int
-    """The version of the newest barrier among them; -1 for none."""
+    """The version of the newest barrier among these commits; -1 for none."""
     kind: Kind
     seen: int
-    """The last epoch that is announced, this commit included."""
+    """The last announced epoch, including this commit."""
     epochs: EpochRange | None = None
-    """What this commit announces."""
+    """The epochs that this commit announces."""
     digest: str | None = None
-    """Of the source's commit of ``seen``, if that was known."""
+    """Hash of the source's commit at ``seen``, if known."""
 
     @property
     def app_id(self) -> str:
@@ -76,7 +75,7 @@ class Announcement:
         }
 
     def encode(self) -> str:
-        """The announcement's text; RecordInvalid if nobody could read it again."""
+        """The announcement as text. Raises RecordInvalid if it could not be read back."""
         text = encode(self.to_json())
         decode(text)
         return text
@@ -84,18 +83,18 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The lane of announcements as it is committed; before the first one, all is at the snapshot's epoch."""
+    """The committed state of the lane of announcements. It starts at the snapshot's epoch."""
 
     seen: int
     version: int = -1
-    """Of the newest announcement; -1 for none."""
+    """Version of the newest announcement; -1 for none."""
     seq: int = 0
     generation: int = 0
     attempt: str = ""
     open: bool = True
-    """Whether the data has yet to reach what was announced."""
+    """Whether the data has yet to reach the announced epoch."""
     source: CommitId | None = None
-    """The source's commit of ``seen``, if that was known."""
+    """The source's commit at ``seen``, if known."""
 
     def after(self, version: int, news: Announcement) -> Announced:
         """The lane after one more announcement; RecordInvalid if it does not continue the lane."""
@@ -145,7 +144,7 @@ def app_id(build: str) -> str:
 
 
 def announcement(commit: Commit) -> Announcement | None:
-    """What ``commit`` announces; None unless its transaction says the same, as with a barrier."""
+    """The announcement in ``commit``; None unless its transaction id confirms it, as for a barrier."""
     if commit.user_metadata is None or not commit.txns or f'"{_MARK}":' not in commit.user_metadata:
         return None
     found = decode(commit.user_metadata)
@@ -176,7 +175,7 @@ def decode(text: str) -> Announcement:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None
     if not sound:
-        raise RecordInvalid("the announcement is damaged: its fields make no sense", value=text[:200])
+        raise RecordInvalid("the announcement is damaged: its fields contradict each other", value=text[:200])
     return found
 
 

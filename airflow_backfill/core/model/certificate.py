@@ -1,4 +1,4 @@
-"""The certificate: what a verification has proven."""
+"""The certificate: the result of a successful verification."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Certificate:
     buckets: int
     at: int
     gone: int = 0
-    """Records of a topic that were read, and that Kafka does not have any more, or might have lost before they were
-    compared: they were counted.
+    """Records of a topic that were read, but that Kafka has deleted since, or may have deleted before the comparison.
+    They are counted, not compared.
     """
     lost: int = 0
-    """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""
+    """Offsets of a topic's history that were skipped, because neither Kafka nor the landing table had them."""
 
     def to_json(self) -> dict[str, Any]:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -31,7 +31,7 @@ class Certificate:
 
     @staticmethod
     def from_json(value: Any) -> Certificate:
-        """ValueError if ``value`` is none."""
+        """Raises ValueError if ``value`` is no certificate."""
         epoch, version, rows, digest, buckets, at, *more = parts(value, *_NUMBERS, optional=_COUNTERS)
         gone, lost = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
@@ -41,4 +41,4 @@ class Certificate:
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
 _COUNTERS = ("gone", "lost")
-"""Not written while they are 0."""
+"""Fields that are written only if they are not 0."""

@@ -1,6 +1,7 @@
-"""A fence: an empty commit that takes the next transaction number of a lane away from whoever still works there.
+"""A fence: an empty commit that takes a lane's next transaction number, so that an old attempt in this lane cannot
+commit.
 
-A recovery begins a layout of its own; what the lanes of the layout before have under way then loses to their fences.
+A recovery begins a new layout. Unfinished commits of the old layout's lanes lose to the fences.
 """
 
 from __future__ import annotations

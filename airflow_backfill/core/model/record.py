@@ -1,9 +1,8 @@
-"""The record: what a barrier says beside the rows it commits.
+"""The record: the progress that a barrier commits together with its rows.
 
-It is complete: the last record of each lane of the newest layout, together with the plan, is the whole state
-of a build. It holds what is known before the write; the row counts of its own commit are in that commit's
-metrics. Reading is strict: what does not parse, has an unknown field or a newer format is an error, never a
-guess.
+Records are complete: the plan and the last record of each lane of the newest layout are the whole state of a build. A
+record holds what is known before the write; the rows of its own commit are in that commit's metrics. Reading is strict:
+an unknown field, a wrong type or a newer format is an error.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.totals import Totals
 
 FORMAT = 2
-"""What is written. Everything from ``OLDEST`` on is read."""
+"""The format that is written. Formats from ``OLDEST`` on are read."""
 OLDEST = 1
 MAX_BYTES = 1 << 26
-"""Of a record, wherever it is stored."""
+"""Maximum size of a record, in bytes, wherever it is stored."""
 MAX_SPLITS = 1 << 20
 
 
@@ -53,13 +52,13 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What was seen of the source when the record was written: for display, alarms and estimates."""
+    """The source as observed when the record was written: for display, alarms and estimates."""
 
     head: int
     epochs: int
     rows: int | None
     at: int
-    """When it was seen, milliseconds since 1970."""
+    """Time of the observation, milliseconds since 1970."""
 
     def to_json(self) -> dict[str, int | None]:
         return {"head": self.head, "epochs": self.epochs, "rows": self.rows, "at": self.at}
@@ -72,7 +71,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a record keeps of the last barrier of another lane, for when that one has aged out of the target's log."""
+    """The last barrier of another lane, repeated here because its own commit may be deleted from the log."""
 
     at: int
     seq: int
@@ -81,7 +80,7 @@ class Tail:
     event: Event
     control: Control
     totals: Totals
-    """With those of that barrier itself."""
+    """Totals including that barrier."""
     due: int
     next_lanes: int | None = None
     decided_by: int | None = None
@@ -132,47 +131,45 @@ class Record:
     generation: int
     attempt: str
     prev: int
-    """Every commit of the target up to this version was looked at by the writer, and nothing foreign found."""
+    """The writer checked every commit of the target up to this version and found none of another writer."""
     tails: tuple[int, ...]
-    """The newest barrier's version in each lane of the layout, as the writer knew it; -1 for none."""
+    """The version of the newest barrier in each lane of the layout that the writer knew; -1 for none."""
     event: Event
     phase: Phase
     positions: tuple[Position, ...]
     base: Totals = field(default_factory=Totals)
     """Totals of the layouts before this one."""
     totals: Totals = field(default_factory=Totals)
-    """Totals of this lane in this layout, without this very commit."""
+    """Totals of this lane in this layout, without this commit."""
     work: Totals = field(default_factory=Totals)
-    """What this commit does, as far as it is known before the write: files, bytes and epochs, and the rows of ranges,
-    which are counted first.
-    """
+    """What this commit adds, as far as known before the write: files, bytes, epochs, and the rows of ranges."""
     control: Control = field(default_factory=Control)
     due: int = 0
-    """No unit of the snapshot starts before this time, milliseconds since 1970: how the throttle is kept."""
+    """The throttle lets no unit of the snapshot start before this time, milliseconds since 1970."""
     epochs: EpochRange | None = None
     """The epochs whose changes this commit holds."""
     source: CommitId | None = None
-    """The newest commit of the source at which anything stands; None if that was not known."""
+    """The newest commit of the source that any position depends on; None if unknown."""
     bound: Bound | None = None
     pending: Pending | None = None
     handoff: int | None = None
     certificate: Certificate | None = None
     next_lanes: int | None = None
-    """In a closing record: how many lanes the next layout has."""
+    """In a closing record: the number of lanes of the next layout."""
     decided_by: int | None = None
-    """The generation of the attempt that decided so when it closed the first lane; in any other record of the one that
-    decided on the record's own layout, None for nobody.
+    """In a closing record: the generation that decided on the next layout by closing the first lane. In other records:
+    the generation that decided on the record's own layout, or None.
     """
     waits: str | None = None
-    """Why nothing moves."""
+    """The reason for a wait."""
     announced: int | None = None
-    """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
-    more).
+    """The version of the newest announcement that the writer knew; -1 before the first; None if the build announces
+    nothing.
     """
     news: Announced | None = None
-    """That announcement, for when it has aged out of the log."""
+    """This announcement, repeated here because its commit may be deleted from the log."""
     others: Mapping[int, Tail] = field(default_factory=dict)
-    """The last barriers of the other lanes, likewise."""
+    """The last barriers of the other lanes, for the same reason."""
 
     @property
     def app_id(self) -> str:
@@ -211,7 +208,7 @@ class Record:
         return {**document, "others": others} if others else document
 
     def encode(self) -> str:
-        """The record's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
+        """The record as text. Raises RecordInvalid if it could not be read back; nothing is committed then."""
         written = encode(self.to_json())
         if encode(decode(written).to_json()) != written:
             raise RecordInvalid("the record would be read as another one", event=self.event.value)
@@ -236,7 +233,7 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "news": Announced.from_json,
     "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
 }
-"""Fields that a record may lack, and how each is read."""
+"""Optional fields, with the function that reads each."""
 
 
 def app_id(build: str, layout: int, lane: int) -> str:
@@ -245,7 +242,7 @@ def app_id(build: str, layout: int, lane: int) -> str:
 
 
 def decode(written: str) -> Record:
-    """The record that ``written`` holds, or RecordInvalid naming what is wrong."""
+    """The record in ``written``. Raises RecordInvalid, with the field."""
     if len(written) > MAX_BYTES:
         raise RecordInvalid(f"a record of {len(written)} characters is too large", size=len(written))
     try:
@@ -300,7 +297,7 @@ def _build(value: dict[str, Any]) -> Record:
 
 
 def _positions_to_json(positions: tuple[Position, ...]) -> list[dict[str, Any]]:
-    """Equal neighbours are written once, with their number: a thousand finished splits take a few bytes."""
+    """Equal neighbours are written once, with their count, so a thousand finished splits take a few bytes."""
     return [{"splits": len(list(run)), **position.to_json()} for position, run in groupby(positions)]
 
 
@@ -317,10 +314,8 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
 
 
 def barrier_record(commit: Commit) -> Record | None:
-    """The record of ``commit`` if the commit is a barrier, else None.
-
-    A barrier's commit holds both the transaction id and the record, and they name the same build, lane and
-    seq: user metadata alone also lands on other commits of a session, and proves nothing.
+    """The record of ``commit`` if the commit is a barrier, else None. In a barrier, transaction id and record name the
+    same build, lane and seq. User metadata alone proves nothing, because a session may attach it to other commits.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
@@ -329,7 +324,7 @@ def barrier_record(commit: Commit) -> Record | None:
 
 
 def generation_in(commit: Commit) -> int:
-    """The generation that the record of ``commit`` names, also if nothing else in it can be believed; 0 for none."""
+    """The generation in the record of ``commit``, even if the rest of the record is damaged; 0 for none."""
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return 0
     try:

@@ -1,7 +1,7 @@
-"""The spec: what the user asks for, checked as far as no table has to be opened.
+"""The spec: what the user asks for, checked as far as possible without opening a table.
 
-The spec holds data only (what is built from what). How a task goes about it (lanes, round sizes, lag) is the
-task's own and may differ between attempts; the spec may not: its fingerprint is the build's identity.
+The spec says what is built from what, and its fingerprint identifies the build. How a task works (lanes, round sizes,
+lag) is not part of it, and may differ between attempts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BackfillSpec:
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
-        """The spec that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing."""
+        """The spec in ``options``. Raises InvalidSpec with field, value and fix. Opens nothing."""
         if not isinstance(options, Mapping):
             raise InvalidSpec(f"a spec is a mapping of options, not {type(options).__name__}")
         check_known(options, [f.name for f in fields(BackfillSpec)])
@@ -100,14 +100,14 @@ class BackfillSpec:
 
     @property
     def _tables(self) -> dict[str, str]:
-        """Where each table of the build is, by what it is."""
+        """The location of each table of the build, by its role."""
         buried = self.topic.decoding.dead_letters if self.topic is not None else None
         found = {"source": self.source, "target": self.target, "dead_letters": buried}
         return {name: normal(place) for name, place in found.items() if place is not None}
 
     @property
     def table(self) -> str:
-        """The location of the source; not of a topic without a landing table."""
+        """The location of the source. A topic without a landing table has none."""
         assert self.source is not None
         return self.source
 
@@ -123,18 +123,18 @@ class BackfillSpec:
 
 
 def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any]]:
-    """Every option that differs: its planned and its asked value."""
+    """The options that differ, each with its planned and its requested value."""
     one, other = planned.to_json(), asked.to_json()
     names = {**one, **other}
     return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
 
 
 def _topic_alone(options: Mapping[str, Any]) -> bool:
-    """Whether a topic is all there is."""
+    """Whether the source is a topic without a landing table."""
     return options.get("topic") is not None and options.get("source") is None
 
 
 def _keyless(options: Mapping[str, Any]) -> bool:
-    """Whether no key is named where none is needed."""
+    """Whether the spec has no key, and its strategy needs none."""
     strategy = options.get("strategy")
     return isinstance(strategy, str) and lets_keys_be_missing(strategy) and options.get("key") in (None, (), [])

@@ -1,1 +1,1 @@
-"""Splits, the units that advance on their own, and positions, how far each is: one module for each kind."""
+"""Splits are units that advance independently; positions say how far each is. Each kind has a module."""

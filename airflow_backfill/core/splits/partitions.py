@@ -15,7 +15,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.splits import Splits
 
 RECORD_BYTES = 1_000
-"""What a record is taken to have before any was read."""
+"""Assumed bytes of a record, before any record was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +68,36 @@ class AtOffset(Position):
 
 @dataclass(frozen=True, slots=True)
 class Partitions(Splits):
-    """The topic as it was planned. Split i of the build is partition i; partitions that appear later are in no plan."""
+    """The topic at the time of the plan. Split i is partition i. Partitions that appear later are in no plan."""
 
     landing: ClassVar[bool] = True
     recoverable: ClassVar[bool] = False
     grows: ClassVar[bool] = True
 
     topic_id: str
-    """Kafka's own: a topic that is created again under the same name has another one."""
+    """Kafka's id of the topic. A topic that is created again under the same name has another id."""
     splits: tuple[Split, ...]
     rules: str
-    """By which rules records become rows: a build keeps to them."""
+    """The rules by which records become rows. They are fixed for a build."""
     compacted: bool = False
-    """Whether Kafka removes older records of a key, so that an offset without a record proves nothing."""
+    """Whether Kafka compacts the topic. Then an offset without a record is no sign of a loss."""
 
     def __len__(self) -> int:
         return len(self.splits)
 
     @property
     def rows(self) -> int:
-        """Records to read, at most: some offsets may hold none."""
+        """Maximum number of records to read; some offsets may hold none."""
         return sum(split.left for split in self.splits)
 
     @property
     def bytes(self) -> int:
-        """A guess: nobody knows how many the records between two offsets have before they are read."""
+        """An estimate. The size of records is unknown before they are read."""
         return self.rows * RECORD_BYTES
 
     @property
     def sound(self) -> bool:
-        """Whether every partition is there, in order, and nothing of it was read yet."""
+        """Whether all partitions are present, in order, and none has been read."""
         places = all(split.partition == place and split.read == 0 for place, split in enumerate(self.splits))
         return bool(self.topic_id) and bool(self.splits) and bool(self.rules) and places
 
@@ -111,12 +111,12 @@ class Partitions(Splits):
         return history_done(range(len(self)), splits_of(positions[: len(self)]))
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
-        """Of a partition that appeared nothing is known to begin with."""
+        """The state of a partition that appeared is unknown at first."""
         missing = range(len(positions), count)
         return positions + tuple(AtOffset(epoch, Split(partition)) for partition in missing)
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
-        """Each partition stands at an epoch of its own, none of them before the pinned one."""
+        """Each partition has its own epoch, at or after the pinned one."""
         for partition, position in enumerate(positions):
             fits = isinstance(position, AtOffset) and position.split.partition == partition and position.epoch >= epoch
             if not fits:
@@ -139,10 +139,10 @@ class Partitions(Splits):
 
 
 def splits_of(positions: Iterable[Position]) -> Mapping[int, Split]:
-    """The splits of a topic's partitions, by partition."""
+    """The state of each partition, by its number."""
     return {p.split.partition: p.split for p in positions if isinstance(p, AtOffset)}
 
 
 def held(positions: Iterable[Position]) -> dict[int, int]:
-    """By partition: the greatest offset that a target at these positions holds, -1 for none."""
+    """By partition: the greatest offset in a target at these positions; -1 for none."""
     return {n: split.held for n, split in splits_of(positions).items()}

@@ -17,45 +17,43 @@ from airflow_backfill.core.errors import PositionRegressed
 
 
 class Position(ABC):
-    """How far a split is: immutable, and equal to another one of the same kind with the same values."""
+    """The progress of a split. Immutable; compared by kind and values."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def rank(self) -> tuple[int, ...]:
-        """The place in the order of the split. Two positions with one rank are the same progress."""
+        """The place in the order of positions of a split. Equal ranks are equal progress."""
 
     @property
     def complete(self) -> int | None:
-        """The epoch at which a split stands of which nothing is left to read; None for one that is still read, or that
-        stands between epochs.
-        """
+        """The epoch of a split that is completely read; None while it is read or is between epochs."""
         return None
 
     @property
     @abstractmethod
     def newest_epoch(self) -> int | None:
-        """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+        """The last epoch whose changes are, at least in part, in the target; None before the first."""
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the split is in the target."""
+        """Whether any row of the split is in the target."""
         return True
 
     @property
     def read(self) -> bool:
-        """Whether nothing is left to read of the split but the source's log."""
+        """Whether the split is completely read, so that only the source's log is left."""
         return True
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing is known of the split but that there are later ones."""
+        """Whether only the existence of the split is known."""
         return False
 
     @property
     def part(self) -> InEpoch | None:
-        """The position itself where an epoch is applied in part, else None."""
+        """This position if it is within an epoch that is applied in part, else None."""
         return None
 
     @abstractmethod
@@ -64,7 +62,7 @@ class Position(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Named fields, none of them ``splits``; no other kind has the same names."""
+        """Named fields, unlike those of any other kind. The name ``splits`` is reserved."""
 
     @staticmethod
     @abstractmethod
@@ -135,28 +133,28 @@ class Consumed(Position):
 
 
 def newest_epoch(positions: Iterable[Position]) -> int | None:
-    """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+    """The last epoch whose changes are, at least in part, in the target; None before the first."""
     return max((p.newest_epoch for p in positions if p.newest_epoch is not None), default=None)
 
 
 def oldest_epoch(positions: Iterable[Position], otherwise: int) -> int:
-    """The first epoch at which a split stands; ``otherwise`` while none stands at one."""
+    """The oldest epoch among the splits; ``otherwise`` if no split is at an epoch."""
     return min((p.newest_epoch for p in positions if p.newest_epoch is not None), default=otherwise)
 
 
 def later(one: Position, other: Position) -> Position:
-    """The further of two positions of one split."""
+    """The later of two positions of one split."""
     return one if one.rank >= other.rank else other
 
 
 def applied_by(positions: tuple[Position, ...]) -> int | None:
-    """Where the target stands; an epoch applied in part is not yet claimed."""
+    """The epoch of the whole target. An epoch that is applied in part does not count."""
     first = positions[0]
     return first.complete if first.part is None else first.part.epoch - 1
 
 
 def together(positions: tuple[Position, ...]) -> bool:
-    """Whether all splits are read and stand at one epoch, or in one part of it."""
+    """Whether all splits are read, and are at the same epoch or the same part of it."""
     if positions[0].part is not None:
         return len(set(positions)) == 1
     stands = {position.complete for position in positions if not position.unknown}

@@ -16,7 +16,7 @@ from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.splits.splits import Splits
 
 Key = tuple[str, ...]
-"""A prefix of a key as SQL literals; the empty one is before every key."""
+"""A prefix of a key as SQL literals. The empty prefix sorts before every key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class AtKey(Position):
 class KeyRanges(Splits):
     borders: tuple[Key, ...]
     bytes: int
-    """Size of the source's data files when it was planned."""
+    """Size of the source's data files at the time of the plan."""
     rows: int | None
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class KeyRanges(Splits):
 
     @property
     def sound(self) -> bool:
-        """Whether every border is a key, and no two neighbours are the same one."""
+        """Whether every border is a key and differs from its neighbour."""
         texts = all(key and all(isinstance(part, str) and part for part in key) for key in self.borders)
         return texts and all(a != b for a, b in pairwise(self.borders))
 
@@ -87,7 +87,7 @@ class KeyRanges(Splits):
         return (AtKey(epoch, 0),) * len(self)
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
-        """A round takes all ranges to one epoch, none of them before the planned one."""
+        """A round takes all ranges to one epoch, at or after the planned one."""
         epochs = {position.epoch for position in positions if isinstance(position, (AtKey, Consumed))}
         strange = any(not isinstance(position, (AtKey, Consumed)) for position in positions)
         if strange or len(epochs) != 1 or min(epochs) < epoch:

@@ -1,4 +1,4 @@
-"""Runs a generator of effects, whoever answers them."""
+"""Runs a generator of effects."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class CommandsRead:
     files: Sequence[FileSize] = ()
     """The pinned snapshot's files in the plan's order."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """The target's."""
+    """Transaction ids of the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +303,12 @@ class CommitRecord(Effect["CommitOutcome"]):
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """What the client was told. Only reading the log back says what happened."""
+    """The answer that the client got. Only the log shows whether the commit happened."""
 
     conflict: str | None = None
     """The kind of conflict that the store reported."""
     error: BackfillError | None = None
-    """Any other failure, raised if the read-back finds that nothing landed."""
+    """Any other failure. It is raised if the log does not contain the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class VerifyTarget(Effect[Certificate]):
     target_version: int
     positions: tuple[Position, ...]
     no_rows: int = 0
-    """How many records of a topic became no row."""
+    """The number of records of a topic that became no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class SleepUntil(Effect[None]):
-    """Wait until a time (milliseconds since 1970), or shorter. Answer: None."""
+    """Wait at most until a time (milliseconds since 1970). Answer: None."""
 
     until: int
     why: str

@@ -61,7 +61,7 @@ def load(build: str | None = None) -> Asks[BuildState]:
 
 
 def catch_up(state: BuildState) -> Asks[BuildState]:
-    """``state`` with everything that was committed since; stops at the first foreign change."""
+    """``state`` with all later commits. Raises TargetDiverged at the first foreign change."""
     head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
@@ -85,12 +85,12 @@ def highest_generation() -> Asks[int]:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What can be read of a build, whatever is wrong with the rest."""
+    """The readable part of a damaged build."""
 
     generation: int = 0
-    """The highest that a newer record names, of which nothing else can be believed."""
+    """The highest generation in newer, damaged records."""
     lanes: tuple[Barrier, ...] = ()
-    """The last barriers that can be read, of one layout."""
+    """The last readable barriers of one layout."""
 
     @property
     def control(self) -> Control:
@@ -103,7 +103,7 @@ class Remains:
 
 
 def remains() -> Asks[Remains]:
-    """The newest barrier that can be read, and those of the other lanes as far as they can."""
+    """The newest readable barrier, and the readable ones of the other lanes."""
     head = yield from ReadHead()
     highest = 0
     for version in range(head, -1, -1):
@@ -139,8 +139,8 @@ def _plan(build: str, wanted: str | None) -> Asks[Plan]:
     plan = yield from ReadPlan(build)
     if plan is None:
         raise RecordInvalid(
-            f"the plan of build {build} is nowhere to be found, neither in the log nor beside the target: only "
-            "on_existing='restart' begins anew",
+            f"the plan of build {build} is neither in the log nor beside the target, so the build cannot go on; plan "
+            "it again with on_existing='restart'",
             build=build,
         )
     return plan

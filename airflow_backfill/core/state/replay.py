@@ -21,7 +21,7 @@ from airflow_backfill.core.values.phase import Event, Phase
 def from_last(
     plan: Plan, barriers: tuple[Barrier | None, ...], proven: int, announced: Announced | None = None
 ) -> BuildState:
-    """The state that the last barriers of all lanes of the newest layout say, and the last announcement."""
+    """The state in the last barriers of all lanes of the newest layout and the last announcement."""
     found = [b for b in barriers if b is not None]
     if not found:
         raise RecordInvalid("no barrier to resume from")
@@ -151,7 +151,7 @@ def _may_move(state: BuildState, record: Record, split: int) -> bool:
 
 
 def _check_promises(state: BuildState, record: Record) -> None:
-    """What must never change once a barrier said it, and what an event has to rest on."""
+    """Facts that must not change after a barrier committed them, and the preconditions of each event."""
     kept = record.event is not Event.RESUME
     if kept and state.handoff is not None and record.handoff != state.handoff:
         raise RecordInvalid(f"the hand-off epoch {state.handoff} became {record.handoff}")

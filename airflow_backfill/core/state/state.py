@@ -23,7 +23,7 @@ from airflow_backfill.core.values.totals import Totals
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A committed record, with what only its commit knows."""
+    """A committed record with its version, time and metrics."""
 
     version: int
     at: int
@@ -59,7 +59,7 @@ class Barrier:
 
     @property
     def tail(self) -> Tail:
-        """What other lanes' records keep of it."""
+        """The copy that records of other lanes keep."""
         r = self.record
         own = (r.seq, r.generation, r.attempt, r.event, r.control, self.totals)
         return Tail(self.at, *own, r.due, r.next_lanes, r.decided_by)
@@ -98,14 +98,14 @@ class BuildState:
     base: Totals
     """Totals of the layouts before this one."""
     proven: int
-    """Every commit of the target up to this version was looked at, and nothing foreign found."""
+    """All commits of the target up to this version were checked and are no foreign changes."""
     positions: tuple[Position, ...]
     announced: Announced | None = None
-    """Of a chain: what is announced of the epochs whose data is not in the target; None once it all is."""
+    """A chain's announced epochs whose data is not yet in the target; None if there are none."""
 
     @staticmethod
     def planned(plan: Plan) -> BuildState:
-        """A build of which only the plan is committed."""
+        """A build with only its plan committed."""
         return BuildState(
             plan=plan,
             layout=Layout(1, plan.lanes),
@@ -168,7 +168,7 @@ class BuildState:
 
     @property
     def read(self) -> bool:
-        """Whether nothing has to be read any more but the source's log."""
+        """Whether all splits are read, so that only the source's log is left."""
         return self.plan.splits.read(self.positions)
 
     @property
@@ -213,8 +213,8 @@ class BuildState:
 
     @property
     def stands(self) -> tuple[CommitId, ...]:
-        """The commits of the source that everything committed rests on, as far as records say them: the source of the
-        next round has to have the very same ones.
+        """The commits of the source that the committed work depends on, as far as records name them. The source of the
+        next round must still have these commits.
         """
         found = [b.record.source for b in self.known] + [self.announced.source if self.announced else None]
         planned = self.plan.source

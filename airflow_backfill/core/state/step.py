@@ -23,12 +23,12 @@ from airflow_backfill.core.values.totals import Totals
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything that is looked at before a step, at one time (``now``, milliseconds since 1970)."""
+    """Everything that is read before a step, at one time (``now``, milliseconds since 1970)."""
 
     now: int
     source: SourceView
     control: Control
-    """The commands in force, those included that no barrier has acknowledged yet."""
+    """The commands in force, including those that no barrier has acknowledged yet."""
     files: Sequence[FileSize] = ()
     pending: Pending | None = None
     """What the next record says of the source: what a task that does not look at it found in the last one."""
@@ -40,7 +40,7 @@ class Observed:
 
 
 class Keep(Enum):
-    """In place of a value: what the last record says."""
+    """Stands for the value in the last record."""
 
     KEEP = "keep"
 
@@ -50,7 +50,7 @@ KEEP = Keep.KEEP
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Fields of the record that become something else with a barrier."""
+    """The fields of the record that a barrier changes."""
 
     bound: Bound | Keep | None = KEEP
     handoff: int | Keep | None = KEEP
@@ -71,7 +71,7 @@ def or_else(change: _Value | Keep, kept: _Value) -> _Value:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Commit a barrier. What is not named stays as it is."""
+    """Commit a barrier. Fields that are not given keep their value."""
 
     event: Event
     work: Work = field(default_factory=Nothing)
@@ -81,7 +81,7 @@ class Move:
     rows: int = 0
     """Rows that this barrier reads, by the log's counts: what the throttle counts."""
     bytes: int = 0
-    """And in bytes."""
+    """The same in bytes."""
     epochs: EpochRange | None = None
     changes: Changes = field(default_factory=Changes)
 
@@ -122,11 +122,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What people hold back now: a pause, a rate of 0, or a throttle whose time has not come."""
+    """What is held back now: by a pause, a rate of 0, or a throttle."""
 
     wait: Wait
     throttled: bool
-    """Whether it is the throttle alone."""
+    """Whether only the throttle holds it back."""
 
 
 @dataclass(frozen=True, slots=True)

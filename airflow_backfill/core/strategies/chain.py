@@ -12,7 +12,7 @@ from airflow_backfill.core.strategies.snapshot import Snapshot
 
 
 class Chain(Snapshot):
-    """As the snapshot, but epochs are announced before their data is there; rows that are only added need no key."""
+    """Like the snapshot, but epochs are announced before their data. An append-only source needs no key."""
 
     name = "chain"
     why = "the log follows the snapshot in order; epochs are announced before their data is there"
@@ -22,8 +22,8 @@ class Chain(Snapshot):
 
 
 def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
-    """The last epoch of the source that may be announced: none after the hand-off epoch, and none that stops the build
-    or comes after it.
+    """The last epoch of the source that may be announced: at most the hand-off epoch, and before any epoch that stops
+    the build.
     """
     last = lane.seen
     for epoch in source.pending(lane.seen):
@@ -34,6 +34,6 @@ def announceable(lane: Announced, source: SourceView, handoff: int | None) -> in
 
 
 def unannounced(state: BuildState, source: SourceView) -> bool:
-    """Whether an epoch of the source is to be announced: then an application has to run."""
+    """Whether an epoch is due for an announcement, so that an application has to run."""
     lane = state.announced
     return lane is not None and lane.open and announceable(lane, source, state.handoff) > lane.seen

@@ -24,7 +24,7 @@ from airflow_backfill.core.values.totals import Totals
 
 
 def next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, upto: int | None = None) -> Move | None:
-    """The next round of what is pending (through ``upto``, if named), or None if nothing is."""
+    """The next round of the pending epochs (through ``upto``, if given); None if none is pending."""
     applied = state.applied
     assert applied is not None
     pending = observed.source.pending(applied)
@@ -56,7 +56,7 @@ def next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, upto:
 
 
 def follow(state: BuildState, observed: Observed, step: Follow, held: Held | None) -> Move | Wait:
-    """The next round of the log, or what holds it back."""
+    """The next round of the log, or the wait that holds it back."""
     move = next_epochs(state, observed, step.size, upto=step.upto)
     assert move is not None, "nothing is pending"
     return move if held is None else held.wait

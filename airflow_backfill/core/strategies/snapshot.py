@@ -78,5 +78,5 @@ def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: Ro
 
 
 def _rows(file: FileSize) -> int:
-    """The file's rows; guessed if it carries no count, because none at all would pass any throttle."""
+    """The rows of a file; estimated if the log has no count, since 0 would bypass the throttle."""
     return file.rows if file.rows is not None else 1 + file.bytes // ROW_BYTES

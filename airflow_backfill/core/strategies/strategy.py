@@ -21,7 +21,7 @@ from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read,
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of the snapshot is read, in the unit in which it is read."""
+    """The progress of the snapshot in the strategy's own unit."""
 
     unit: str
     done: int
@@ -29,7 +29,7 @@ class Progress:
 
 
 class Strategy(Traits, Protocol):
-    """One way to build a table. Objects of it hold nothing: all that they know is in their arguments."""
+    """One way to build a table. Stateless: everything comes as arguments."""
 
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
@@ -43,21 +43,21 @@ class Strategy(Traits, Protocol):
     def follow(
         self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        """The next round of the log, of which something is pending."""
+        """The next round of the log. Requires a pending epoch."""
 
     def progress(self, state: BuildState) -> Progress:
-        """Of the snapshot."""
+        """The progress of the snapshot."""
 
     def partitions(self, state: BuildState) -> Mapping[int, Split] | None:
         """The partitions of the topic that is built, by number; None where there is none."""
 
 
 POLL_MS = 5_000
-"""Until a strategy looks again that has nothing to do."""
+"""Milliseconds until an idle strategy looks again."""
 
 
 def idle(observed: Observed) -> Wait:
-    """In place of a round of a strategy that has nothing to do now."""
+    """The wait of a strategy that has nothing to do now."""
     return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is to be read")
 
 

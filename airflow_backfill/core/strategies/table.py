@@ -1,4 +1,4 @@
-"""What the strategies of a table have in common: a key, no topic, and the log that follows the snapshot."""
+"""The common part of the strategies for tables: a key, no topic, and a log after the snapshot."""
 
 from __future__ import annotations
 

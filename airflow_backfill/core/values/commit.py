@@ -63,7 +63,7 @@ class CommitId:
 
     @staticmethod
     def from_json(value: Any) -> CommitId:
-        """ValueError if ``value`` is none."""
+        """Raises ValueError if ``value`` is no commit id."""
         version, digest = parts(value, "version", "digest")
         return CommitId(count(version), text(digest))
 

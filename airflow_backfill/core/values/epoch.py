@@ -44,7 +44,7 @@ class EpochRange:
 
     @staticmethod
     def from_json(value: Any) -> EpochRange:
-        """ValueError if ``value`` is none."""
+        """Raises ValueError if ``value`` is no range of epochs."""
         return EpochRange(*(count(number) for number in parts(value, "start", "stop")))
 
     @staticmethod
