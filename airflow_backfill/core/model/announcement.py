@@ -1,11 +1,11 @@
 """Announcements: epochs of the source that a target shows before it holds their data (docs/behaviours/chain.md).
 
-While the snapshot of a chain is read, and the log after it, every epoch of the source is announced in a lane of its
-own: an empty commit that says how far the source was seen. Whoever waits for epochs to pass need not wait for data.
-The data's lane cannot carry this: its next transaction would swallow the announcement, or be swallowed by it.
+While a chain reads the snapshot and then the log, it announces every epoch of the source: an empty commit in a lane of
+its own names the newest epoch that was seen. A reader that waits for epochs does not have to wait for their data. The
+data's lane cannot carry announcements: Delta would skip either one of them or a data commit of the same number.
 
-The lane ends with one commit, CAUGHT_UP, of the next number of the same lane: no epoch can be announced between the
-comparison and the end. From there on an epoch shows with its data.
+The commit CAUGHT_UP ends the lane. It takes the lane's next number, so that no epoch can be announced between the
+comparison and the end. After it, an epoch becomes visible with its data.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Kind(str, Enum):
     CLAIM = "claim"
     """A newer attempt takes over the lane."""
     EPOCHS = "epochs"
-    """These epochs are there; their data is not, yet."""
+    """The source has these epochs; the target does not have their data yet."""
     CAUGHT_UP = "caught_up"
-    """The data has reached what was announced: the lane ends."""
+    """The target has the data of all announced epochs: the lane ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ class Announcement:
     generation: int
     attempt: str
     prev: int
-    """Every commit of the target up to this version was looked at by the writer, and nothing foreign found."""
+    """The writer has checked all commits of the target up to this version: none is foreign."""
     newest: int
     """The version of the newest barrier among them; -1 for none."""
     kind: Kind
     seen: int
-    """The last epoch that is announced, this commit included."""
+    """The last announced epoch, including those of this commit."""
     epochs: EpochRange | None = None
-    """What this commit announces."""
+    """The epochs that this commit announces."""
     digest: str | None = None
-    """Of the source's commit of ``seen``, if that was known."""
+    """Digest of the source's commit ``seen``; None if unknown."""
 
     @property
     def app_id(self) -> str:
@@ -76,7 +76,7 @@ class Announcement:
         }
 
     def encode(self) -> str:
-        """The announcement's text; RecordInvalid if nobody could read it again."""
+        """The announcement as text; RecordInvalid if ``decode`` would refuse it."""
         text = encode(self.to_json())
         decode(text)
         return text
@@ -84,30 +84,30 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The lane of announcements as it is committed; before the first one, all is at the snapshot's epoch."""
+    """The committed lane of announcements; before the first one, ``seen`` is the snapshot's epoch."""
 
     seen: int
     version: int = -1
-    """Of the newest announcement; -1 for none."""
+    """The version of the newest announcement; -1 for none."""
     seq: int = 0
     generation: int = 0
     attempt: str = ""
     open: bool = True
-    """Whether the data has yet to reach what was announced."""
+    """False once CAUGHT_UP is committed."""
     source: CommitId | None = None
-    """The source's commit of ``seen``, if that was known."""
+    """The source's commit ``seen``; None if unknown."""
 
     def after(self, version: int, news: Announcement) -> Announced:
         """The lane after one more announcement; RecordInvalid if it does not continue the lane."""
         takes_over = news.kind is Kind.CLAIM and news.generation > self.generation
         if not self.open or news.seq != self.seq + 1 or not (takes_over or news.attempt == self.attempt):
-            raise RecordInvalid(f"version {version} is no continuation of the announcements", version=version)
+            raise RecordInvalid(f"version {version} does not continue the lane of announcements", version=version)
         if news.kind is Kind.EPOCHS:
             goes_on = news.epochs is not None and (news.epochs.start, news.epochs.last) == (self.seen + 1, news.seen)
         else:
             goes_on = news.epochs is None and news.seen == self.seen
         if not goes_on:
-            raise RecordInvalid(f"version {version} announces {news.seen} after {self.seen}", version=version)
+            raise RecordInvalid(f"version {version} announces epoch {news.seen} after {self.seen}", version=version)
         return Announced.at(version, news)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Announced:
                 return Announced(seen, version, seq, generation, attempt, is_open)
         except ValueError:
             pass
-        raise RecordInvalid(f"not the state of announcements: {value!r}", value=repr(value)[:200])
+        raise RecordInvalid(f"not a state of announcements: {value!r}", value=repr(value)[:200])
 
     @staticmethod
     def at(version: int, last: Announcement) -> Announced:
@@ -145,7 +145,7 @@ def app_id(build: str) -> str:
 
 
 def announcement(commit: Commit) -> Announcement | None:
-    """What ``commit`` announces; None unless its transaction says the same, as with a barrier."""
+    """The announcement in ``commit``; None unless the commit's transaction id matches it, as for a barrier."""
     if commit.user_metadata is None or not commit.txns or f'"{_MARK}":' not in commit.user_metadata:
         return None
     found = decode(commit.user_metadata)
@@ -153,7 +153,7 @@ def announcement(commit: Commit) -> Announcement | None:
 
 
 def decode(text: str) -> Announcement:
-    """The announcement that ``text`` holds, or RecordInvalid."""
+    """The announcement in ``text``; RecordInvalid if it is damaged."""
     try:
         value = json.loads(text)
         value = upgraded_announcement(value) if type(value[_MARK]) is int and value[_MARK] == 1 else value
@@ -171,12 +171,12 @@ def decode(text: str) -> Announcement:
             epochs=None if epochs is None else EpochRange.from_json(epochs),
             digest=value.get("digest"),
         )
-        # Whatever was left out, added or of another type would not come back.
+        # A missing, unknown or mistyped field changes the encoded text.
         sound = encode(found.to_json()) == encode(value) and found.seq >= 1 and _typed(found)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None
     if not sound:
-        raise RecordInvalid("the announcement is damaged: its fields make no sense", value=text[:200])
+        raise RecordInvalid("the announcement is damaged: a field is missing, unknown or invalid", value=text[:200])
     return found
 
 

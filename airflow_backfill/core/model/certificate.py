@@ -1,4 +1,4 @@
-"""The certificate: what a verification has proven."""
+"""The certificate: the result of a successful verification."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ class Certificate:
     buckets: int
     at: int
     gone: int = 0
-    """Records of a topic that were read, and that Kafka does not have any more, or might have lost before they were
-    compared: they were counted.
-    """
+    """Records of a topic that were counted but not compared, because Kafka deleted them, or may have, before that."""
     lost: int = 0
-    """Offsets of a topic's history that were passed over, because neither Kafka nor the landing table had them."""
+    """Offsets of a topic's history that were skipped, because neither Kafka nor the landing table had them."""
 
     def to_json(self) -> dict[str, Any]:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -31,7 +29,7 @@ class Certificate:
 
     @staticmethod
     def from_json(value: Any) -> Certificate:
-        """ValueError if ``value`` is none."""
+        """ValueError if ``value`` is not a certificate."""
         epoch, version, rows, digest, buckets, at, *more = parts(value, *_NUMBERS, optional=_COUNTERS)
         gone, lost = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
@@ -41,4 +39,4 @@ class Certificate:
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
 _COUNTERS = ("gone", "lost")
-"""Not written while they are 0."""
+"""Written only if they are not 0."""

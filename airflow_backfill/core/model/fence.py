@@ -1,6 +1,6 @@
-"""A fence: an empty commit that takes the next transaction number of a lane away from whoever still works there.
+"""A fence: an empty commit that takes a lane's next transaction number, so that no running attempt can commit there.
 
-A recovery begins a layout of its own; what the lanes of the layout before have under way then loses to their fences.
+A recovery begins a new layout and fences the lanes of the old one: commits that are under way there then fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The plan: everything that is decided once and holds for the whole build.
 
-It lives in the record of seq 1 of ``<build>/plan`` in the target's log, so exactly one of any number of
-racing planners wins, and the others adopt it. Every later record names its fingerprint. Retries read the
-pinned epoch from here and never resolve "latest" again (docs/behaviours/snapshot.md, S000.3).
+The plan is the record of seq 1 in the lane ``<build>/plan`` of the target's log. If several planners run at once,
+exactly one commits it, and the others adopt it. Every later record names its fingerprint. Retries read the pinned epoch
+from the plan and never resolve "latest" again (docs/behaviours/snapshot.md, S000.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LANE = "plan"
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """The source as it was planned: identity, the pinned epoch, the shape of its rows."""
+    """The source at planning time: identity, pinned epoch and schema."""
 
     table_id: str
     epoch: int
@@ -35,9 +35,9 @@ class SourceFacts:
     feed: bool = True
     """Whether it has a change data feed."""
     digest: str | None = None
-    """Of the pinned epoch's commit: another history of the same table has another one there."""
+    """Digest of the pinned epoch's commit. It differs if the table was restored to another history."""
     columns: tuple[str, ...] | None = None
-    """Those that the build reads; None for all of them."""
+    """The columns that the build reads; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +47,25 @@ class Plan:
     target_id: str
     target_schema_json: str
     target_version: int
-    """The newest version of the target that the planner proved to hold no row of anybody."""
+    """The newest version of the target that the planner proved to be empty."""
     source: SourceFacts
     splits: Splits
     lanes: int
     settings: Mapping[str, str]
-    """Session settings that change what an expression means: every session sets them."""
+    """Settings that change the meaning of expressions; every Spark session sets them."""
     made: tuple[str, ...] = ()
-    """What the plan created, and cancel may drop."""
+    """What the plan created; cancel may drop it."""
 
     @property
     def appends(self) -> bool:
-        """Whether the source may only add rows: without a feed nobody says which rows changed, without a key, whose;
-        and a landing table holds what a topic holds.
+        """Whether the source may only add rows: updates and deletes need both a change data feed and a key, and a
+        landing table only receives records.
         """
         return self.splits.landing or not self.source.feed or not self.spec.key
 
     @property
     def only_appends(self) -> bool:
-        """Whether every round of rows is an append. Of a topic's keyed records the last one of each key counts."""
+        """Whether every round only appends. A topic with a key is merged: only the last record of each key counts."""
         return self.appends and not (self.splits.landing and self.spec.key)
 
     @property
@@ -106,7 +106,7 @@ class Plan:
         found = value["airflow_backfill_plan"]
         if type(found) is not int or found != FORMAT:
             shown = repr(found)[:50]
-            raise RecordInvalid(f"the plan has format {shown}, this version knows {FORMAT}", format=shown)
+            raise RecordInvalid(f"the plan has format {shown}, but this version reads {FORMAT}; upgrade", format=shown)
         try:
             source, target = value["source"], value["target"]
             columns = source["columns"] if "columns" in source else None
@@ -130,12 +130,12 @@ class Plan:
                 settings=dict(value["settings"]),
                 made=tuple(value["made"]),
             )
-            # Whatever was left out, added or of another type would not come back.
+            # A missing, unknown or mistyped field changes the encoded text.
             sound = encode(plan.to_json()) == encode(value) and plan._sound()
         except (InvalidSpec, KeyError, TypeError, ValueError, RecursionError) as error:
             raise RecordInvalid(f"the plan is damaged: {str(error)[:200]}") from None
         if not sound:
-            raise RecordInvalid("the plan is damaged: its fields make no sense")
+            raise RecordInvalid("the plan is damaged: a field is missing, unknown or invalid")
         return plan
 
     def _sound(self) -> bool:
@@ -158,10 +158,10 @@ class Plan:
         return fingerprint(self.to_json())
 
     def encode(self) -> str:
-        """The plan's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
+        """The plan as text; RecordInvalid if it could not be read back, so that it is never committed."""
         text = encode(self.to_json())
         if len(text) > MAX_BYTES:
-            raise RecordInvalid(f"a plan of {len(text):,} characters is too large: {MAX_BYTES:,} are allowed")
+            raise RecordInvalid(f"the plan has {len(text):,} characters, but at most {MAX_BYTES:,} are allowed")
         Plan.from_json(json.loads(text))
         return text
 
@@ -172,5 +172,5 @@ def app_id(build: str) -> str:
 
 
 def build_id(target_id: str, name: str) -> str:
-    """The build's id: the same for every retry, clear and DAG run that meets the same target and name."""
+    """The build's id: the same for every retry, clear and DAG run with the same target table and name."""
     return fingerprint([target_id, name])

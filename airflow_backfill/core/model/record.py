@@ -1,9 +1,8 @@
-"""The record: what a barrier says beside the rows it commits.
+"""The record: the JSON document that a barrier commits together with its rows.
 
-It is complete: the last record of each lane of the newest layout, together with the plan, is the whole state
-of a build. It holds what is known before the write; the row counts of its own commit are in that commit's
-metrics. Reading is strict: what does not parse, has an unknown field or a newer format is an error, never a
-guess.
+The plan and the last record of each lane of the newest layout are the whole state of a build. A record has what is
+known before the write; the row counts of its commit are in that commit's metrics. Reading is strict: a record that does
+not parse, has an unknown field or a newer format is an error.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.totals import Totals
 
 FORMAT = 2
-"""What is written. Everything from ``OLDEST`` on is read."""
+"""The format that is written. All formats from ``OLDEST`` on are read."""
 OLDEST = 1
 MAX_BYTES = 1 << 26
-"""Of a record, wherever it is stored."""
+"""The maximum size of a record, wherever it is stored."""
 MAX_SPLITS = 1 << 20
 
 
@@ -53,13 +52,13 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What was seen of the source when the record was written: for display, alarms and estimates."""
+    """The source's head and backlog when the record was written: for display, alarms and estimates."""
 
     head: int
     epochs: int
     rows: int | None
     at: int
-    """When it was seen, milliseconds since 1970."""
+    """When the source was read, milliseconds since 1970."""
 
     def to_json(self) -> dict[str, int | None]:
         return {"head": self.head, "epochs": self.epochs, "rows": self.rows, "at": self.at}
@@ -72,7 +71,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a record keeps of the last barrier of another lane, for when that one has aged out of the target's log."""
+    """A copy of the last barrier of another lane, needed after log clean-up has deleted that barrier."""
 
     at: int
     seq: int
@@ -81,7 +80,7 @@ class Tail:
     event: Event
     control: Control
     totals: Totals
-    """With those of that barrier itself."""
+    """Including those of that barrier."""
     due: int
     next_lanes: int | None = None
     decided_by: int | None = None
@@ -132,27 +131,25 @@ class Record:
     generation: int
     attempt: str
     prev: int
-    """Every commit of the target up to this version was looked at by the writer, and nothing foreign found."""
+    """The writer has checked all commits of the target up to this version: none is foreign."""
     tails: tuple[int, ...]
-    """The newest barrier's version in each lane of the layout, as the writer knew it; -1 for none."""
+    """The version of the newest barrier that the writer knew in each lane of the layout; -1 for none."""
     event: Event
     phase: Phase
     positions: tuple[Position, ...]
     base: Totals = field(default_factory=Totals)
-    """Totals of the layouts before this one."""
+    """Totals of all earlier layouts."""
     totals: Totals = field(default_factory=Totals)
-    """Totals of this lane in this layout, without this very commit."""
+    """Totals of this lane in this layout, without this commit."""
     work: Totals = field(default_factory=Totals)
-    """What this commit does, as far as it is known before the write: files, bytes and epochs, and the rows of ranges,
-    which are counted first.
-    """
+    """The part of this commit's totals that is known before the write: files, bytes, epochs, and rows of key ranges."""
     control: Control = field(default_factory=Control)
     due: int = 0
-    """No unit of the snapshot starts before this time, milliseconds since 1970: how the throttle is kept."""
+    """The throttle: the lane starts no unit of work before this time, milliseconds since 1970."""
     epochs: EpochRange | None = None
     """The epochs whose changes this commit holds."""
     source: CommitId | None = None
-    """The newest commit of the source at which anything stands; None if that was not known."""
+    """The newest source commit on which the positions are based; None if unknown."""
     bound: Bound | None = None
     pending: Pending | None = None
     handoff: int | None = None
@@ -160,19 +157,17 @@ class Record:
     next_lanes: int | None = None
     """In a closing record: how many lanes the next layout has."""
     decided_by: int | None = None
-    """The generation of the attempt that decided so when it closed the first lane; in any other record of the one that
-    decided on the record's own layout, None for nobody.
+    """In a closing record: the generation of the attempt that decided on the next layout, by closing the first lane. In
+    any other record: that of the attempt that decided on the current layout; None if there is none.
     """
     waits: str | None = None
-    """Why nothing moves."""
+    """Why the attempt waits; None if it does not."""
     announced: int | None = None
-    """The version of the newest announcement that the writer knew, -1 before the first; None if there are none (any
-    more).
-    """
+    """The version of the newest announcement that the writer knew; -1 before the first, None if the lane has ended."""
     news: Announced | None = None
-    """That announcement, for when it has aged out of the log."""
+    """A copy of that announcement, needed after log clean-up has deleted it."""
     others: Mapping[int, Tail] = field(default_factory=dict)
-    """The last barriers of the other lanes, likewise."""
+    """Copies of the last barriers of the other lanes, by lane."""
 
     @property
     def app_id(self) -> str:
@@ -211,10 +206,10 @@ class Record:
         return {**document, "others": others} if others else document
 
     def encode(self) -> str:
-        """The record's text; RecordInvalid if nobody could read it again, before anything is committed with it."""
+        """The record as text; RecordInvalid if it could not be read back, so that it is never committed."""
         written = encode(self.to_json())
         if encode(decode(written).to_json()) != written:
-            raise RecordInvalid("the record would be read as another one", event=self.event.value)
+            raise RecordInvalid("the record would change when it is read back", event=self.event.value)
         return written
 
 
@@ -245,9 +240,9 @@ def app_id(build: str, layout: int, lane: int) -> str:
 
 
 def decode(written: str) -> Record:
-    """The record that ``written`` holds, or RecordInvalid naming what is wrong."""
+    """The record in ``written``; RecordInvalid, with the reason, if it is damaged."""
     if len(written) > MAX_BYTES:
-        raise RecordInvalid(f"a record of {len(written)} characters is too large", size=len(written))
+        raise RecordInvalid(f"the record is too large: {len(written)} characters", size=len(written))
     try:
         value = json.loads(written)
     except (ValueError, RecursionError) as error:
@@ -257,13 +252,13 @@ def decode(written: str) -> Record:
     found = value["airflow_backfill"]
     if type(found) is not int or not OLDEST <= found <= FORMAT:
         raise RecordInvalid(
-            f"the record has format {found!r:.50}, this version reads {OLDEST} to {FORMAT}: use a newer version",
+            f"the record has format {found!r:.50}, but this version reads {OLDEST} to {FORMAT}; upgrade",
             format=repr(found)[:50],
         )
     fields_found = set(value)
     if not _REQUIRED <= fields_found or not fields_found <= _REQUIRED | _OPTIONAL.keys():
         odd = sorted((_REQUIRED - fields_found) | (fields_found - _REQUIRED - _OPTIONAL.keys()))
-        raise RecordInvalid(f"the record lacks or adds fields: {', '.join(odd)[:200]}", fields=odd[:20])
+        raise RecordInvalid(f"the record has missing or unknown fields: {', '.join(odd)[:200]}", fields=odd[:20])
     try:
         return _build(value if found == FORMAT else upgraded(value))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -293,21 +288,21 @@ def _build(value: dict[str, Any]) -> Record:
     )
     lanes = record.layout.lanes
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
-        raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
+        raise ValueError(f"inconsistent: lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
     if (record.next_lanes is not None) != record.closed or (record.closed and record.decided_by is None):
-        raise ValueError("exactly a closing record says how many lanes come next, and then who decided so")
+        raise ValueError("a closing record needs next_lanes and decided_by, and no other record may have next_lanes")
     return record
 
 
 def _positions_to_json(positions: tuple[Position, ...]) -> list[dict[str, Any]]:
-    """Equal neighbours are written once, with their number: a thousand finished splits take a few bytes."""
+    """Equal neighbours are written once, with a count: a thousand finished splits take a few bytes."""
     return [{"splits": len(list(run)), **position.to_json()} for position, run in groupby(positions)]
 
 
 def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     positions: list[Position] = []
     if not isinstance(runs, list):
-        raise ValueError(f"not positions: {runs!r}")
+        raise ValueError(f"positions are not a list: {runs!r}")
     for run in runs:
         number = count(run["splits"], 1)
         if len(positions) + number > MAX_SPLITS:
@@ -319,8 +314,8 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
 def barrier_record(commit: Commit) -> Record | None:
     """The record of ``commit`` if the commit is a barrier, else None.
 
-    A barrier's commit holds both the transaction id and the record, and they name the same build, lane and
-    seq: user metadata alone also lands on other commits of a session, and proves nothing.
+    A barrier's commit has a transaction id and a record that name the same build, lane and seq. User metadata alone
+    proves nothing: Spark also adds it to other commits of the session.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
@@ -329,7 +324,7 @@ def barrier_record(commit: Commit) -> Record | None:
 
 
 def generation_in(commit: Commit) -> int:
-    """The generation that the record of ``commit`` names, also if nothing else in it can be believed; 0 for none."""
+    """The generation in the record of ``commit``, even if the rest of the record is invalid; 0 for none."""
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return 0
     try:

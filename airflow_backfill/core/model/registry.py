@@ -1,8 +1,8 @@
-"""The strategies there are, by name, and what each says of itself before a build is looked at.
+"""The registry of strategies, by name, and the traits of a strategy that do not depend on a build.
 
-A strategy is one object, registered once. The four of the package are; another one is registered by the package that
-holds it, under the entry point ``airflow_backfill.strategies`` (a callable without arguments), or by ``register``.
-How a strategy works is in ``strategies.strategy``; what stands here is all that specs, plans and states ask.
+A strategy is one object, registered once. This package registers its four. Another package registers its own under the
+entry point ``airflow_backfill.strategies`` (a callable without arguments), or with ``register``. Specs, plans and
+states use only these traits; ``strategies.strategy`` has the rest of the interface.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 AUTO = "auto"
-"""In a spec: the planner takes the strategy that it recommends."""
+"""In a spec: the planner uses the strategy that it recommends."""
 ENTRY_POINTS = "airflow_backfill.strategies"
 _OWN = "airflow_backfill.core.strategies.register"
 
 
 class Traits(Protocol):
-    """What a strategy says of itself."""
+    """The traits of a strategy that do not depend on a build."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def why(self) -> str:
-        """When it fits, in one line of the plan's report."""
+        """When to use it, in one line of the plan's report."""
 
     @property
     def keyless(self) -> bool:
-        """Whether a key may be missing."""
+        """Whether the spec may leave out the key."""
 
     @property
     def needs_topic(self) -> bool:
-        """Whether it builds a topic's history: then the spec has a topic, else none."""
+        """Whether it builds a topic's history. If so, the spec must have a topic; if not, it must not."""
 
     @property
     def announces(self) -> bool:
-        """Whether epochs of the source are announced before their data is there."""
+        """Whether it announces epochs of the source before the target has their data."""
 
     @property
     def part_unit(self) -> str:
-        """What a source consists of, in the plan's report: files, partitions."""
+        """The name of the source's parts in the plan's report: files or partitions."""
 
     @property
     def on_spark(self) -> str:
-        """The module with what it does on Spark: its ``Preparation`` and its ``Rounds`` (``spark.strategies``)."""
+        """The module with its ``Preparation`` and its ``Rounds`` on Spark (``spark.strategies``)."""
 
 
 _KNOWN: dict[str, Traits] = {}
@@ -53,9 +53,9 @@ _found = False
 
 
 def register(strategy: Traits) -> None:
-    """Make a strategy known under its name. A name that is taken by another one is an error of the program."""
+    """Register a strategy under its name; ValueError if another strategy has that name."""
     if _KNOWN.setdefault(strategy.name, strategy) is not strategy:
-        raise ValueError(f"there is a strategy {strategy.name!r} already")
+        raise ValueError(f"another strategy is registered as {strategy.name!r}; use another name")
 
 
 def registered(name: str) -> Traits:
@@ -65,13 +65,13 @@ def registered(name: str) -> Traits:
 
 
 def names() -> tuple[str, ...]:
-    """Of all strategies, the package's own first."""
+    """The names of all strategies, the package's own first."""
     _discover()
     return tuple(_KNOWN)
 
 
 def lets_keys_be_missing(name: str) -> bool:
-    """Whether a spec with this strategy may name no key; an unknown strategy needs one."""
+    """Whether a spec with this strategy may leave out the key; an unknown strategy needs one."""
     return name == AUTO or (name in names() and registered(name).keyless)
 
 

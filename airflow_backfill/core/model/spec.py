@@ -1,7 +1,7 @@
-"""The spec: what the user asks for, checked as far as no table has to be opened.
+"""The spec: what the user asks for, with all checks that do not open a table.
 
-The spec holds data only (what is built from what). How a task goes about it (lanes, round sizes, lag) is the
-task's own and may differ between attempts; the spec may not: its fingerprint is the build's identity.
+The spec says which target is built from which source. Lanes, round sizes and lag are options of tasks and may differ
+between attempts. The spec may not: its fingerprint is the build's identity.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ NEW_COLUMNS = ("stop", "ignore")
 class BackfillSpec:
     """One target built from one source.
 
-    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the
-    source that identify a row; a chain may be without. ``select`` is a list of SQL expressions (None: every column
-    of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
-    column: "stop", or "ignore" it. With a ``topic`` the source is the landing table of that topic, whose history comes
-    before it, and None if there is no such table; ``select``, ``where`` and ``key`` then name columns of its decoded
-    records. ``functions`` are the user's own that the expressions call, with their versions.
+    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the source columns that
+    identify a row; some strategies do not need it. ``select`` is a list of SQL expressions (None: all columns of the
+    planned schema), ``where`` a SQL condition. ``new_columns`` says what to do when the source gets a new column:
+    "stop" or "ignore". With a ``topic``, ``source`` is the topic's landing table, or None if there is none; ``select``,
+    ``where`` and ``key`` then name columns of the decoded records. ``functions`` are the user's functions in these
+    expressions, with their versions.
     """
 
     name: str
@@ -56,9 +56,9 @@ class BackfillSpec:
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
-        """The spec that ``options`` say, or InvalidSpec with field, value and fix. Touches nothing."""
+        """The spec in ``options``; InvalidSpec with field, value and fix. No I/O."""
         if not isinstance(options, Mapping):
-            raise InvalidSpec(f"a spec is a mapping of options, not {type(options).__name__}")
+            raise InvalidSpec(f"the spec must be a mapping of options, not {type(options).__name__}")
         check_known(options, [f.name for f in fields(BackfillSpec)])
         check_size(options)
         spec = BackfillSpec(
@@ -81,16 +81,16 @@ class BackfillSpec:
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
         wanting = [name for name in names() if registered(name).needs_topic]
         if (self.topic is not None) != (self.strategy in wanting):
-            raise invalid("topic", None, f"belongs to strategy={' or '.join(map(repr, wanting))}, which needs it")
+            raise invalid("topic", None, f"goes with strategy={' or '.join(map(repr, wanting))}, which needs it")
         if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
             raise invalid(
-                "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
+                "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this option"
             )
         if len({column.lower() for column in self.key}) != len(self.key):
-            raise invalid("key", list(self.key), "names a column twice (case does not count); name each one once")
+            raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
             if first == second:
-                raise invalid(other, second, f"{one} and {other} are the same table")
+                raise invalid(other, second, f"{one} and {other} are the same table; name different ones")
             for inner, outer, what in (
                 (second, first, f"{other} lies inside {one}"),
                 (first, second, f"{one} lies inside {other}"),
@@ -100,21 +100,21 @@ class BackfillSpec:
 
     @property
     def _tables(self) -> dict[str, str]:
-        """Where each table of the build is, by what it is."""
+        """The location of each table of the build, by its option."""
         buried = self.topic.decoding.dead_letters if self.topic is not None else None
         found = {"source": self.source, "target": self.target, "dead_letters": buried}
         return {name: normal(place) for name, place in found.items() if place is not None}
 
     @property
     def table(self) -> str:
-        """The location of the source; not of a topic without a landing table."""
+        """The location of the source table; a topic without a landing table has none."""
         assert self.source is not None
         return self.source
 
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         document["topic"] = None if self.topic is None else self.topic.to_json()
-        # Plans of version 0.1 lack the field, and keep their fingerprints.
+        # Plans of version 0.1 lack the field, and their fingerprints must not change.
         return document if self.functions else {name: v for name, v in document.items() if name != "functions"}
 
     @property
@@ -123,18 +123,18 @@ class BackfillSpec:
 
 
 def difference(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any]]:
-    """Every option that differs: its planned and its asked value."""
+    """The options that differ, each with its planned and its requested value."""
     one, other = planned.to_json(), asked.to_json()
     names = {**one, **other}
     return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
 
 
 def _topic_alone(options: Mapping[str, Any]) -> bool:
-    """Whether a topic is all there is."""
+    """Whether the options have a topic and no landing table."""
     return options.get("topic") is not None and options.get("source") is None
 
 
 def _keyless(options: Mapping[str, Any]) -> bool:
-    """Whether no key is named where none is needed."""
+    """Whether the options have no key, and the strategy does not need one."""
     strategy = options.get("strategy")
     return isinstance(strategy, str) and lets_keys_be_missing(strategy) and options.get("key") in (None, (), [])

@@ -1,1 +1,1 @@
-"""The state of a build: folded from committed barriers, loaded from the log, asked for by effects."""
+"""The state of a build, folded from committed barriers, and the effects that read and write it."""
