@@ -1,9 +1,8 @@
-"""Announces the source's epochs beside the work on their data (docs/behaviours/chain.md).
+"""Announces the source's epochs while an attempt works on their data (docs/behaviours/chain.md).
 
-It runs in a lane of its own, beside the attempt whose generation it has, once that one owns its lane. Each turn looks
-at the source, announces what is new, and compares what is applied with what is announced only when there is nothing
-new; both are committed facts. Once the hand-off epoch is pinned nothing later is announced, so the data is certain to
-catch up.
+The announcer has a lane of its own and the generation of its attempt, and starts once the attempt owns its lane. Each
+turn reads the source and announces new epochs. If there are none, it checks in committed state whether all announced
+epochs are applied. No epoch after the pinned hand-off epoch is announced, so the data always catches up.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 
 EVERY = 2_000
-"""Milliseconds between looks at the source: what an epoch waits at most before it is announced, but for the commit."""
+"""Milliseconds between two reads of the source. An epoch waits at most this long for its announcement to begin."""
 
 
 def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
-    """Announce until the build has caught up; the state then. Raises a BackfillError otherwise."""
+    """Announce until the build has caught up, and return the state. Raises a BackfillError otherwise."""
     state = yield from load(build)
     misses = 0
     while misses < CONTENTION_LIMIT:
@@ -60,11 +59,11 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         if wait:
             yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same announcement lost to other commits", tries=misses)
+    raise TargetContended(f"announcement could not be committed in {misses} attempts; it is tried again", tries=misses)
 
 
 def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:
-    """What to write next; None if there is nothing to say, or nobody of this generation works on the data yet."""
+    """The next announcement; None if there is none, or if no attempt of this generation works on the data yet."""
     owner = state.lanes[0]
     works = owner.record.generation if owner is not None and not owner.record.closed else 0
     if lane.attempt != me.name:
@@ -99,5 +98,5 @@ def _announcement(
 
 
 def _landed(lane: Announced | None, news: Announcement) -> bool:
-    """Whether the lane, as it was read back, holds what was written; one that is over needs nothing more."""
+    """Whether the lane, as read back, has the announcement, or has ended."""
     return lane is None or (lane.attempt, lane.seq) == (news.attempt, news.seq)

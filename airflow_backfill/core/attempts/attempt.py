@@ -1,18 +1,18 @@
-"""The protocol of an attempt: how a goal's steps become barriers, exactly once, whatever else is running.
+"""The protocol of an attempt: each step of a goal becomes a barrier exactly once, even if other attempts run.
 
-The rules, each of which the simulation breaks on purpose to see that it is needed:
+The simulation breaks each of these rules on purpose, which proves that it is needed:
 
-* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt
-  is created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher
-  generation than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
-* What the client was told about a commit proves nothing. After every write the log is read back: the round
-  counts if the log holds this seq with this attempt's name, and state is always taken from what was found.
-* A round that did not land is planned again from the new state, with a bound, then TargetContended.
-* Every commit between the last proven version and one's own is looked at before the next step.
-* A layout of lanes is closed, every lane of it, before another begins. The closing record of the first lane
-  decides how many lanes come next, so that two attempts with different ideas agree.
-* Commands take effect at the next barrier, whose record acknowledges them. Those that stop work interrupt a long one,
-  which nobody may take for a lost race, or for an error.
+* An attempt begins with a claim, an empty barrier with its generation. A newer attempt always has a higher generation,
+  and the newest wins. An attempt that finds a higher generation in its lane, or finds the lane closed, raises Fenced
+  and writes nothing more.
+* The store's answer to a commit proves nothing. After every write the log is read back: the round counts if the log has
+  this seq with this attempt's name. State always comes from the log.
+* A round that was not committed is planned again from the new state, CONTENTION_LIMIT times; then TargetContended.
+* Every commit between the last proven version and the attempt's own is checked before the next step.
+* All lanes of a layout are closed before the next layout begins. The closing record of the first lane decides how many
+  lanes come next, so that two attempts that want different numbers agree.
+* Commands take effect at the next barrier, whose record acknowledges them. A command that stops work interrupts a long
+  round, which counts neither as a lost race nor as an error.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ from airflow_backfill.core.values.phase import after as phase_after
 from airflow_backfill.core.values.totals import Totals
 
 CONTENTION_LIMIT = 12
-"""How often in a row a barrier may fail to land."""
+"""The attempt ends after this many failed commits in a row."""
 BACK_OFF_MS = 250
-"""Before the first repetition of a round; doubled each time."""
+"""Milliseconds before the first repetition of a round; doubled each time."""
 TROUBLES = 4
-"""How often in a row the source may not answer: a minute and a half, then the attempt ends, and Airflow tries again."""
+"""How many failures of the source in a row an attempt tolerates, for a minute and a half; then Airflow retries it."""
 HEARTBEAT_MS = 60_000
-"""After so long a waiting attempt renews its record."""
+"""A waiting attempt renews its record after this many milliseconds."""
 
 Protocol = Asks[BuildState]
 
 
 def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
-    """Work on ``goal`` until it is a committed fact; the state then. Raises a BackfillError otherwise."""
+    """Work until ``goal`` is committed, and return the state. Raises a BackfillError otherwise."""
     state = yield from load(build)
     misses, troubles, begins, pace = 0, 0, True, Pace()
     while misses < CONTENTION_LIMIT:
@@ -84,7 +84,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
             troubles += 1
             if troubles > TROUBLES:
                 raise
-            why = f"trouble {troubles} of {TROUBLES}: {error.message}"
+            why = f"the source fails ({troubles} of {TROUBLES}): {error.message}"
             move = Wait(observed.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
         except Interrupted as error:
             pace, move = pace.interrupted(), Wait(observed.now, error.message)
@@ -103,11 +103,11 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         if misses:
             yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"{misses} tries in a row at the same barrier lost to other commits", tries=misses)
+    raise TargetContended(f"the barrier could not be committed in {misses} attempts; it is tried again", tries=misses)
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
-    """Whether the newest barrier of the goal's lane, in a layout that fits the goal, is this attempt's."""
+    """Whether this attempt owns the goal's lane, in a layout with the number of lanes that the goal wants."""
     if state.layout.lanes != goal.lanes:
         return False
     barrier = state.lanes[goal.lane]
@@ -115,14 +115,12 @@ def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
 
 
 def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
-    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then
-    claim.
-    """
+    """The lane and barrier with which the attempt enters: close a layout that the goal does not want, else claim."""
     first = state.lanes[0]
     decided = first.record if first is not None and first.record.closed else None
     coming = state.layout.lanes if decided is None else decided.next_lanes
     if coming != goal.lanes and me.generation <= _decider(state, me):
-        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {goal.lanes}", attempt=me.name)
+        raise Fenced(f"a newer attempt wants {coming} lanes, this one {goal.lanes}", attempt=me.name)
     if decided is None and coming == goal.lanes:
         _check_not_fenced(state, goal.lane, me)
         return goal.lane, Move(Event.CLAIM, changes=Changes(bound=state.bound.renewed()) if state.bound else Changes())
@@ -133,8 +131,8 @@ def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
 
 
 def _decider(state: BuildState, me: Attempt) -> int:
-    """The newest generation that wants the lanes that come next, or those that there are: who decided on them, or who
-    works in them. Not who closed another lane for them: that may be an attempt that wants what this one wants.
+    """The newest generation that wants the next layout, or else the current one: it decided on it, or works in it. An
+    attempt that only closed another lane does not count: it may want the same layout as this one.
     """
     decision = state.lanes[0] if state.lanes[0] is not None and state.lanes[0].record.closed else None
     if decision is None and not any(state.lanes):
@@ -146,7 +144,7 @@ def _decider(state: BuildState, me: Attempt) -> int:
 
 
 def _laid_by(state: BuildState) -> int | None:
-    """The generation that decided on the layout in which the build is; None for nobody."""
+    """The generation that decided on the current layout; None if no attempt did."""
     if not any(state.lanes):
         return state.newest.record.decided_by if state.newest is not None and state.newest.record.closed else None
     open_ = (b.record.decided_by for b in state.known if not b.record.closed)
@@ -156,8 +154,8 @@ def _laid_by(state: BuildState) -> int | None:
 def _commit(
     state: BuildState, lane: int, me: Attempt, move: Move, observed: Observed
 ) -> Asks[tuple[BuildState, bool | None]]:
-    """Write a barrier, read the log back: the state then, and whether the barrier is in it; None if it is not because a
-    command came first.
+    """Write a barrier and read the log back. Returns the state, and whether the log has the barrier; None if a command
+    interrupted the round.
     """
     record = _record(state, lane, me, move, observed)
     written = yield from CommitRecord(record, move.work)
@@ -177,17 +175,17 @@ def _commit(
 
 
 def _paced(pace: Pace, begun: int, move: Move, landed: bool | None) -> Pace:
-    """What is known of the attempt's rounds after this one."""
+    """The pace of the attempt's rounds after this one."""
     if landed is None:
         return pace.interrupted()
     return pace.landed(begun) if landed and not isinstance(move.work, Nothing) else pace
 
 
 def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
-    """Raise Fenced if a newer attempt has the lane, or decided that it is closed.
+    """Raise Fenced if a newer attempt owns the lane, or decided to close it.
 
-    A decision that an older one made is carried out by whoever comes: all who have newer lanes in mind meet in the
-    layout that comes next, and there the newest wins.
+    Any attempt may carry out the decision of an older one. Newer attempts that want other lanes meet in the next
+    layout, where the newest wins.
     """
     barrier = state.lanes[lane]
     if barrier is None or barrier.record.attempt == me.name or (lane > 0 and state.closing):
@@ -242,14 +240,14 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
 
 
 def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceView) -> CommitId | None:
-    """The newest commit of the source that ``positions`` rest on, as it was seen before anything of it was read."""
+    """The newest source commit on which ``positions`` are based, as observed before its rows were read."""
     newest = newest_epoch(positions)
     epoch = state.plan.source.epoch if newest is None else newest
     return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
 
 
 def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
-    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with target or source."""
+    """Read commands, files and source at one time. Raises Cancelled, or an error of the target or the source."""
     looked = yield from ReadCommands(files=False, spared=pace.spared)
     control, pace = _in_force(state, goal, looked), pace.measured(looked.now)
     if not goal.reads_source:
@@ -261,7 +259,7 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
     check_source(state.plan, source, state.reached, state.stands)
     check_ahead(state.phase, source, state.reached)
     if goal.reads_files:
-        # Not before: of another table in the source's place the pinned version cannot even be opened.
+        # Only after the checks: if another table replaced the source, its pinned version cannot be opened.
         looked = yield from ReadCommands(files=True, spared=pace.spared)
         control = _in_force(state, goal, looked)
     pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)
@@ -280,7 +278,7 @@ def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
 
 
 def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, begins: bool) -> Asks[Move | Wait | Done]:
-    """What a step comes to, once everything is known that it needs."""
+    """The barrier, wait or end to which a step leads. Reads or verifies what the step needs."""
     holding, strategy = held(state, lane, observed), strategy_of(state.plan)
     match step:
         case Read():
@@ -301,8 +299,8 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
 
 
 def _renewed(wait: Wait, state: BuildState, lane: int, observed: Observed) -> Move | Wait:
-    """``wait``, or a record that says why: at once if that is news or a command is new, and now and then, so that
-    whoever waits can be seen to live.
+    """``wait``, or a barrier that records its reason: at once for a new reason or command, else every HEARTBEAT_MS as a
+    sign of life.
     """
     last = state.lanes[lane]
     if last is None or last.record.pending is None:

@@ -1,7 +1,7 @@
 """The tasks of a build: for each, when its goal is reached, and the next step towards it.
 
-Pure decisions from committed state and one observation. The protocol around them (claims, read-back,
-commands, throttle) is in ``attempt``; a task never sees it.
+A goal decides from committed state and one observation, without I/O. The protocol around it (claims, read-back,
+commands, throttle) is in ``attempt``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 
 POLL_MS = 1_000
-"""Between looks where there is nothing to do."""
+"""Milliseconds between two observations while there is nothing to do."""
 
 THROTTLED = 12
-"""How many rounds of a throttle count as one."""
+"""How many throttled rounds count as one round."""
 
 _ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 
 
 class Goal(Protocol):
-    """``lane`` of ``lanes`` is where the task works; both are (0, 1) for everything but the snapshot."""
+    """What a task has to reach. It works in ``lane`` of ``lanes``; these are 0 and 1 for all but the snapshot."""
 
     @property
     def lane(self) -> int: ...
@@ -39,7 +39,7 @@ class Goal(Protocol):
 
     @property
     def reads_source(self) -> bool:
-        """Whether the source's log is watched at every step."""
+        """Whether every step reads the source's log."""
 
     @property
     def reads_files(self) -> bool:
@@ -47,16 +47,16 @@ class Goal(Protocol):
 
     @property
     def announces(self) -> bool:
-        """Whether the epochs of a chain are announced while it works."""
+        """Whether a chain announces epochs while the task works."""
 
     def check(self, state: BuildState) -> None:
-        """Raise if the task's turn has not come, or is over: before anything is claimed or written."""
+        """Raise if the task cannot run in this phase. Called before anything is claimed or written."""
 
     def done(self, state: BuildState) -> bool:
-        """Whether the goal is already a committed fact, so that nothing has to be claimed or written."""
+        """Whether the goal is already committed, so that nothing has to be claimed or written."""
 
     def step(self, state: BuildState, observed: Observed) -> Step:
-        """The next step, in a state that is not done and that ``check`` lets pass."""
+        """The next step, in a state that is not done and that ``check`` accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _SingleLane:
 
 @dataclass(frozen=True, slots=True)
 class _Bookkeeping(_SingleLane):
-    """Writes no row, and is possible whatever is wrong with the source."""
+    """Writes no rows, and works even if the source is unusable."""
 
     @property
     def reads_source(self) -> bool:
@@ -96,7 +96,7 @@ class _Bookkeeping(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotGoal:
-    """Read the pinned files of one lane's splits, or the key ranges."""
+    """Read the snapshot of one lane's splits."""
 
     lane: int
     lanes: int
@@ -140,9 +140,7 @@ class ConsumeLogGoal(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
         if not state.read and state.phase is Phase.SNAPSHOT:
-            raise NotAllowedNow(
-                "files of the snapshot are still to be read: clear the snapshot task", phase=state.phase.value
-            )
+            raise NotAllowedNow("the snapshot is not read completely: clear the snapshot task", phase=state.phase.value)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CONSUME_LOG)
@@ -200,13 +198,13 @@ class VerifyGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class RepairGoal(_SingleLane):
-    """Make the target equal to the transformed source at the hand-off epoch; a verification has to prove it."""
+    """Make the target equal to the transformed source at the hand-off epoch; a verification must follow."""
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
         if not state.plan.spec.key:
-            raise NotAllowedNow("without a key rows cannot be told apart: plan again with on_existing='restart'")
+            raise NotAllowedNow("without a key no row can be repaired: plan again with on_existing='restart'")
 
     def done(self, state: BuildState) -> bool:
         repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
@@ -219,14 +217,14 @@ class RepairGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class FinishGoal(_Bookkeeping):
-    """Commit the hand-off. Without a certificate only if the build was asked not to be verified."""
+    """Commit the hand-off. Requires a certificate unless ``verified`` is False."""
 
     verified: bool = True
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
-            raise VerificationFailed("the target was not proven equal to the source: clear the verify task first")
+            raise VerificationFailed("the target is not proven equal to the source: clear the verify task first")
         _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
@@ -275,7 +273,7 @@ class CancelGoal(_Bookkeeping):
 
 @dataclass(frozen=True, slots=True)
 class TakeOverGoal(_Bookkeeping):
-    """Fence whoever works on the build, whatever its phase, and do nothing."""
+    """Fence every other attempt of the build, in any phase, and do nothing else."""
 
     def done(self, state: BuildState) -> bool:
         return False
@@ -286,10 +284,9 @@ class TakeOverGoal(_Bookkeeping):
 
 @dataclass(frozen=True, slots=True)
 class ResumeGoal(_Bookkeeping):
-    """Let a cancelled build go on from where it was. ``number``: the newest command there was, the cancel
-    included.
+    """Resume a cancelled build where it stopped. ``number`` is that of the newest command so far, the cancel included.
 
-    Also lifts a cancel that was commanded, but that no barrier had acknowledged; not one that is ordered later.
+    Also lifts a cancel that no barrier has acknowledged yet, but not one that is ordered later.
     """
 
     number: int
@@ -318,18 +315,18 @@ def _require(state: BuildState, *wanted: Phase) -> None:
         names = " or ".join(p.value for p in wanted)
         found = state.phase.value
         raise NotAllowedNow(
-            f"this needs a build in {names}, it is in {found}: run the tasks of its phase first", phase=found
+            f"this needs a build in {names}, but it is in {found}: run the tasks of its phase first", phase=found
         )
 
 
 def _require_arrived(state: BuildState) -> None:
     if state.rearranging:
         raise NotAllowedNow(
-            "the data has not caught up with what was announced: clear the catch_up task first", phase=state.phase.value
+            "not all announced epochs are applied: clear the catch_up task first", phase=state.phase.value
         )
     if state.applied != state.handoff:
         raise NotAllowedNow(
-            f"the target stands at {state.applied}, the hand-off is at {state.handoff}: clear the catch_up task first",
+            f"the target is at epoch {state.applied}, the hand-off at {state.handoff}: clear the catch_up task first",
             phase=state.phase.value,
         )
 
@@ -342,18 +339,18 @@ def _apply_log(state: BuildState, observed: Observed, size: RoundSize, patience:
     applied = state.applied
     assert applied is not None and state.bound is not None
     pending = len(observed.source.pending(applied))
-    # Rounds of a throttle last seconds: a busy minute says nothing yet.
+    # Throttled rounds last only seconds: one busy minute must not count as not converging.
     rounds = patience * THROTTLED if observed.control.limited else patience
     check_converging(state.bound, pending, rounds, rate_limited=observed.control.limited)
     return _next_epochs(state, observed, size, bound=state.bound.measured(pending))
 
 
 def _announcing(state: BuildState, observed: Observed) -> bool:
-    """Whether a chain within its bound goes on for its announcements: until every epoch is announced that the newest
-    barrier saw, and then until one round is applied, or, if the source rests, until the announcements end.
+    """Whether a chain within its lag goes on for its announcements: until all epochs that the newest barrier saw are
+    announced, and then until one round is applied, or, if the source is idle, until the announcements end.
 
-    So an application that is started for an announcement makes it, a source that rests soon needs no more of them, and
-    a source that never rests keeps no application running.
+    So an application that was started for an announcement makes it. An idle source soon needs no more applications, and
+    a busy one does not keep an application running.
     """
     lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None or newest.record.pending is None:
@@ -365,15 +362,15 @@ def _announcing(state: BuildState, observed: Observed) -> bool:
 
 
 def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
-    """The next round of the log, where there has to be one; while epochs are announced, of those that are."""
+    """The next round of the log; in a chain, of announced epochs only. SourceReplaced if the source has none."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     upto = min(limits, default=None)
     if _pending(state, observed, upto):
         return Follow(size, upto, bound)
     if state.rearranging:
-        return Wait(observed.now + POLL_MS, "everything that is announced is applied")
+        return Wait(observed.now + POLL_MS, "all announced epochs are applied")
     raise SourceReplaced(
-        f"the source stands at {observed.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+        f"the source is at {observed.source.head}, the target at {state.applied}, but the hand-off at {state.handoff}",
         head=observed.source.head,
         applied=state.applied,
         handoff=state.handoff,
@@ -381,6 +378,6 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
 
 
 def _pending(state: BuildState, observed: Observed, upto: int | None) -> bool:
-    """Whether an epoch of the log is still to be applied, up to ``upto`` if it is named."""
+    """Whether an epoch of the log is pending, up to ``upto`` if that is given."""
     assert state.applied is not None
     return bool(observed.source.pending(state.applied)) and (upto is None or upto > state.applied)

@@ -1,13 +1,13 @@
-"""Going on with a build whose records cannot be read, or cannot be believed any more.
+"""Recovers a build whose records are unreadable, or no longer match the target's rows.
 
-Records age out of a log that is cleaned up too early, and somebody may have restored the target or written to it.
-What is left is the plan, the transaction ids, which Delta carries in its checkpoints, and the rows. Somebody names the
-epoch at which the target should stand; one barrier says so, the build is in catch-up with that hand-off epoch, and only
-a verification can finish it: what differs, be it most of a snapshot that lanes were still reading, is repaired first.
+Log clean-up may have deleted the records, or another writer may have restored or changed the target. The plan, the
+transaction ids (which Delta keeps in its checkpoints) and the rows are left. The user names the epoch at which the
+target should stand, and one barrier commits it. The build is then in catch-up with that hand-off epoch, and only a
+verification can finish it. A repair before that rewrites the rows that differ, even most of an unfinished snapshot.
 
-Of the records before only that is used which says nothing about rows: who wrote the last one, because the newest
-attempt wins here, too, the commands in force, and what was counted. A cancel is over. Where several lanes may work, a
-fence in each of them comes first, and the recovery begins a layout of one lane.
+From earlier records the recovery takes only what does not depend on rows: the last attempt (the newest attempt wins, as
+always), the commands in force, and the totals. It lifts a cancel. If several lanes may be at work, it first fences each
+of them, and then begins a layout of one lane.
 """
 
 from __future__ import annotations
@@ -45,20 +45,22 @@ TRIES = 5
 
 
 def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
-    """The state with the target said to stand at ``epoch``. Raises NotAllowedNow where no proof could ever hold."""
+    """Commit that the target stands at ``epoch``, and return the state. NotAllowedNow if no proof could confirm it."""
     for _ in range(TRIES):
         found = yield from ReadTransactions()
         build = _build(found.versions)
         plan = yield from ReadPlan(build)
         if plan is None:
             raise RecordInvalid(
-                f"the plan of build {build} is nowhere to be found: only on_existing='restart' begins anew", build=build
+                f"the plan of build {build} is neither in the target's log nor in its backfill folder, so the build "
+                "cannot go on; plan it again with on_existing='restart'",
+                build=build,
             )
         source = yield from _check(plan, found, epoch)
         left = yield from remains()
         if any(barrier.record.plan != plan.fingerprint for barrier in left.lanes):
             raise RecordInvalid(
-                f"the copy of the plan beside the target is not the plan of build {build}: remove it, the log has it"
+                f"the plan in the backfill folder is not that of build {build}; delete it: the log has the right one"
             )
         _check_newest(me, left)
         place = _place(found.versions, plan, left)
@@ -76,22 +78,22 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
         _check_newest(me, Remains(lanes=state.known))
         if written.error is not None:
             raise written.error
-    raise TargetContended(f"{TRIES} tries in a row lost to other commits", tries=TRIES)
+    raise TargetContended(f"the recovery could not be committed in {TRIES} attempts; try again", tries=TRIES)
 
 
 def _check(plan: Plan, found: Transactions, epoch: int) -> Asks[SourceView]:
-    """The source after ``epoch``; raises where no proof could ever hold."""
+    """The source after ``epoch``; raises if no proof could confirm that the target stands there."""
     if found.table_id != plan.target_id:
-        raise NotAllowedNow("another table took the target's place", planned=plan.target_id, found=found.table_id)
+        raise NotAllowedNow("another table replaced the target", planned=plan.target_id, found=found.table_id)
     if not plan.splits.recoverable:
         raise NotAllowedNow(
-            "where a topic's history ended, and the landing table took over, is known from the records alone; plan "
-            "the build again with on_existing='restart'"
+            "only the records say where the history of the topic ends and the landing table begins; plan the build "
+            "again with on_existing='restart'"
         )
     if epoch < plan.source.epoch:
-        raise NotAllowedNow(f"the target cannot stand at {epoch}, before the snapshot's epoch {plan.source.epoch}")
+        raise NotAllowedNow(f"epoch {epoch} is before the snapshot's epoch {plan.source.epoch}; name a later one")
     source = yield from ReadSourceLog(epoch)
-    # The epoch is named anew, and a comparison has to back it: the commits that earlier records name do not count.
+    # A verification will prove the named epoch, so the source commits in earlier records do not matter.
     check_source(plan, source, epoch, ())
     return source
 
@@ -103,8 +105,8 @@ def _check_newest(me: Attempt, left: Remains) -> None:
 
 
 def _in_force(left: Remains) -> Asks[Control]:
-    """The commands so far, but for a cancel: it must not end what somebody just recovered. Of a folder that cannot be
-    read, those that a record acknowledged.
+    """The commands in force without a cancel, which must not end the recovered build. If the folder is unreadable,
+    those that a record acknowledged.
     """
     try:
         looked = yield from ReadCommands(files=False)
@@ -116,7 +118,7 @@ def _in_force(left: Remains) -> Asks[Control]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the recovery's barrier goes, and the lanes that have to be fenced first, by layout and number."""
+    """Layout and seq of the recovery's barrier, and the lanes to fence before it, by layout and number."""
 
     layout: int
     seq: int
@@ -127,13 +129,13 @@ class _Place:
 def _build(versions: Mapping[str, int]) -> str:
     builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
     if len(builds) != 1:
-        raise NotPlanned(f"the target holds {len(builds)} builds: nothing to recover", builds=sorted(builds))
+        raise NotPlanned(f"the target has {len(builds)} builds; a recovery needs exactly one", builds=sorted(builds))
     return builds[0]
 
 
 def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
-    """The next number of the only lane, if it is known to be open. Otherwise a layout that nobody has in mind: behind
-    the newest one and the one that may be about to open; lanes that have not begun count, as far as anything tells.
+    """The next seq of the only lane, if that is known to be open. Otherwise a layout that no attempt expects: after the
+    newest one and the one that may open next. Lanes without a barrier are fenced, too, as far as they are known.
     """
     records = [barrier.record for barrier in left.lanes]
     began = {
@@ -148,7 +150,7 @@ def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
     }
     if count == 1 and any(record.seq + 1 == seqs[newest, 0] and not record.closed for record in here):
         return _Place(newest, seqs[newest, 0], {})
-    # Of older layouts, too: the newest one may be nothing but fences, of a recovery that did not get all of them in.
+    # Older layouts, too: the newest one may have only fences, of a recovery that failed before it had set all.
     older = {(r.layout.number, n) for r in records for n in range(r.layout.lanes)} - seqs.keys()
     coming = max(count, *(record.next_lanes or 1 for record in here), 1)
     return _Place(newest + 2, 1, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
@@ -160,7 +162,7 @@ def _is_lane(name: str, build: str) -> bool:
 
 
 def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:
-    """Whether nothing can land any more in the lanes that are left behind."""
+    """Set the fences; whether all are committed, so that nothing else can be in these lanes."""
     fences = [Fence(build, *lane, seq, me.name) for lane, seq in place.fences.items()]
     for fence in fences:
         yield from CommitRecord(fence, Nothing())

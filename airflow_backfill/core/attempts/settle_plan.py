@@ -1,7 +1,7 @@
-"""How a plan comes to be the one plan of a build.
+"""Commits the one plan of a build.
 
-Any number of planners may run at once, and again later. The plan record is seq 1 of its own lane, so exactly
-one lands; every planner reads the log back and adopts what it finds there, whoever wrote it.
+Several planners may run at once, or again later. The plan record is seq 1 of its own lane, so exactly one is committed.
+Every planner reads the log back and adopts the plan that it finds there.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TRIES = 5
 
 
 def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Plan]:
-    """The plan that holds for the build: ``draft`` if it wins, else the one that did. ``asked`` is the spec that the
-    draft was made from, if something in it was left to the planner.
+    """The plan of the build: ``draft`` if it is committed first, else the committed one. ``asked`` is the draft's
+    original spec, if that left a choice to the planner.
 
-    Raises SpecChanged if that one was made from another spec, TargetDiverged if somebody wrote to the target
-    since the draft was made.
+    Raises SpecChanged if the committed plan has another spec, TargetDiverged if another writer changed the target since
+    the draft was made.
     """
     for tries in range(TRIES):
         written = yield from CommitPlan(draft)
@@ -52,13 +52,13 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
 
 
 def plan_in(commit: Commit, build: str) -> Plan | None:
-    """The plan that this commit holds for ``build``, if it is the plan's commit."""
+    """The plan of ``build`` in this commit; None if the commit has no plan. RecordInvalid if it is damaged."""
     if commit.txns.get(app_id(build)) != 1:
         return None
     try:
         document = json.loads(commit.user_metadata or "")
     except (ValueError, RecursionError):
-        raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
+        raise RecordInvalid(f"version {commit.version}: the plan is not JSON", version=commit.version) from None
     plan = Plan.from_json(document)
     if plan.build != build:
         raise RecordInvalid(f"version {commit.version} holds the plan of build {plan.build}", found=plan.build)
@@ -66,15 +66,15 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
 
 
 def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
-    """Raise SpecChanged with the difference unless both ask for the same data. The choice of a strategy, once left to
-    the planner, is not asked for again.
+    """Raise SpecChanged, with the differences, unless both specs ask for the same data. The strategy "auto" equals the
+    planned one.
     """
     if asked.strategy == AUTO:
         asked = replace(asked, strategy=planned.strategy)
     changed = difference(planned, asked)
     if changed:
-        shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())
+        shown = "; ".join(f"{name}: planned {was!r}, now {is_!r}" for name, (was, is_) in changed.items())
         raise SpecChanged(
-            f"the build was planned with another spec: {shown}; put it back, or plan again with on_existing='restart'",
+            f"the build was planned with another spec: {shown}; restore it, or plan again with on_existing='restart'",
             difference=changed,
         )

@@ -1,7 +1,7 @@
-"""The throttle: what people hold back, and when the next unit of work may start.
+"""The throttle: which work a command holds back, and when the next unit of work may start.
 
-A rate holds in windows of seconds, in every phase, on what is read. Where several lanes read, they share it. What
-cannot be made smaller passes whole, and is waited for afterwards; idle time earns no credit.
+A rate limits what is read, in every phase, in windows of seconds. Lanes that read at the same time share it. A unit
+that cannot be made smaller is read whole, and the lane waits afterwards. Idle time earns no credit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Held, Move, Observed, Wait
 
 POLL_MS = 5_000
-"""Between looks at the commands while an attempt is held."""
+"""Milliseconds between two reads of the commands while an attempt is held."""
 
 
 def held(state: BuildState, lane: int, observed: Observed) -> Held | None:
-    """What holds rows back now; None if nothing does. Bookkeeping is never held back."""
+    """Why rows are held back now; None if they are not. Bookkeeping is never held back."""
     due = due_at(state, lane, observed)
     if observed.control.stopped:
         why = "paused" if observed.control.paused else "the rate is 0"
@@ -25,20 +25,18 @@ def held(state: BuildState, lane: int, observed: Observed) -> Held | None:
 
 
 def due_at(state: BuildState, lane: int, observed: Observed) -> int:
-    """The earliest start of the next unit, as the lane's last record says it for the rate that is still in
-    force.
-    """
+    """The earliest start of the next unit, from the lane's last record; 0 if the rates have changed since."""
     last = state.lanes[lane]
     return last.record.due if last is not None and last.record.control.rates == observed.control.rates else 0
 
 
 def due_after(state: BuildState, lane: int, observed: Observed, move: Move) -> int:
-    """The earliest start of the unit after this one; idle time earns no credit."""
+    """The earliest start of the unit after this one."""
     due, sharing, taken = due_at(state, lane, observed), _sharing(state), (move.rows, move.bytes)
     costs = [sharing * units * 1000 // rate for units, rate in zip(taken, observed.control.rates, strict=True) if rate]
     return max(due, observed.now) + max(costs) if any(costs) else due
 
 
 def _sharing(state: BuildState) -> int:
-    """How many lanes have files left to read: they share the rate."""
+    """How many lanes have something left to read: they share the rate."""
     return len({n % state.layout.lanes for n, p in enumerate(state.positions) if p.complete is None}) or 1

@@ -252,7 +252,7 @@ def decode(written: str) -> Record:
     found = value["airflow_backfill"]
     if type(found) is not int or not OLDEST <= found <= FORMAT:
         raise RecordInvalid(
-            f"the record has format {found!r:.50}, but this version reads {OLDEST} to {FORMAT}; upgrade",
+            f"the record has format {found!r:.50}, but this version reads {OLDEST} to {FORMAT}; use a newer version",
             format=repr(found)[:50],
         )
     fields_found = set(value)

@@ -84,7 +84,7 @@ class BackfillSpec:
             raise invalid("topic", None, f"goes with strategy={' or '.join(map(repr, wanting))}, which needs it")
         if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
             raise invalid(
-                "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this option"
+                "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"
             )
         if len({column.lower() for column in self.key}) != len(self.key):
             raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")

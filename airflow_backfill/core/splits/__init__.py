@@ -1,1 +1,1 @@
-"""Splits, the units that advance on their own, and positions, how far each is: one module for each kind."""
+"""Splits (units that advance on their own) and positions (how far each is): one module for each kind."""

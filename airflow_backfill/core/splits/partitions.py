@@ -1,4 +1,4 @@
-"""Splits as partitions of a topic, for a build of its history and of what lands later."""
+"""Splits as partitions of a topic, for a build of its history and of later landed records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.splits import Splits
 
 RECORD_BYTES = 1_000
-"""What a record is taken to have before any was read."""
+"""The assumed size of a record before any record is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +68,36 @@ class AtOffset(Position):
 
 @dataclass(frozen=True, slots=True)
 class Partitions(Splits):
-    """The topic as it was planned. Split i of the build is partition i; partitions that appear later are in no plan."""
+    """The topic at planning time. Split i of the build is partition i; later partitions are not in the plan."""
 
     landing: ClassVar[bool] = True
     recoverable: ClassVar[bool] = False
     grows: ClassVar[bool] = True
 
     topic_id: str
-    """Kafka's own: a topic that is created again under the same name has another one."""
+    """Kafka's id of the topic: a topic that is created again under the same name has another id."""
     splits: tuple[Split, ...]
     rules: str
-    """By which rules records become rows: a build keeps to them."""
+    """The rules by which records become rows; they must not change during a build."""
     compacted: bool = False
-    """Whether Kafka removes older records of a key, so that an offset without a record proves nothing."""
+    """Whether Kafka deletes older records of a key, so that an offset without a record proves nothing."""
 
     def __len__(self) -> int:
         return len(self.splits)
 
     @property
     def rows(self) -> int:
-        """Records to read, at most: some offsets may hold none."""
+        """Upper bound of the records to read: some offsets may have none."""
         return sum(split.left for split in self.splits)
 
     @property
     def bytes(self) -> int:
-        """A guess: nobody knows how many the records between two offsets have before they are read."""
+        """An estimate: the size of records is unknown before they are read."""
         return self.rows * RECORD_BYTES
 
     @property
     def sound(self) -> bool:
-        """Whether every partition is there, in order, and nothing of it was read yet."""
+        """Whether all partitions are there, in order, and no record is read yet."""
         places = all(split.partition == place and split.read == 0 for place, split in enumerate(self.splits))
         return bool(self.topic_id) and bool(self.splits) and bool(self.rules) and places
 
@@ -105,18 +105,16 @@ class Partitions(Splits):
         return tuple(AtOffset(epoch, split) for split in self.splits)
 
     def read(self, positions: tuple[Position, ...]) -> bool:
-        """A topic's history is read before the landing table has reached its end; partitions that appeared later do
-        not count, they may be read with the log.
-        """
+        """Whether the history of all planned partitions is read. Later partitions may also be read with the log."""
         return history_done(range(len(self)), splits_of(positions[: len(self)]))
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
-        """Of a partition that appeared nothing is known to begin with."""
+        """``positions``, extended with unknown ones for new partitions."""
         missing = range(len(positions), count)
         return positions + tuple(AtOffset(epoch, Split(partition)) for partition in missing)
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
-        """Each partition stands at an epoch of its own, none of them before the pinned one."""
+        """Each partition stands at an epoch of its own, but not before the pinned one."""
         for partition, position in enumerate(positions):
             fits = isinstance(position, AtOffset) and position.split.partition == partition and position.epoch >= epoch
             if not fits:
@@ -144,5 +142,5 @@ def splits_of(positions: Iterable[Position]) -> Mapping[int, Split]:
 
 
 def held(positions: Iterable[Position]) -> dict[int, int]:
-    """By partition: the greatest offset that a target at these positions holds, -1 for none."""
+    """By partition: the greatest offset that a target at these positions has; -1 for none."""
     return {n: split.held for n, split in splits_of(positions).items()}

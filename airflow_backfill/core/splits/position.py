@@ -1,9 +1,9 @@
 """Positions: how far a split is.
 
-A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow.
-``Consumed(e)`` means that the split stands at epoch e, with everything up to it in the target; ``InEpoch(e, n, m)``
-that the first n of m key buckets of epoch e are in the target, too, which does not yet claim e. While a split is still
-read, a position of its own kind says how far: it stands in the module of that kind.
+A position has only the fields of its variant. Positions of one split are totally ordered and only grow. ``Consumed(e)``
+means that the split stands at epoch e: the target has everything up to e. ``InEpoch(e, n, m)`` means that the target
+also has the first n of m key buckets of epoch e, but does not claim e yet. While a split is still read, its position is
+of the split's own kind, which has a module of its own.
 """
 
 from __future__ import annotations
@@ -17,45 +17,43 @@ from airflow_backfill.core.errors import PositionRegressed
 
 
 class Position(ABC):
-    """How far a split is: immutable, and equal to another one of the same kind with the same values."""
+    """How far a split is. Immutable, and compared by value."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def rank(self) -> tuple[int, ...]:
-        """The place in the order of the split. Two positions with one rank are the same progress."""
+        """The place in the order of the split's positions. Equal ranks mean equal progress."""
 
     @property
     def complete(self) -> int | None:
-        """The epoch at which a split stands of which nothing is left to read; None for one that is still read, or that
-        stands between epochs.
-        """
+        """The epoch at which a completely read split stands; None during the read, or inside an epoch."""
         return None
 
     @property
     @abstractmethod
     def newest_epoch(self) -> int | None:
-        """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+        """The last epoch of which the target has anything; None while the split reads files of the pinned epoch."""
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the split is in the target."""
+        """Whether the target has anything of the split."""
         return True
 
     @property
     def read(self) -> bool:
-        """Whether nothing is left to read of the split but the source's log."""
+        """Whether only the source's log is left to read for the split."""
         return True
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing is known of the split but that there are later ones."""
+        """Whether the split is only named, because a later split is known."""
         return False
 
     @property
     def part(self) -> InEpoch | None:
-        """The position itself where an epoch is applied in part, else None."""
+        """The position itself if an epoch is partly applied, else None."""
         return None
 
     @abstractmethod
@@ -135,12 +133,12 @@ class Consumed(Position):
 
 
 def newest_epoch(positions: Iterable[Position]) -> int | None:
-    """The last epoch of which anything is in the target besides the pinned one; None if there is none."""
+    """The last epoch of which the target has anything; None while all splits read files of the pinned epoch."""
     return max((p.newest_epoch for p in positions if p.newest_epoch is not None), default=None)
 
 
 def oldest_epoch(positions: Iterable[Position], otherwise: int) -> int:
-    """The first epoch at which a split stands; ``otherwise`` while none stands at one."""
+    """The oldest epoch at which a split stands; ``otherwise`` if no split stands at one."""
     return min((p.newest_epoch for p in positions if p.newest_epoch is not None), default=otherwise)
 
 
@@ -150,13 +148,13 @@ def later(one: Position, other: Position) -> Position:
 
 
 def applied_by(positions: tuple[Position, ...]) -> int | None:
-    """Where the target stands; an epoch applied in part is not yet claimed."""
+    """The epoch at which the target stands. A partly applied epoch does not count."""
     first = positions[0]
     return first.complete if first.part is None else first.part.epoch - 1
 
 
 def together(positions: tuple[Position, ...]) -> bool:
-    """Whether all splits are read and stand at one epoch, or in one part of it."""
+    """Whether all splits are read and stand at one epoch, or at the same part of it."""
     if positions[0].part is not None:
         return len(set(positions)) == 1
     stands = {position.complete for position in positions if not position.unknown}

@@ -1,4 +1,4 @@
-"""What a plan cuts the source into: the questions that every kind of split answers."""
+"""The interface of every kind of splits into which a plan cuts the source."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from airflow_backfill.core.splits.position import Position, together
 
 
 class Splits(ABC):
-    """The splits of one plan, all of one kind; ``len()`` is their number as they were planned."""
+    """The splits of one plan, all of one kind; ``len()`` is their planned number."""
 
     __slots__ = ()
 
     landing: ClassVar[bool] = False
-    """Whether the source is a landing table: it only gets rows, and of a key's records the last one counts."""
+    """Whether the source is a landing table: rows are only added, and the last record of a key counts."""
     recoverable: ClassVar[bool] = True
     """Whether the epoch alone says where the target stands, so that a build can go on without its records."""
     grows: ClassVar[bool] = False
-    """Whether splits may appear that are in no plan."""
+    """Whether splits may appear that are not in the plan."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -27,35 +27,35 @@ class Splits(ABC):
 
         @property
         def bytes(self) -> int:
-            """What there is to read, as far as the plan knew it."""
+            """Bytes to read, as planned."""
 
         @property
         def rows(self) -> int | None:
-            """Likewise; None if nobody counted."""
+            """Rows to read, as planned; None if unknown."""
 
     @property
     @abstractmethod
     def sound(self) -> bool:
-        """Whether a planner can have made them."""
+        """Whether a planner can have made these splits."""
 
     @abstractmethod
     def first(self, epoch: int) -> tuple[Position, ...]:
-        """Where splits stand of which nothing is read, in a build that is planned at ``epoch``."""
+        """The positions before anything is read, in a build planned at ``epoch``."""
 
     def read(self, positions: tuple[Position, ...]) -> bool:
-        """Whether nothing has to be read any more but the source's log."""
+        """Whether only the source's log is left to read."""
         return together(positions)
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
-        """``positions`` of at least ``count`` splits, where splits may appear later."""
+        """``positions``, extended to at least ``count`` splits if splits may appear later."""
         return positions
 
     @abstractmethod
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
-        """Raise RecordInvalid unless splits of a build planned at ``epoch`` can stand so while they are read."""
+        """Raise RecordInvalid unless a build planned at ``epoch`` can have these positions while it reads."""
 
     def objection(self, split: int, before: Position, after: Position, epoch: int) -> str | None:
-        """What is wrong with a move that does not go back; None if it is legal."""
+        """What is wrong with a move forward; None if it is legal."""
         return None
 
     @abstractmethod
@@ -64,4 +64,4 @@ class Splits(ABC):
     @staticmethod
     @abstractmethod
     def from_json(value: dict[str, Any]) -> Splits | None:
-        """The splits that ``value`` says, or None if they are of another kind."""
+        """The splits in ``value``; None if they are of another kind."""

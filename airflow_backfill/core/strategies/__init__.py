@@ -1,1 +1,1 @@
-"""How rows reach the target: one module for each strategy, and the log that three of them share."""
+"""How rows reach the target: one module for each strategy, and the log, which three of them share."""

@@ -1,6 +1,6 @@
-"""The chain (docs/behaviours/chain.md): as the snapshot, but epochs show before their data is there.
+"""The chain (docs/behaviours/chain.md): a snapshot that announces epochs before the target has their data.
 
-Which epochs may be announced is said here; the announcing itself is ``attempts.announcer``, in a lane of its own.
+This module decides which epochs may be announced; ``attempts.announcer`` announces them in a lane of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from airflow_backfill.core.strategies.snapshot import Snapshot
 
 
 class Chain(Snapshot):
-    """As the snapshot, but epochs are announced before their data is there; rows that are only added need no key."""
+    """A snapshot that announces epochs before their data; a source that only adds rows needs no key."""
 
     name = "chain"
     why = "the log follows the snapshot in order; epochs are announced before their data is there"
@@ -22,9 +22,7 @@ class Chain(Snapshot):
 
 
 def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
-    """The last epoch of the source that may be announced: none after the hand-off epoch, and none that stops the build
-    or comes after it.
-    """
+    """The last epoch that may be announced: at most the hand-off epoch, and before any epoch that stops the build."""
     last = lane.seen
     for epoch in source.pending(lane.seen):
         if epoch.stop is not None or (handoff is not None and epoch.number > handoff):
@@ -34,6 +32,6 @@ def announceable(lane: Announced, source: SourceView, handoff: int | None) -> in
 
 
 def unannounced(state: BuildState, source: SourceView) -> bool:
-    """Whether an epoch of the source is to be announced: then an application has to run."""
+    """Whether an epoch waits to be announced, which needs a running application."""
     lane = state.announced
     return lane is not None and lane.open and announceable(lane, source, state.handoff) > lane.seen

@@ -1,8 +1,8 @@
-"""The next round of a topic's partitions: what landed of them, and the next records of Kafka, in one commit.
+"""The next round of a topic's partitions: rows that have landed, and the next records of Kafka, in one commit.
 
-The landing table comes first: its epochs are chosen before the broker is asked, so that every offset in them is below
-the ends that it names. Each partition of the lane is taken from its own epoch to the round's; then those that still
-have history to read share what the round may fetch. A partition that nobody knew is judged by the lane that owns it.
+The round chooses epochs of the landing table before it asks the broker, so that every offset in them is below the
+broker's ends. It brings each partition of its lane from the partition's epoch to the round's. Partitions with history
+left then share the records that the round may fetch. The lane that owns a new partition decides its first state.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals
 
 LATE = 5
-"""Of its usual intervals: for so long nothing may land while there is something to land (S001.29)."""
+"""The ingestion counts as late after this many of its usual intervals without a landing (S001.29)."""
 PROBE = 1_000
-"""Offsets in which a record has to be for a partition to have grown."""
+"""How many new offsets are searched for a record, to tell whether a partition has grown."""
 TRIES = 3
-"""How often in a round retention may be faster than what is read."""
+"""How often a round tries to fetch records, if Kafka deletes them before they are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Apply what landed of a topic, as much as ``log`` takes and through epoch ``upto`` if one is named, and read the
-    lane's partitions, as much as ``records`` takes; nothing of Kafka if it is None.
+    """Apply landed rows, up to the size ``log`` and at most through epoch ``upto``, and read the lane's partitions from
+    Kafka, up to the size ``records``; None to read nothing.
     """
 
     log: RoundSize
@@ -65,7 +65,7 @@ class Poll:
 def next_offsets(
     state: BuildState, lane: int, observed: Observed, step: Poll, *, begins: bool
 ) -> Asks[Move | Wait | None]:
-    """The lane's next round, or None if there is nothing to it. ``begins``: it is the first of its attempt."""
+    """The lane's next round, or None if nothing changes. ``begins``: it is the first round of its attempt."""
     turn = _Round(state, lane, observed, step)
     yield from turn.look()
     yield from turn.judge(begins=begins)
@@ -82,14 +82,14 @@ def next_offsets(
 
 
 class _Round:
-    """A round of a lane while it is decided: what is observed, what becomes of each partition, and what is written."""
+    """A lane's round while it is decided: the observations, the new split of each partition, and the rows to write."""
 
     def __init__(self, state: BuildState, lane: int, observed: Observed, step: Poll) -> None:
         self.state, self.lane, self.observed, self.step = state, lane, observed, step
         self.history = state.phase is Phase.SNAPSHOT
         mine = {n: p for n, p in enumerate(state.positions) if isinstance(p, AtOffset) and state.owns(lane, n)}
         self.known = {n: position for n, position in mine.items() if not position.unknown}
-        # Of a partition that was only named, everything since the plan may have to be looked at.
+        # For a partition that is only named, all landings since the plan may be relevant.
         looked = mine if self.history else self.known
         self.reads = any(_reading(position.split) for position in looked.values())
         self.since = min((position.epoch for position in looked.values()), default=observed.source.head)
@@ -99,7 +99,7 @@ class _Round:
         self.sifted = Landed({})
         self.ingested: Mapping[int, int] = {}
         self.stand = self.since + len(self.taken)
-        """The epoch of the landing table at which the round looks at it."""
+        """The landing table's epoch after the round."""
         self.splits: dict[int, Split] = {}
         self.landed: dict[int, Offsets] = {}
         self.read: dict[int, Offsets] = {}
@@ -107,13 +107,13 @@ class _Round:
         self.compacted: Kept | None = None
         self.expiry: dict[int, Expiry] = {}
         self.newest = _readable(observed.source, self.since)
-        """The epoch of the landing table at which it is read in place of Kafka, whether the round takes it or not."""
+        """The epoch at which the landing table is read in place of Kafka; it may be later than the round's."""
         self._mine = mine
         self._alone = state.plan.spec.source is None
         self._asked = asked_alone if self._alone else asked
 
     def look(self) -> Asks[None]:
-        """At the brokers, if there is history to read, and at what landed."""
+        """Ask the broker, if history is left to read, and read which offsets have landed."""
         unread = {n: position.split.scanned + 1 for n, position in self.known.items() if position.split.left}
         if self.reads:
             self.topic = yield from _ask(self.state, unread)
@@ -126,7 +126,7 @@ class _Round:
             self.topic = yield from _ask(self.state, {})
 
     def _look_for_expired(self, splits: Mapping[int, Split]) -> Asks[None]:
-        """At what the landing table has of what Kafka has lost."""
+        """Look up in the landing table what Kafka has already deleted."""
         planned, topic = self._planned, self.state.plan.spec.topic
         assert topic is not None
         skips = topic.skips or self.observed.control.skips
@@ -136,7 +136,7 @@ class _Round:
             found = {n: Offsets(0, self.topic.logs[n].end) for n in found}
         kept = Fetched({}, 0)
         if found and not self._alone:
-            # What has landed until the broker answered.
+            # This view has all rows that landed before the broker answered.
             self.newest = _readable((yield from ReadSourceLog(self.since)), self.since)
             kept = yield from FetchRecords({}, hold=False, kept=Kept(found, self.newest))
         for n in found:
@@ -155,21 +155,21 @@ class _Round:
 
     @property
     def _asks_ingested(self) -> bool:
-        """Whether a partition waits for what may never land, and somebody knows."""
+        """Whether a partition waits for an offset that may never land, and the ingestion's checkpoint can tell."""
         topic = self.state.plan.spec.topic
         waits = any(isinstance(position.split.state, CatchingUp) for position in self.known.values())
         return waits and topic is not None and topic.checkpoint is not None
 
     @property
     def _new(self) -> set[int]:
-        """The lane's partitions that nobody has judged."""
-        # Without a landing table what appears belongs to the stream that follows.
+        """The lane's partitions without a known split."""
+        # Without a landing table, new partitions belong to the stream that follows.
         logs: Iterable[int] = self.topic.logs if self.topic is not None and not self._alone else ()
         named = {n for n in {*self._mine, *self.sifted.batches, *logs} if self.state.owns(self.lane, n)}
         return named - self.known.keys()
 
     def judge(self, *, begins: bool) -> Asks[None]:
-        """What each partition is before the round."""
+        """Set the split of each partition before the round."""
         for n, position in self.known.items():
             split, topic = position.split, self.topic
             again = begins and topic is not None and _reading(split) and not self._alone
@@ -181,7 +181,7 @@ class _Round:
                 self.splits[n] = yield from _appeared(n, self.topic, batch, history=self.history)
 
     def take(self) -> None:
-        """What landed, before anything is fetched."""
+        """Apply landed rows to the splits, before anything is fetched."""
         for n, batch in self.sifted.batches.items():
             if n in self.splits:
                 self.splits[n], visible = after_upstream(self.splits[n], batch, self.epochs)
@@ -194,10 +194,9 @@ class _Round:
                 self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
 
     def late(self) -> Asks[Wait | None]:
-        """Why no history is read now: the topic grows, and nothing lands (S001.29).
+        """A wait if the ingestion is late: the topic grows, and nothing lands (S001.29). None if it is not.
 
-        What has come since the partitions were looked at last must hold a record: of markers and of what was aborted
-        nothing ever lands, and whoever waited for it would wait for ever.
+        The new offsets must hold a record. Markers and aborted records never land, so a wait for them would not end.
         """
         source, now = self.observed.source, self.observed.now
         if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
@@ -211,7 +210,7 @@ class _Round:
             return None
         why = (
             f"the landing table is late: nothing has landed for {(now - source.at) // 1000} s, and partition "
-            f"{min(found.batches)} of the topic has grown; see that the ingestion runs"
+            f"{min(found.batches)} of the topic has grown; check that the ingestion runs"
         )
         return Wait(now + POLL_MS, why, say=True)
 
@@ -236,7 +235,7 @@ class _Round:
             self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
 
     def _compacted(self, there: Mapping[int, Offsets]) -> Kept | None:
-        """Where a tombstone may be missing in what Kafka returned: a row that it deletes is in the target already."""
+        """Landed ranges in which compaction may have deleted tombstones; the target may have rows that these delete."""
         plan, holes = self.state.plan, {}
         if self._alone or not plan.spec.key or not self._planned.compacted:
             return None
@@ -248,7 +247,7 @@ class _Round:
         return Kept(holes, self.newest) if holes else None
 
     def _ask_again(self) -> Asks[None]:
-        """Retention was faster: what it took is in the landing table, or is lost."""
+        """Ask the broker again after Kafka deleted records of the round; the landing table may have them."""
         self.topic = yield from _ask(self.state, {})
         yield from self._look_for_expired(self.splits)
         for n, split in self.splits.items():
@@ -256,18 +255,18 @@ class _Round:
                 self.splits[n] = self._asked(split, self.topic.logs[n], self._expiry(n))
 
     def waiting(self) -> Wait | None:
-        """For what has to land, if a partition has nothing else to wait for."""
+        """A wait until the offsets that were read have landed; None if all have."""
         behind = {n: split.state.offset for n, split in self.splits.items() if isinstance(split.state, CatchingUp)}
         if not behind:
             return None
-        first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
-        why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
+        first, more = min(behind), f" (and {len(behind) - 1} more partitions)" if len(behind) > 1 else ""
+        why = f"offset {behind[first]} of partition {first} was read, but has not landed yet{more}"
         return Wait(self.observed.now + POLL_MS, why, say=True)
 
     def move(self) -> Move | None:
-        """The barrier, or None if no partition is any further."""
+        """The barrier; None if no partition advances."""
         before, stand = self.state.positions, self.stand
-        # A partition of another lane is named, so that nobody takes what landed of it for nothing.
+        # Also names new partitions of other lanes, so that their landed rows are not overlooked.
         count = max(*self.splits, *self.sifted.batches, -1, -1) + 1
         positions = list(self.state.plan.splits.widened(before, count, self.state.plan.source.epoch))
         for n, split in self.splits.items():
@@ -292,21 +291,19 @@ class _Round:
 
 
 def _further(known: AtOffset, epoch: int, split: Split) -> AtOffset:
-    """Where a partition stands, which is where it stood if all that is new is what the broker has said: that alone is
-    no reason for a barrier.
-    """
+    """The partition's new position; the old one if only the broker's end is new, which alone needs no barrier."""
     as_before = replace(split, end=known.split.end)
     return known if AtOffset(epoch, as_before).rank == known.rank else AtOffset(epoch, split)
 
 
 def _readable(view: SourceView, since: int) -> int:
-    """The newest epoch before whatever stops the build."""
+    """The newest epoch before any epoch that stops the build."""
     stopping = view.pending(since).stopping
     return view.head if stopping is None else stopping.number - 1
 
 
 def _epochs(since: int, observed: Observed, step: Poll) -> Sequence[Epoch]:
-    """What of the landing table the round takes; raises what stops the build at the first of it."""
+    """The landing table's epochs in the round; raises the error of the first one if it stops the build."""
     pending = observed.source.pending(since)
     pending = pending if step.upto is None else pending[: max(step.upto - since, 0)]
     if pending and pending[0].stop is not None:
@@ -315,14 +312,14 @@ def _epochs(since: int, observed: Observed, step: Poll) -> Sequence[Epoch]:
 
 
 def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
-    """What the broker says of the topic. SourceReplaced if it is not the one that was planned."""
+    """The broker's answer about the topic; SourceReplaced if it is not the planned one."""
     topic = yield from AskBroker(unread)
     planned = state.plan.splits
     assert isinstance(planned, Partitions)
     gone = [n for n in splits_of(state.positions) if n not in topic.logs and not state.positions[n].unknown]
     if topic.id != planned.topic_id or gone:
         raise SourceReplaced(
-            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "
+            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the plan has id {planned.topic_id} and "
             f"{len(state.positions)}: it was created again; plan again with on_existing='restart'",
             planned=planned.topic_id,
             found=topic.id,
@@ -335,8 +332,8 @@ def _reading(split: Split) -> bool:
 
 
 def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, history: bool) -> Asks[Split]:
-    """A partition's first split. One that has landed from its very first offset on needs no broker to say so. Where no
-    history is read any more, Kafka may still show that it holds nothing before the first offset that landed.
+    """The first split of a partition. The broker is not needed if the partition has landed from its first offset on.
+    After the history, Kafka is read to show that it has no records before the first landed offset.
     """
     if topic is None:
         assert batch is not None
@@ -349,7 +346,7 @@ def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, histo
 
 
 def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals) -> dict[int, Offsets]:
-    """What to fetch: the round's records are shared out evenly, and what one partition leaves goes to the others."""
+    """The ranges to fetch: equal shares of the round; the others get what one partition does not need."""
     if size is None:
         return {}
     each = totals.snapshot_bytes // totals.snapshot_rows if totals.snapshot_rows else RECORD_BYTES
@@ -365,24 +362,22 @@ def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals)
 
 
 def _check_ordered(state: BuildState, partition: int) -> None:
-    """PartitionsGrew if a key may be in a partition of before and in this one, and nothing says what its last value
-    is.
-    """
+    """PartitionsGrew if a key may be in an old partition and in this one, and no column orders its records."""
     spec = state.plan.spec
     if spec.key and spec.topic is not None and spec.topic.order is None:
         raise PartitionsGrew(
-            f"partition {partition} has appeared, and keys go to other partitions from now on: name a column that "
+            f"partition {partition} is new, so the records of a key may now be in two partitions: name a column that "
             "orders the records of a key (topic.order), and plan the build again with on_existing='restart'",
             partition=partition,
         )
 
 
 def _check_finished(splits: Mapping[int, Split]) -> None:
-    """PartitionIncomplete if a partition has appeared whose history would have to be read now."""
+    """PartitionIncomplete if the history of a new partition would have to be read now."""
     for split in splits.values():
         if not isinstance(split.state, Finished):
             raise PartitionIncomplete(
-                f"partition {split.partition} has appeared, and not all of it has landed: let the ingestion land it "
+                f"partition {split.partition} is new, but not all of it has landed: let the ingestion land it "
                 "from its first offset and clear the task, or plan again with on_existing='restart'",
                 partition=split.partition,
             )

@@ -1,4 +1,4 @@
-"""The strategies of the package: a new one is a module beside these, and a line here."""
+"""Registers the strategies of the package. A new one is a module in this folder and a line here."""
 
 from airflow_backfill.core.model.registry import register
 from airflow_backfill.core.strategies.arrangement import Arrangement

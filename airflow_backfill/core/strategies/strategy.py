@@ -1,8 +1,7 @@
-"""A strategy: in which order the source's rows reach the target, and every question that depends on it.
+"""A strategy: the order in which the source's rows reach the target, and every decision that depends on it.
 
-The protocol of an attempt, the goals, the gate and the reports ask these questions, and no other code may ask which
-strategy a build has. What a strategy cuts the source into, and how far each split is, is a kind of ``core.splits``;
-what it makes Spark do, ``spark.strategies``.
+Attempts, goals, the gate and the reports call the strategy; no other code may ask which strategy a build has. Its
+splits and positions are a kind of ``core.splits``; its work on Spark is in ``spark.strategies``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read,
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of the snapshot is read, in the unit in which it is read."""
+    """How much of the snapshot is read: ``done`` of ``of`` units."""
 
     unit: str
     done: int
@@ -29,36 +28,36 @@ class Progress:
 
 
 class Strategy(Traits, Protocol):
-    """One way to build a table. Objects of it hold nothing: all that they know is in their arguments."""
+    """One way to build a table. Its objects have no state."""
 
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        """The lane's next round of the snapshot, of which something is left for this lane.
+        """The lane's next round of the snapshot. Something is left to read for this lane.
 
-        Of what ``held`` says the strategy lets pass only what would be lost by waiting: changes behind its positions.
+        If ``held``, the strategy only lets pass what the source would delete during the wait: changes behind positions.
         ``begins``: no round of the attempt has landed yet.
         """
 
     def follow(
         self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        """The next round of the log, of which something is pending."""
+        """The next round of the log. At least one epoch is pending."""
 
     def progress(self, state: BuildState) -> Progress:
-        """Of the snapshot."""
+        """The progress of the snapshot."""
 
     def partitions(self, state: BuildState) -> Mapping[int, Split] | None:
-        """The partitions of the topic that is built, by number; None where there is none."""
+        """The splits of the topic's partitions, by number; None for a build without a topic."""
 
 
 POLL_MS = 5_000
-"""Until a strategy looks again that has nothing to do."""
+"""Milliseconds until a strategy without work is asked again."""
 
 
 def idle(observed: Observed) -> Wait:
-    """In place of a round of a strategy that has nothing to do now."""
-    return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is to be read")
+    """The wait of a strategy that has nothing to do now."""
+    return Wait(observed.now + POLL_MS, "nothing has changed, and nothing is left to read")
 
 
 def strategy_of(plan: Plan) -> Strategy:

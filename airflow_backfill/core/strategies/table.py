@@ -1,4 +1,4 @@
-"""What the strategies of a table have in common: a key, no topic, and the log that follows the snapshot."""
+"""The common part of a table's strategies: a key, no topic, and the log that follows the snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_backfill.core.strategies import log
 
 
 class TableStrategy:
-    """Everything but the snapshot: ``read`` and ``progress`` are the strategy's own, as are its names."""
+    """Everything but the names, ``read`` and ``progress``, which each strategy defines."""
 
     keyless = False
     needs_topic = False
