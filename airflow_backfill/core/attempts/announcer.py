@@ -59,7 +59,7 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         if wait:
             yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"announcement could not be committed in {misses} attempts; it is tried again", tries=misses)
+    raise TargetContended(f"other commits came before the announcement {misses} times; it is tried again", tries=misses)
 
 
 def _next(state: BuildState, lane: Announced, source: SourceView, me: Attempt) -> Announcement | None:

@@ -103,7 +103,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         if misses:
             yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
-    raise TargetContended(f"the barrier could not be committed in {misses} attempts; it is tried again", tries=misses)
+    raise TargetContended(f"other commits came before the barrier {misses} times; it is tried again", tries=misses)
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:

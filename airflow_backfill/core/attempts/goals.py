@@ -96,7 +96,7 @@ class _Bookkeeping(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotGoal:
-    """Read the snapshot of one lane's splits."""
+    """Read the splits of one lane: files, ranges or partitions."""
 
     lane: int
     lanes: int

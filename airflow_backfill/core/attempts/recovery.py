@@ -78,7 +78,7 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
         _check_newest(me, Remains(lanes=state.known))
         if written.error is not None:
             raise written.error
-    raise TargetContended(f"the recovery could not be committed in {TRIES} attempts; try again", tries=TRIES)
+    raise TargetContended(f"other commits came before the recovery {TRIES} times; run it again", tries=TRIES)
 
 
 def _check(plan: Plan, found: Transactions, epoch: int) -> Asks[SourceView]:

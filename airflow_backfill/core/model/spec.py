@@ -81,7 +81,7 @@ class BackfillSpec:
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
         wanting = [name for name in names() if registered(name).needs_topic]
         if (self.topic is not None) != (self.strategy in wanting):
-            raise invalid("topic", None, f"goes with strategy={' or '.join(map(repr, wanting))}, which needs it")
+            raise invalid("topic", None, f"needs strategy={' or '.join(map(repr, wanting))}, which also needs a topic")
         if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
             raise invalid(
                 "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"

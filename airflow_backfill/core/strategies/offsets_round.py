@@ -319,7 +319,7 @@ def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
     gone = [n for n in splits_of(state.positions) if n not in topic.logs and not state.positions[n].unknown]
     if topic.id != planned.topic_id or gone:
         raise SourceReplaced(
-            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the plan has id {planned.topic_id} and "
+            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "
             f"{len(state.positions)}: it was created again; plan again with on_existing='restart'",
             planned=planned.topic_id,
             found=topic.id,
