@@ -19,7 +19,7 @@ class Certificate:
     buckets: int
     at: int
     gone: int = 0
-    """Records of a topic that were counted but not compared, because Kafka deleted them, or may have, before that."""
+    """Records of a topic that were counted but not compared: Kafka deleted them first, or may have deleted them."""
     lost: int = 0
     """Offsets of a topic's history that were skipped, because neither Kafka nor the landing table had them."""
 

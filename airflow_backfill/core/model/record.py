@@ -163,7 +163,7 @@ class Record:
     waits: str | None = None
     """Why the attempt waits; None if it does not."""
     announced: int | None = None
-    """The version of the newest announcement that the writer knew; -1 before the first, None if the lane has ended."""
+    """The version of the newest announcement that the writer knew; -1 before the first, None without a lane."""
     news: Announced | None = None
     """A copy of that announcement, needed after log clean-up has deleted it."""
     others: Mapping[int, Tail] = field(default_factory=dict)

@@ -269,13 +269,13 @@ class Fetched:
     batches: Mapping[int, Batch]
     """By partition; no entry for a range without records."""
     bytes: int
-    """The size of keys and values."""
+    """The total size of keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeRecords(Effect["Decoded"]):
-    """Decode the records of ``work``, hold them for the next CommitRecord, and write undecodable ones to their table.
-    Answer: Decoded. Raises Undecodable for an undecodable record if the build has no table for them.
+    """Decode the records of ``work``, hold them for the next CommitRecord, and write undecodable ones to the
+    dead-letter table. Answer: Decoded. Raises Undecodable for an undecodable record if there is no such table.
     """
 
     work: TakeOffsets
