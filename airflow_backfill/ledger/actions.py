@@ -29,7 +29,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decode(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in ``text``; ``Malformed`` if there is none."""
+    """The JSON object in ``text``; ``Malformed`` if it has none."""
     try:
         return mapping(json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -37,28 +37,28 @@ def decode(text: bytes | str) -> dict[str, Any]:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """``value``; ``Malformed`` if it is no JSON object."""
+    """``value``; ``Malformed`` if it is not a JSON object."""
     if not isinstance(value, dict):
         raise Malformed(f"expected an object, found {_shown(value)}")
     return value
 
 
 def integer(value: object) -> int:
-    """``value``; ``Malformed`` if it is no whole number."""
+    """``value``; ``Malformed`` if it is not a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise Malformed(f"expected a whole number, found {_shown(value)}")
     return value
 
 
 def text(value: object) -> str:
-    """``value``; ``Malformed`` if it is no string."""
+    """``value``; ``Malformed`` if it is not a string."""
     if not isinstance(value, str):
         raise Malformed(f"expected a string, found {_shown(value)}")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """``value`` as a tuple, empty if it is None; ``Malformed`` if it is no list of strings."""
+    """``value`` as a tuple, empty if it is None; ``Malformed`` if it is not a list of strings."""
     if value is None:
         return ()
     if not isinstance(value, list):

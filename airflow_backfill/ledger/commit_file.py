@@ -22,7 +22,7 @@ random, and the digest takes one short read.
 
 
 def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
-    """The commit in the bytes of a file; ``Malformed``, with the line, if they are truncated or no commit.
+    """The commit in the bytes of a file; ``Malformed``, with the line, if they are truncated or not a commit.
 
     A file that was truncated exactly between two lines is not detected.
     """

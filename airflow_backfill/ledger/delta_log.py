@@ -19,9 +19,9 @@ MAX_POINTER_BYTES = 1 << 20
 class DeltaLog:
     """The log of the table at a store's root. No cache: every call reads again.
 
-    A deleted commit is ``HistoryLost``: logs are cleaned up, and a reader may treat it as the log's end. A truncated
-    commit is ``RecordInvalid``: stores show files whole, so it is damaged, not unfinished, and treating it as the end
-    would hide older commits.
+    A deleted commit raises ``HistoryLost``: log clean-up deletes commits, so a reader may treat it as the log's end. A
+    truncated commit raises ``RecordInvalid``: stores show only complete files, so it is damaged. To treat it as
+    the log's end would hide older commits.
     """
 
     def __init__(self, store: Store) -> None:

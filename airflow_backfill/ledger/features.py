@@ -8,7 +8,7 @@ from airflow_backfill.core.values.commit import Protocol
 READER_VERSION = 3
 WRITER_VERSION = 7
 
-# Each of these changes types, data files, checkpoints or duties of writers, but not where commits are or what their
+# Each of these changes types, data files, checkpoints or rules for writers, but not where commits are or what their
 # actions mean. Left out on purpose: features that put commits elsewhere (catalogManaged, coordinatedCommits), redirect
 # to another table (redirect...), or may move the list of files out of the commit (adaptiveMetadata).
 KNOWN = frozenset(

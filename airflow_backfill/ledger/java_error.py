@@ -26,7 +26,7 @@ class Trouble:
 
     @property
     def said(self) -> str:
-        """Condition or class, first lines, and the expression that Spark names; no stack trace, no secret of a URL."""
+        """Condition or class, first lines, and the expression that Spark names, without stack trace and secrets."""
         head, _, context = self.text.partition("== SQL")
         head = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", re.sub(r"\s*SQLSTATE: \w+", "", head))
         lines = [line.strip() for line in head.splitlines() if line.strip()][: _MAX_LINES if self.condition else 1]

@@ -21,7 +21,7 @@ class Journal:
     """Documents ``000000001.json``, ``000000002.json`` ... in one folder of a store.
 
     The store's put-if-absent gives each number to one writer. A document may get companions later:
-    ``000000007.outcome.json``. Other or truncated files are ``RecordInvalid``, with the name.
+    ``000000007.outcome.json``. Other or truncated files raise ``RecordInvalid``, with the name.
     """
 
     def __init__(self, store: Store, folder: str) -> None:
@@ -61,7 +61,7 @@ class Journal:
             match = _NAME.fullmatch(name)
             if match is None:
                 raise RecordInvalid(
-                    f"{self._store.url}: {self._folder}/{name} is no file of a build; move it away", file=name
+                    f"{self._store.url}: {self._folder}/{name} is not a file of a build; move it away", file=name
                 )
             if not match["companion"] and int(match["number"]) > after:
                 numbers.append(int(match["number"]))

@@ -135,8 +135,8 @@ class ObjectStore:
 class _Object(RawIOBase):
     """An object as a file, read in ranges.
 
-    Not with obstore's own reader: until 0.12, which Python 3.10 does not have, it puts the prefix of the bucket twice
-    before the name.
+    obstore's own reader is not used: before 0.12, which Python 3.10 does not have, it adds the prefix of the bucket
+    twice.
     """
 
     def __init__(self, obstore: Any, bucket: Any, name: str) -> None:

@@ -15,7 +15,7 @@ HIDDEN = (".", "_")
 
 
 class NotFound(KeyError):
-    """There is no file of this name. Names the store and the file."""
+    """The store has no file of this name. The message has both."""
 
     def __init__(self, url: str, name: str) -> None:
         super().__init__(name)

@@ -134,7 +134,7 @@ def test_a_plan_that_is_nowhere_any_more_is_an_error_with_a_name(build: JsonBuil
     build.target.write_checksum()
     shutil.rmtree(build.location + SUFFIX)
     commit_file(build.location, 1).unlink()
-    with pytest.raises(RecordInvalid, match="nowhere"):
+    with pytest.raises(RecordInvalid, match="neither in the target"):
         BuildReader(build.location).state()
 
 

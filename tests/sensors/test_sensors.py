@@ -126,7 +126,7 @@ def test_what_is_no_epoch_is_refused(context, source, target, options, field):
 
 def test_the_door_waits_for_the_build_it_was_told(context, source, target):
     built(source, target, *WHOLE)
-    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*not of another"):
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*not to another"):
         door(target, build="another").execute(context)
 
 

@@ -1,1 +1,1 @@
-"""How a task becomes barriers: goals, the protocol of an attempt, planning, recovery."""
+"""How a task commits barriers: goals, the protocol of an attempt, planning, recovery."""

@@ -1,9 +1,8 @@
-"""Announces the source's epochs beside the work on their data (docs/behaviours/chain.md).
+"""Announces the source's epochs while an attempt works on their data (docs/behaviours/chain.md).
 
-It runs in a lane of its own, beside the attempt whose generation it has, once that one owns its lane. Each turn looks
-at the source, announces what is new, and compares what is applied with what is announced only when there is nothing
-new; both are committed facts. Once the hand-off epoch is pinned nothing later is announced, so the data is certain to
-catch up.
+The announcer has a lane of its own and the generation of its attempt, and starts once the attempt owns its lane. Each
+turn reads the source and announces new epochs. If there are none, it checks in committed state whether all announced
+epochs are applied. No epoch after the pinned hand-off epoch is announced, so the data always catches up.
 """
 
 from __future__ import annotations

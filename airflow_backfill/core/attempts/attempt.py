@@ -1,18 +1,18 @@
-"""The protocol of an attempt: how a goal's steps become barriers, exactly once, whatever else is running.
+"""The protocol of an attempt: each step of a goal becomes a barrier exactly once, even if other attempts run.
 
-The rules, each of which the simulation breaks on purpose to see that it is needed:
+The simulation breaks each of these rules on purpose, which proves that it is needed:
 
-* An attempt begins with a claim, an empty barrier with its generation. Generations are drawn when an attempt
-  is created, so a newer attempt always has a higher one, and the newest wins. Whoever reads a higher
-  generation than its own in its lane, or finds the lane closed, ends as Fenced and writes nothing more.
-* What the client was told about a commit proves nothing. After every write the log is read back: the round
-  counts if the log holds this seq with this attempt's name, and state is always taken from what was found.
-* A round that did not land is planned again from the new state, with a bound, then TargetContended.
-* Every commit between the last proven version and one's own is looked at before the next step.
-* A layout of lanes is closed, every lane of it, before another begins. The closing record of the first lane
-  decides how many lanes come next, so that two attempts with different ideas agree.
-* Commands take effect at the next barrier, whose record acknowledges them. Those that stop work interrupt a long one,
-  which nobody may take for a lost race, or for an error.
+* An attempt begins with a claim, an empty barrier with its generation. A newer attempt always has a higher generation,
+  and the newest wins. An attempt that finds a higher generation in its lane, or finds the lane closed, raises Fenced
+  and writes nothing more.
+* The store's answer to a commit proves nothing. After every write the log is read back: the round counts if the log has
+  this seq with this attempt's name. State always comes from the log.
+* A round that was not committed is planned again from the new state, CONTENTION_LIMIT times; then TargetContended.
+* Every commit between the last proven version and the attempt's own is checked before the next step.
+* All lanes of a layout are closed before the next layout begins. The closing record of the first lane decides how many
+  lanes come next, so that two attempts that want different numbers agree.
+* Commands take effect at the next barrier, whose record acknowledges them. A command that stops work interrupts a long
+  round, which counts neither as a lost race nor as an error.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
             troubles += 1
             if troubles > TROUBLES:
                 raise
-            why = f"trouble {troubles} of {TROUBLES}: {error.message}"
+            why = f"the source fails ({troubles} of {TROUBLES}): {error.message}"
             move = Wait(observed.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
         except Interrupted as error:
             pace, move = pace.interrupted(), Wait(observed.now, error.message)
@@ -109,7 +109,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
-    """Whether the newest barrier of the goal's lane, in a layout that fits the goal, is this attempt's."""
+    """Whether this attempt owns the goal's lane, in a layout with the number of lanes that the goal wants."""
     if state.layout.lanes != goal.lanes:
         return False
     barrier = state.lanes[goal.lane]
@@ -117,14 +117,12 @@ def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:
 
 
 def _entry(state: BuildState, goal: Goal, me: Attempt) -> tuple[int, Move]:
-    """The next barrier on the way in: close a layout that is not the wanted one, first lane first, then
-    claim.
-    """
+    """The lane and barrier with which the attempt enters: close a layout that the goal does not want, else claim."""
     first = state.lanes[0]
     decided = first.record if first is not None and first.record.closed else None
     coming = state.layout.lanes if decided is None else decided.next_lanes
     if coming != goal.lanes and me.generation <= _decider(state, me):
-        raise Fenced(f"a newer attempt decided on {coming} lanes, this one wants {goal.lanes}", attempt=me.name)
+        raise Fenced(f"a newer attempt wants {coming} lanes, this one {goal.lanes}", attempt=me.name)
     if decided is None and coming == goal.lanes:
         _check_not_fenced(state, goal.lane, me)
         return goal.lane, Move(Event.CLAIM, changes=Changes(bound=state.bound.renewed()) if state.bound else Changes())
@@ -249,7 +247,7 @@ def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceVi
 
 
 def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
-    """Look at commands, files and source at one time. Raises Cancelled, or what is wrong with target or source."""
+    """Read commands, files and source at one time. Raises Cancelled, or an error of the target or the source."""
     looked = yield from ReadCommands(files=False, spared=pace.spared)
     control, pace = _in_force(state, goal, looked), pace.measured(looked.now)
     if not goal.reads_source:
@@ -261,7 +259,7 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
     check_source(state.plan, source, state.reached, state.stands)
     check_ahead(state.phase, source, state.reached)
     if goal.reads_files:
-        # Not before: of another table in the source's place the pinned version cannot even be opened.
+        # Only after the checks: if another table replaced the source, its pinned version cannot be opened.
         looked = yield from ReadCommands(files=True, spared=pace.spared)
         control = _in_force(state, goal, looked)
     pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)

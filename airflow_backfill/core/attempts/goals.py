@@ -1,7 +1,7 @@
 """The tasks of a build: for each, when its goal is reached, and the next step towards it.
 
-Pure decisions from committed state and one observation. The protocol around them (claims, read-back,
-commands, throttle) is in ``attempt``; a task never sees it.
+A goal decides from committed state and one observation, without I/O. The protocol around it (claims, read-back,
+commands, throttle) is in ``attempt``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Goal(Protocol):
 
     @property
     def reads_source(self) -> bool:
-        """Whether the source's log is watched at every step."""
+        """Whether every step reads the source's log."""
 
     @property
     def reads_files(self) -> bool:
@@ -47,7 +47,7 @@ class Goal(Protocol):
 
     @property
     def announces(self) -> bool:
-        """Whether the epochs of a chain are announced while it works."""
+        """Whether a chain announces epochs while the task works."""
 
     def check(self, state: BuildState) -> None:
         """Raise if the phase does not allow the task. Nothing has been claimed or written then."""
@@ -96,7 +96,7 @@ class _Bookkeeping(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotGoal:
-    """Read the pinned files of one lane's splits, or the key ranges."""
+    """Read the splits of one lane: files, ranges or partitions."""
 
     lane: int
     lanes: int
@@ -140,9 +140,7 @@ class ConsumeLogGoal(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
         if not state.read and state.phase is Phase.SNAPSHOT:
-            raise NotAllowedNow(
-                "files of the snapshot are still to be read: clear the snapshot task", phase=state.phase.value
-            )
+            raise NotAllowedNow("the snapshot is not read completely: clear the snapshot task", phase=state.phase.value)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CONSUME_LOG)
@@ -200,13 +198,13 @@ class VerifyGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class RepairGoal(_SingleLane):
-    """Make the target equal to the transformed source at the hand-off epoch; a verification has to prove it."""
+    """Make the target equal to the transformed source at the hand-off epoch; a verification must follow."""
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
         if not state.plan.spec.key:
-            raise NotAllowedNow("without a key rows cannot be told apart: plan again with on_existing='restart'")
+            raise NotAllowedNow("without a key no row can be repaired: plan again with on_existing='restart'")
 
     def done(self, state: BuildState) -> bool:
         repaired = state.newest is not None and state.newest.record.event is Event.REPAIR
@@ -226,7 +224,7 @@ class FinishGoal(_Bookkeeping):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
-            raise VerificationFailed("the target was not proven equal to the source: clear the verify task first")
+            raise VerificationFailed("the target is not proven equal to the source: clear the verify task first")
         _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
@@ -316,18 +314,18 @@ def _require(state: BuildState, *wanted: Phase) -> None:
         names = " or ".join(p.value for p in wanted)
         found = state.phase.value
         raise NotAllowedNow(
-            f"this needs a build in {names}, it is in {found}: run the tasks of its phase first", phase=found
+            f"this needs a build in {names}, but it is in {found}: run the tasks of its phase first", phase=found
         )
 
 
 def _require_arrived(state: BuildState) -> None:
     if state.rearranging:
         raise NotAllowedNow(
-            "the data has not caught up with what was announced: clear the catch_up task first", phase=state.phase.value
+            "not all announced epochs are applied: clear the catch_up task first", phase=state.phase.value
         )
     if state.applied != state.handoff:
         raise NotAllowedNow(
-            f"the target stands at {state.applied}, the hand-off is at {state.handoff}: clear the catch_up task first",
+            f"the target is at epoch {state.applied}, the hand-off at {state.handoff}: clear the catch_up task first",
             phase=state.phase.value,
         )
 
@@ -340,7 +338,7 @@ def _apply_log(state: BuildState, observed: Observed, size: RoundSize, patience:
     applied = state.applied
     assert applied is not None and state.bound is not None
     pending = len(observed.source.pending(applied))
-    # Rounds of a throttle last seconds: a busy minute says nothing yet.
+    # Throttled rounds last only seconds: one busy minute must not count as not converging.
     rounds = patience * THROTTLED if observed.control.limited else patience
     check_converging(state.bound, pending, rounds, rate_limited=observed.control.limited)
     return _next_epochs(state, observed, size, bound=state.bound.measured(pending))
@@ -368,9 +366,9 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
     if _pending(state, observed, upto):
         return Follow(size, upto, bound)
     if state.rearranging:
-        return Wait(observed.now + POLL_MS, "everything that is announced is applied")
+        return Wait(observed.now + POLL_MS, "all announced epochs are applied")
     raise SourceReplaced(
-        f"the source stands at {observed.source.head}, the target at {state.applied}, the hand-off at {state.handoff}",
+        f"the source is at {observed.source.head}, the target at {state.applied}, but the hand-off at {state.handoff}",
         head=observed.source.head,
         applied=state.applied,
         handoff=state.handoff,

@@ -60,7 +60,7 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
     try:
         document = json.loads(commit.user_metadata or "")
     except (ValueError, RecursionError):
-        raise RecordInvalid(f"version {commit.version} holds no plan", version=commit.version) from None
+        raise RecordInvalid(f"version {commit.version}: the plan is not JSON", version=commit.version) from None
     plan = Plan.from_json(document)
     if plan.build != build:
         raise RecordInvalid(f"version {commit.version} holds the plan of build {plan.build}", found=plan.build)
@@ -75,8 +75,8 @@ def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
         asked = replace(asked, strategy=planned.strategy)
     changed = difference(planned, asked)
     if changed:
-        shown = "; ".join(f"{name}: planned {was!r}, asked {is_!r}" for name, (was, is_) in changed.items())
+        shown = "; ".join(f"{name}: planned {was!r}, now {is_!r}" for name, (was, is_) in changed.items())
         raise SpecChanged(
-            f"the build was planned with another spec: {shown}; put it back, or plan again with on_existing='restart'",
+            f"the build was planned with another spec: {shown}; restore it, or plan again with on_existing='restart'",
             difference=changed,
         )

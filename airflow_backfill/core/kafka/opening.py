@@ -1,7 +1,7 @@
 """What the broker's answer about a partition means for its split.
 
 The landing table is pinned or read first, and the broker asked second. In the other order, records that land in between
-are in no version that will be applied, and after every target (S001.21). A log without records means "finished" only
+would be neither in an applied version nor before a target (S001.21). A log without records means "finished" only
 when a split begins; later it means that records are lost. Callers ask the broker twice before they pass on a smaller
 end.
 

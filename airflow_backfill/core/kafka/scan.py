@@ -1,8 +1,8 @@
 """The scan form: ranges of offsets, some without a record (docs/behaviours/source.md).
 
 In a round, the landing table is read first, then Kafka up to the resulting target. A range without records is progress,
-too: it must be committed, or it is read again for ever. A backfill stops when its target is covered, not when a record
-reaches it: at the offset of a transaction marker or a compacted record there is none.
+too: it must be committed, or every attempt reads it again. A backfill stops when its target is covered, not when a
+record reaches it: the offset of a transaction marker or a compacted record has no record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A split: everything that is committed about one partition of the topic.
 
-``from_json`` refuses unknown or missing fields, values that are no offsets, and combinations that no history leads to.
+``from_json`` refuses unknown or missing fields, values that are not offsets, and impossible combinations.
 A wrong digit can still be a valid offset, so the JSON has a checksum.
 """
 
@@ -138,7 +138,7 @@ class Split:
         if not _typed(split):
             raise _invalid("an offset or a counter is not a valid number", value)
         if not (_state_fits(split) and _numbers_fit(split)):
-            raise _invalid("no history leads to it", value)
+            raise _invalid("its fields contradict each other", value)
         if type(value["sum"]) is not int or value["sum"] != _sum(document):
             raise _invalid("the checksum does not match", value)
         return split

@@ -100,13 +100,13 @@ class Announced:
         """The lane after one more announcement; RecordInvalid if it does not continue the lane."""
         takes_over = news.kind is Kind.CLAIM and news.generation > self.generation
         if not self.open or news.seq != self.seq + 1 or not (takes_over or news.attempt == self.attempt):
-            raise RecordInvalid(f"version {version} is no continuation of the announcements", version=version)
+            raise RecordInvalid(f"version {version} does not continue the lane of announcements", version=version)
         if news.kind is Kind.EPOCHS:
             goes_on = news.epochs is not None and (news.epochs.start, news.epochs.last) == (self.seen + 1, news.seen)
         else:
             goes_on = news.epochs is None and news.seen == self.seen
         if not goes_on:
-            raise RecordInvalid(f"version {version} announces {news.seen} after {self.seen}", version=version)
+            raise RecordInvalid(f"version {version} announces epoch {news.seen} after {self.seen}", version=version)
         return Announced.at(version, news)
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Announced:
                 return Announced(seen, version, seq, generation, attempt, is_open)
         except ValueError:
             pass
-        raise RecordInvalid(f"not the state of announcements: {value!r}", value=repr(value)[:200])
+        raise RecordInvalid(f"not a state of announcements: {value!r}", value=repr(value)[:200])
 
     @staticmethod
     def at(version: int, last: Announcement) -> Announced:
@@ -152,7 +152,7 @@ def announcement(commit: Commit) -> Announcement | None:
 
 
 def decode(text: str) -> Announcement:
-    """The announcement that ``text`` holds, or RecordInvalid."""
+    """The announcement in ``text``; RecordInvalid if it is damaged."""
     try:
         value = json.loads(text)
         value = upgraded_announcement(value) if type(value[_MARK]) is int and value[_MARK] == 1 else value
@@ -170,7 +170,7 @@ def decode(text: str) -> Announcement:
             epochs=None if epochs is None else EpochRange.from_json(epochs),
             digest=value.get("digest"),
         )
-        # Whatever was left out, added or of another type would not come back.
+        # A missing, unknown or mistyped field changes the encoded text.
         sound = encode(found.to_json()) == encode(value) and found.seq >= 1 and _typed(found)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None

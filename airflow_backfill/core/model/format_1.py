@@ -1,7 +1,7 @@
-"""Documents of format 1, whose parts had places in lists instead of names, as those of format 2.
+"""Upgrades documents of format 1, which have lists where format 2 has named fields.
 
-Releases up to 0.1 wrote them, and a build that they began goes on. What is wrong in a document stays wrong: it is
-judged when it is read as format 2.
+Releases up to 0.1 wrote format 1, and their builds can go on. An invalid value is kept, and refused when the document
+is read as format 2.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def upgraded_announcement(announcement: dict[str, Any]) -> dict[str, Any]:
 
 def _named(values: Any, names: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(values, list) or len(values) != len(names):
-        raise ValueError(f"not the values of {', '.join(names)}: {values!r}"[:200])
+        raise ValueError(f"expected values of {', '.join(names)}, found {values!r}"[:200])
     return dict(zip(names, values, strict=True))
 
 

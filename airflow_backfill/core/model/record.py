@@ -138,7 +138,7 @@ class Record:
     phase: Phase
     positions: tuple[Position, ...]
     base: Totals = field(default_factory=Totals)
-    """Totals of the layouts before this one."""
+    """Totals of all earlier layouts."""
     totals: Totals = field(default_factory=Totals)
     """Totals of this lane in this layout, without this commit."""
     work: Totals = field(default_factory=Totals)
@@ -211,7 +211,7 @@ class Record:
         """The record as text. Raises RecordInvalid if it could not be read back; nothing is committed then."""
         written = encode(self.to_json())
         if encode(decode(written).to_json()) != written:
-            raise RecordInvalid("the record would be read as another one", event=self.event.value)
+            raise RecordInvalid("the record would change when it is read back", event=self.event.value)
         return written
 
 
@@ -244,7 +244,7 @@ def app_id(build: str, layout: int, lane: int) -> str:
 def decode(written: str) -> Record:
     """The record in ``written``. Raises RecordInvalid, with the field."""
     if len(written) > MAX_BYTES:
-        raise RecordInvalid(f"a record of {len(written)} characters is too large", size=len(written))
+        raise RecordInvalid(f"the record is too large: {len(written)} characters", size=len(written))
     try:
         value = json.loads(written)
     except (ValueError, RecursionError) as error:
@@ -254,13 +254,13 @@ def decode(written: str) -> Record:
     found = value["airflow_backfill"]
     if type(found) is not int or not OLDEST <= found <= FORMAT:
         raise RecordInvalid(
-            f"the record has format {found!r:.50}, this version reads {OLDEST} to {FORMAT}: use a newer version",
+            f"the record has format {found!r:.50}, but this version reads {OLDEST} to {FORMAT}; use a newer version",
             format=repr(found)[:50],
         )
     fields_found = set(value)
     if not _REQUIRED <= fields_found or not fields_found <= _REQUIRED | _OPTIONAL.keys():
         odd = sorted((_REQUIRED - fields_found) | (fields_found - _REQUIRED - _OPTIONAL.keys()))
-        raise RecordInvalid(f"the record lacks or adds fields: {', '.join(odd)[:200]}", fields=odd[:20])
+        raise RecordInvalid(f"the record has missing or unknown fields: {', '.join(odd)[:200]}", fields=odd[:20])
     try:
         return _build(value if found == FORMAT else upgraded(value))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -290,9 +290,9 @@ def _build(value: dict[str, Any]) -> Record:
     )
     lanes = record.layout.lanes
     if record.lane >= lanes or record.seq < 1 or len(record.tails) != lanes:
-        raise ValueError(f"lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
+        raise ValueError(f"inconsistent: lane {record.lane} of {lanes}, seq {record.seq}, {len(record.tails)} tails")
     if (record.next_lanes is not None) != record.closed or (record.closed and record.decided_by is None):
-        raise ValueError("exactly a closing record says how many lanes come next, and then who decided so")
+        raise ValueError("a closing record needs next_lanes and decided_by, and no other record may have next_lanes")
     return record
 
 
@@ -304,7 +304,7 @@ def _positions_to_json(positions: tuple[Position, ...]) -> list[dict[str, Any]]:
 def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     positions: list[Position] = []
     if not isinstance(runs, list):
-        raise ValueError(f"not positions: {runs!r}")
+        raise ValueError(f"positions are not a list: {runs!r}")
     for run in runs:
         number = count(run["splits"], 1)
         if len(positions) + number > MAX_SPLITS:

@@ -55,7 +55,7 @@ _found = False
 def register(strategy: Traits) -> None:
     """Register a strategy under its name. A name that another strategy has is a programming error."""
     if _KNOWN.setdefault(strategy.name, strategy) is not strategy:
-        raise ValueError(f"there is a strategy {strategy.name!r} already")
+        raise ValueError(f"another strategy is registered as {strategy.name!r}; use another name")
 
 
 def registered(name: str) -> Traits:

@@ -35,12 +35,12 @@ NEW_COLUMNS = ("stop", "ignore")
 class BackfillSpec:
     """One target built from one source.
 
-    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the columns of the
-    source that identify a row; a chain may be without. ``select`` is a list of SQL expressions (None: every column
-    of the planned schema), ``where`` a SQL condition. ``new_columns`` says what happens when the source gets a
-    column: "stop", or "ignore" it. With a ``topic`` the source is the landing table of that topic, whose history comes
-    before it, and None if there is no such table; ``select``, ``where`` and ``key`` then name columns of its decoded
-    records. ``functions`` are the user's own that the expressions call, with their versions.
+    ``source`` and ``target`` are absolute paths or URIs of Delta tables. ``key`` names the source columns that
+    identify a row; some strategies do not need it. ``select`` is a list of SQL expressions (None: all columns of the
+    planned schema), ``where`` a SQL condition. ``new_columns`` says what to do when the source gets a new column:
+    "stop" or "ignore". With a ``topic``, ``source`` is the topic's landing table, or None if there is none; ``select``,
+    ``where`` and ``key`` then name columns of the decoded records. ``functions`` are the user's functions in these
+    expressions, with their versions.
     """
 
     name: str
@@ -58,7 +58,7 @@ class BackfillSpec:
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
         """The spec in ``options``. Raises InvalidSpec with field, value and fix. Opens nothing."""
         if not isinstance(options, Mapping):
-            raise InvalidSpec(f"a spec is a mapping of options, not {type(options).__name__}")
+            raise InvalidSpec(f"the spec must be a mapping of options, not {type(options).__name__}")
         check_known(options, [f.name for f in fields(BackfillSpec)])
         check_size(options)
         spec = BackfillSpec(
@@ -81,16 +81,16 @@ class BackfillSpec:
             raise invalid("name", self.name, "use 1 to 100 letters, digits, '_', '.' or '-'")
         wanting = [name for name in names() if registered(name).needs_topic]
         if (self.topic is not None) != (self.strategy in wanting):
-            raise invalid("topic", None, f"belongs to strategy={' or '.join(map(repr, wanting))}, which needs it")
+            raise invalid("topic", None, f"needs strategy={' or '.join(map(repr, wanting))}, which also needs a topic")
         if self.source is None and self.topic is not None and self.topic.checkpoint is not None:
             raise invalid(
-                "topic.checkpoint", self.topic.checkpoint, "is of an ingestion, and there is no landing table"
+                "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"
             )
         if len({column.lower() for column in self.key}) != len(self.key):
-            raise invalid("key", list(self.key), "names a column twice (case does not count); name each one once")
+            raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
             if first == second:
-                raise invalid(other, second, f"{one} and {other} are the same table")
+                raise invalid(other, second, f"{one} and {other} are the same table; name different ones")
             for inner, outer, what in (
                 (second, first, f"{other} lies inside {one}"),
                 (first, second, f"{one} lies inside {other}"),
@@ -114,7 +114,7 @@ class BackfillSpec:
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         document["topic"] = None if self.topic is None else self.topic.to_json()
-        # Plans of version 0.1 lack the field, and keep their fingerprints.
+        # Plans of version 0.1 lack the field, and their fingerprints must not change.
         return document if self.functions else {name: v for name, v in document.items() if name != "functions"}
 
     @property

@@ -13,7 +13,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 
 
 class Backlog(Sequence[Epoch]):
-    """Consecutive epochs, in order. A slice, or one with more epochs at its end, shares the epochs and copies none."""
+    """Consecutive epochs, in order. A slice, or a backlog with more epochs at its end, shares the epochs."""
 
     __slots__ = ("_epochs", "_start", "_stop", "_stopping", "_sums")
 
@@ -64,7 +64,7 @@ class Backlog(Sequence[Epoch]):
         if isinstance(places, int):
             return self._epochs[places]
         if places.step != 1:
-            raise ValueError(f"epochs are consecutive: no steps of {places.step}")
+            raise ValueError(f"epochs must be consecutive, so the step must be 1, not {places.step}")
         part = Backlog.__new__(Backlog)
         part._epochs, part._sums, part._stopping = self._epochs, self._sums, self._stopping
         part._start, part._stop = places.start, max(places.start, places.stop)
@@ -78,7 +78,7 @@ class Backlog(Sequence[Epoch]):
 
 
 def fitting(epochs: Backlog, size: RoundSize) -> Backlog:
-    """The first epochs that fit one round: at least one, and none from an epoch that stops the build on."""
+    """The first epochs that fit one round: at least one, but none from the first epoch that stops the build."""
     count, taken = 0, (0, 0, 0, 0)
     for epoch in epochs[: size.epochs]:
         taken = (taken[0] + epoch.bytes, taken[1] + epoch.rows, taken[2] + epoch.files, taken[3] + epoch.cuts)

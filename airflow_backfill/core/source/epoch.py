@@ -29,7 +29,7 @@ class Epoch:
     cuts: bool = False
     """Changes before and after it cannot be read together: it rewrites files, or changes the schema."""
     digest: str | None = None
-    """Of its commit; None if the commit was deleted."""
+    """Digest of its commit; None if the commit was deleted."""
     only_adds: bool = True
     """Whether it only adds rows."""
 

@@ -20,7 +20,7 @@ class Admitted:
     epoch: int
     metadata: TableMetadata
     digest: str | None
-    """Of the epoch's commit."""
+    """Digest of the epoch's commit."""
 
 
 class SourceWatch(Protocol):

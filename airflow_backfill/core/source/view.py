@@ -32,7 +32,7 @@ class SourceView:
     interval: int | None = None
     """Median milliseconds between two epochs; None if unknown."""
     digest: str | None = None
-    """Of the commit of ``after``; None if it was deleted, or there are no commits."""
+    """Digest of the commit of ``after``; None if it was deleted, or there are no commits."""
 
     def pending(self, applied: int) -> Backlog:
         """The epochs later than ``applied``."""

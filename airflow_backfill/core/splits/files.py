@@ -54,7 +54,7 @@ class FileSplits(Splits):
     """The pinned snapshot's data files, sorted by path, cut into splits.
 
     Split i is the files ``borders[i] <= n < borders[i + 1]``; a snapshot without files is one empty split.
-    ``digest`` is the fingerprint of paths and sizes: an attempt that lists the files again must get it again.
+    ``digest`` is the fingerprint of paths and sizes: an attempt that lists the files again must get the same one.
     """
 
     borders: tuple[int, ...]
@@ -102,7 +102,7 @@ class FileSplits(Splits):
         if isinstance(after, AtFile) and after != before and after.files >= self.size(split):
             return f"split {split} has no file {after.files}"
         if after.complete is not None and after.complete != epoch:
-            return f"split {split} was read at the wrong epoch {after.complete}"
+            return f"split {split} was read at epoch {after.complete}, which is not the pinned one"
         return None
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Which kinds of splits and positions plans and records may hold: those of the package, and those that are registered.
+"""The kinds of splits and positions in plans and records: those of the package, and registered ones.
 
-A document says its kind by its fields: a kind that is registered needs names that no other kind has.
+The fields of a document tell its kind, so a registered kind needs field names that no other kind has.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _POSITIONS: list[type[Position]] = [Consumed, InEpoch, AtFile, AtKey, AtOffset]
 
 
 def register(splits: type[Splits], *positions: type[Position]) -> None:
-    """Let plans hold such splits, and records such positions."""
+    """Register a kind of splits for plans, and its positions for records."""
     _SPLITS.append(splits)
     _POSITIONS.extend(positions)
 
 
 def position_from_json(value: Any) -> Position:
-    """The position that ``value`` says; RecordInvalid if it is none."""
+    """The position in ``value``; RecordInvalid if it is not one of a known kind."""
     sound = isinstance(value, dict) and bool not in map(type, value.values())
     for kind in _POSITIONS if sound else ():
         found = kind.from_json(value)
@@ -35,7 +35,7 @@ def position_from_json(value: Any) -> Position:
 
 
 def splits_from_json(value: dict[str, Any]) -> Splits:
-    """The splits that ``value`` says; RecordInvalid if they are of no kind."""
+    """The splits in ``value``; RecordInvalid if they are not of a known kind."""
     for kind in _SPLITS:
         found = kind.from_json(value)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Splits as partitions of a topic, for a build of its history and of what lands later."""
+"""Splits as partitions of a topic, for a build of its history and of later landed records."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ class Partitions(Splits):
         return tuple(AtOffset(epoch, split) for split in self.splits)
 
     def read(self, positions: tuple[Position, ...]) -> bool:
-        """A topic's history is read before the landing table has reached its end; partitions that appeared later do
-        not count, they may be read with the log.
-        """
+        """Whether the history of all planned partitions is read. Later partitions may also be read with the log."""
         return history_done(range(len(self)), splits_of(positions[: len(self)]))
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:

@@ -1,9 +1,9 @@
 """Positions: how far a split is.
 
-A position carries only what its variant owns. Positions of one split are totally ordered and only ever grow.
-``Consumed(e)`` means that the split stands at epoch e, with everything up to it in the target; ``InEpoch(e, n, m)``
-that the first n of m key buckets of epoch e are in the target, too, which does not yet claim e. While a split is still
-read, a position of its own kind says how far: it stands in the module of that kind.
+A position has only the fields of its variant. Positions of one split are totally ordered and only grow. ``Consumed(e)``
+means that the split stands at epoch e: the target has everything up to e. ``InEpoch(e, n, m)`` means that the target
+also has the first n of m key buckets of epoch e, but does not claim e yet. While a split is still read, its position is
+of the split's own kind, which has a module of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Splits as ranges of the key, for a build that pins nothing.
+"""Splits as ranges of the key, for a build that pins no epoch.
 
-A border is a prefix of a key: the values of its first columns as SQL literals, written by Spark, in whose order they
-stand. Here they are never compared. Split i holds the keys after ``borders[i - 1]`` up to ``borders[i]``, a key that
-begins with the border included; the first and the last split are open to their sides.
+A border is a prefix of a key: its first columns as SQL literals, written and sorted by Spark. This module does not
+compare borders. Split i has the keys after ``borders[i - 1]`` up to ``borders[i]``, including keys that begin with
+``borders[i]``. The first split has no lower border, the last one no upper border.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AtKey(Position):
-    """The rows of the range up to ``key``, inclusive, stand at ``epoch``; they were read in so many ``chunks``."""
+    """The rows of the range up to ``key``, inclusive, stand at ``epoch``; ``chunks`` counts the reads."""
 
     epoch: int
     chunks: int
@@ -46,7 +46,7 @@ class AtKey(Position):
     def may_become(self, after: Position) -> bool:
         if not isinstance(after, AtKey):
             return isinstance(after, Consumed)
-        # Which of two keys is the further one only Spark knows; that it moved with its chunk is seen here.
+        # Only Spark can compare keys. This checks that a new chunk has a new key.
         if after.chunks == self.chunks:
             return after.key == self.key
         return after.chunks == self.chunks + 1 and after.key not in (self.key, ())

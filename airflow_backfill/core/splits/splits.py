@@ -64,4 +64,4 @@ class Splits(ABC):
     @staticmethod
     @abstractmethod
     def from_json(value: dict[str, Any]) -> Splits | None:
-        """The splits that ``value`` says, or None if they are of another kind."""
+        """The splits in ``value``; None if they are of another kind."""

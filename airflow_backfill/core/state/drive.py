@@ -11,7 +11,7 @@ _Result = TypeVar("_Result")
 
 
 def drive(generator: Asks[_Result], answer: Callable[[Effect[Any]], Any]) -> _Result:
-    """Run a generator of effects to its end; errors of an answer are raised inside it."""
+    """Run a generator of effects to its end and return its result. Errors of ``answer`` are raised inside it."""
     try:
         effect = next(generator)
         while True:

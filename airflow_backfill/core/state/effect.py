@@ -1,7 +1,7 @@
-"""What an attempt asks of the world: the only ways in which core touches anything.
+"""Effects: all I/O of core, as requests that an attempt yields.
 
-An attempt is a generator that yields effects and is sent their answers. Spark's interpreter answers them with a real
-target; the simulation with a model, in which every effect is a place to crash.
+An attempt is a generator that yields effects and receives their answers. Spark's interpreter performs them on a real
+target. The simulation performs them on a model, and can crash at every one of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ A = TypeVar("A", covariant=True)
 
 
 class Effect(Generic[A]):
-    """One thing that is asked of the world, with the type of its answer: ``head = yield from ReadHead()``."""
+    """One request, with the type of its answer: ``head = yield from ReadHead()``."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class Effect(Generic[A]):
 
 
 Asks: TypeAlias = Generator[Effect[Any], Any, A]
-"""A generator that asks for effects, is sent their answers, and returns an ``A``."""
+"""A generator that yields effects, receives their answers, and returns an ``A``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class ReadPlan(Effect[Plan | None]):
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan(Effect["CommitOutcome"]):
-    """Commit the plan as the record of seq 1 of its lane. Answer: CommitOutcome, which proves nothing."""
+    """Commit the plan as the record of seq 1 of its lane. Answer: a CommitOutcome, which proves nothing."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan(Effect[None]):
-    """Copy the plan that won beside the target, where ReadPlan finds it. Answer: None."""
+    """Copy the committed plan into the target's backfill folder, where ReadPlan finds it. Answer: None."""
 
     plan: Plan
 
@@ -81,9 +81,9 @@ class ReadCommands(Effect["CommandsRead"]):
     """Answer: CommandsRead."""
 
     files: bool
-    """Whether the pinned snapshot's files are needed, too."""
+    """Whether to list the pinned snapshot's files, too."""
     spared: bool = False
-    """Whether what is done next is interrupted by a cancel only."""
+    """Whether only a cancel may interrupt the next round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class CommandsRead:
     now: int
     """Milliseconds since 1970."""
     commands: Sequence[tuple[int, Command]]
-    """All numbered commands of the build."""
+    """All commands of the build, with their numbers."""
     files: Sequence[FileSize] = ()
     """The pinned snapshot's files in the plan's order."""
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class AppendFiles:
 
 @dataclass(frozen=True, slots=True)
 class ApplyEpochs:
-    """Apply the changes of ``epochs``; of the key bucket ``bucket`` of ``of`` only, if the epoch is split."""
+    """Apply the changes of ``epochs``; if ``of`` > 1, only key bucket ``bucket`` of ``of`` of a single epoch."""
 
     epochs: EpochRange
     bucket: int = 0
@@ -134,19 +134,18 @@ class ApplyEpochs:
 
 @dataclass(frozen=True, slots=True)
 class RewriteKeys:
-    """Rewrite every key whose rows are not what the transformed source says at an epoch."""
+    """Rewrite every key whose rows differ from the transformed source at an epoch."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRanges:
-    """Make every range what the source says at ``epoch``, up to its position in ``after``; it was so at the epoch
-    before ``changes``, up to its position in ``before``.
+    """Bring every range to ``epoch``, up to its position in ``after``. So far it is at the epoch before ``changes``, up
+    to its position in ``before``.
 
-    Changes of keys at or before the old position, and the rows between the old and the new one read at ``epoch``: the
-    keys of the two are disjoint. Any other pairing of the epoch read with the positions filtered by loses rows or
-    doubles them (S004.28).
+    Keys up to the old position get the ``changes``; rows between the old and the new position are read at ``epoch``. No
+    key is in both. Any other combination of epochs and positions loses or duplicates rows (S004.28).
     """
 
     epoch: int
@@ -157,9 +156,8 @@ class ReadRanges:
 
 @dataclass(frozen=True, slots=True)
 class TakeOffsets:
-    """Add the records of a topic that were fetched last, those in ``fetched``, and the rows of the landing table in
-    ``epochs`` that have the offsets in ``landed``: all by partition. They are disjoint, and new to the target, and were
-    decoded last.
+    """Add the held records at the offsets in ``fetched``, and the landing table's rows of ``epochs`` at the offsets in
+    ``landed``; both by partition. They are disjoint, new to the target, and already decoded.
     """
 
     fetched: Mapping[int, Offsets]
@@ -168,7 +166,7 @@ class TakeOffsets:
     repeats: bool = False
     """Whether the landing table has some of these offsets twice."""
     compacted: Kept | None = None
-    """Where records may have been compacted away before they were fetched: a tombstone that has landed there counts."""
+    """Ranges in which compaction may have deleted records before they were fetched: landed tombstones apply there."""
 
 
 Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | TakeOffsets | RewriteKeys
@@ -176,7 +174,7 @@ Work = Nothing | AppendFiles | ApplyEpochs | ReadRanges | TakeOffsets | RewriteK
 
 @dataclass(frozen=True, slots=True)
 class NextChunk(Effect["Chunks"]):
-    """Ask for the next rows of the ranges, about as many as ``size`` says, at an epoch. Answer: Chunks."""
+    """Ask where the next rows of the ranges end at an epoch, about ``bytes`` or ``rows`` of them. Answer: Chunks."""
 
     epoch: int
     positions: tuple[Position, ...]
@@ -186,16 +184,16 @@ class NextChunk(Effect["Chunks"]):
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Where the next rows of the ranges end: ``ends`` has the key for a range that goes on, None for one that is then
-    complete. Never empty before all ranges are.
+    """Where the next rows of each range end: at a key, or None if the range is then complete. ``ends`` is empty only if
+    all ranges are complete.
     """
 
     ends: Mapping[int, Key | None]
     files: int
     bytes: int
-    """Of the files that have to be opened for it."""
+    """The size of the files that have to be opened."""
     rows: int
-    """Counted: they are in the source at that epoch, and each has a key of its own."""
+    """The counted rows of the source at that epoch; each has a unique key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ class AskBroker(Effect["Topic"]):
     """Ask the broker for the partitions of the topic. Answer: Topic."""
 
     unread: Mapping[int, int] = field(default_factory=dict)
-    """By partition: the first offset that is not read yet. How old its record is, is asked as well."""
+    """By partition: the first unread offset. The answer includes the time of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,34 +210,33 @@ class Topic:
     logs: Mapping[int, Log]
     """By partition."""
     oldest: Mapping[int, int] = field(default_factory=dict)
-    """By partition: when the first unread record was written, milliseconds since 1970; none where nobody knows."""
+    """By partition: when the first unread record was written, milliseconds since 1970; no entry if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLanded(Effect["Landed"]):
-    """Ask which offsets the landing table got in ``epochs``, by partition. Answer: Landed.
+    """Ask which offsets the landing table received in ``epochs``, by partition. Answer: Landed.
 
-    What it had before already is left out. Raises OffsetsInvalid for an offset that is not greater than all before it,
-    and new.
+    Offsets that it already had are left out. Raises OffsetsInvalid for a new offset that is less than an earlier one.
     """
 
     epochs: EpochRange
     known: Mapping[int, AtOffset]
-    """By partition: nothing is wanted up to its own epoch. One that is not among them is new."""
+    """By partition: rows up to the position's epoch are left out. A partition that is missing here is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
     batches: Mapping[int, Batch]
-    """By partition: what is new, each offset counted once."""
+    """By partition: the new rows, each offset counted once."""
     repeated: int = 0
-    """Rows that the landing table had already, or has twice."""
+    """Rows whose offset the landing table already had, or has twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadIngested(Effect[Mapping[int, int]]):
-    """Ask up to which offset of each partition the landing table has, at an epoch, all that it will ever have. Answer:
-    an offset by partition, exclusive; none where nobody knows.
+    """Ask up to which offset of each partition the landing table is complete at an epoch. Answer: exclusive offsets by
+    partition; no entry if unknown.
     """
 
     epoch: int
@@ -247,7 +244,7 @@ class ReadIngested(Effect[Mapping[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Ranges of which Kafka has lost records: what the landing table has of them at an epoch, each offset once."""
+    """Ranges from which Kafka has deleted records: the landing table's rows at an epoch replace them, once each."""
 
     ranges: Mapping[int, Offsets]
     epoch: int
@@ -255,30 +252,30 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class FetchRecords(Effect["Fetched"]):
-    """Read ranges of the topic, by partition, and hold the records for the next CommitRecord. Answer: Fetched, of both.
+    """Read ranges of the topic and ``kept``, and hold the records for the next CommitRecord. Answer: Fetched, for both.
 
-    Raises KafkaLost if a range begins before the log does by the time it is read.
+    Raises KafkaLost if Kafka has deleted the start of a range when it is read.
     """
 
     ranges: Mapping[int, Offsets]
     hold: bool = True
-    """False for a look: the records are only counted."""
+    """If False, the records are only counted."""
     kept: Kept | None = None
-    """What is read elsewhere, of other partitions."""
+    """Ranges of other partitions that are read from the landing table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     batches: Mapping[int, Batch]
-    """By partition, if there is a record in its range."""
+    """By partition; no entry for a range without records."""
     bytes: int
-    """Of keys and values."""
+    """The total size of keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeRecords(Effect["Decoded"]):
-    """Decode the records that ``work`` takes, hold them for the next CommitRecord, and put undecodable ones into their
-    table. Answer: Decoded. Raises Undecodable if there are some, and no table for them.
+    """Decode the records of ``work``, hold them for the next CommitRecord, and write undecodable ones to the
+    dead-letter table. Answer: Decoded. Raises Undecodable for an undecodable record if there is no such table.
     """
 
     work: TakeOffsets
@@ -286,16 +283,16 @@ class DecodeRecords(Effect["Decoded"]):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Records that become no row, each counted once."""
+    """Records that do not become rows, each counted once."""
 
     undecodable: int
     unwanted: int
-    """Decoded, and outside of the user's filter."""
+    """Decoded records that the user's filter drops."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord(Effect["CommitOutcome"]):
-    """Commit ``record`` together with ``work``, in one commit. Answer: CommitOutcome, which proves nothing."""
+    """Commit ``record`` and ``work`` in one commit. Answer: a CommitOutcome, which proves nothing."""
 
     record: Record | Announcement | Fence
     work: Work
@@ -315,7 +312,7 @@ class CommitOutcome:
 class VerifyTarget(Effect[Certificate]):
     """Compare the target's version with the transformed source at an epoch. Answer: a Certificate.
 
-    Raises VerificationFailed if they differ; an error of the comparison is raised as it is, never a pass.
+    Raises VerificationFailed if they differ; errors of the comparison itself are raised unchanged.
     """
 
     epoch: int
@@ -327,9 +324,7 @@ class VerifyTarget(Effect[Certificate]):
 
 @dataclass(frozen=True, slots=True)
 class ReadTransactions(Effect["Transactions"]):
-    """The transaction ids of the target, from Delta itself, which keeps them longer than commits. Answer:
-    Transactions.
-    """
+    """Read the target's transaction ids from Delta, which keeps them longer than commits. Answer: Transactions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Reading a build's state from the target's log, without ever opening the table.
+"""Reads a build's state from the target's log, without opening the table.
 
-``load`` reads commits from the newest backwards until the last barrier of every lane is found, and the last
-announcement of a chain; each names the versions of the others, so that long stretches of one kind are passed over.
-``catch_up`` reads what came since. Both look at every commit that nobody has proven yet, and raise TargetDiverged
-for any that changes rows and is not ours: a barrier that lands on top of a RESTORE must not count.
+``load`` reads commits from the newest backwards until it finds the last barrier of every lane, and the last
+announcement of a chain. Each of them names the versions of the others, so that ``load`` can skip long runs of one kind.
+``catch_up`` reads later commits. Both check every commit that is not proven yet, and raise TargetDiverged for a foreign
+change of rows: a barrier that was committed after a RESTORE must not count.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from airflow_backfill.core.values.totals import Totals
 
 
 def load(build: str | None = None) -> Asks[BuildState]:
-    """The state of the target's build (of ``build``, if one is named); NotPlanned if there never was one.
+    """The state of the target's build; NotPlanned if there is none, or if it is not ``build`` (if given).
 
-    HistoryLost if the log no longer reaches back to a barrier or to the table's beginning.
+    HistoryLost if log clean-up has deleted the last barriers, and also the table's first commits.
     """
     head = yield from ReadHead()
     walked: list[Commit] = []
@@ -76,9 +76,7 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
 
 
 def highest_generation() -> Asks[int]:
-    """The highest generation of the newest records, those included that cannot be read: a new attempt has to be above
-    it.
-    """
+    """The highest generation in the newest records, including damaged ones: a new attempt must be above it."""
     left = yield from remains()
     return max(left.generation, *(barrier.record.generation for barrier in left.lanes), 0)
 
@@ -135,7 +133,7 @@ def _planned_build(commit: Commit) -> str | None:
 
 def _plan(build: str, wanted: str | None) -> Asks[Plan]:
     if wanted is not None and build != wanted:
-        raise NotPlanned(f"the target is of build {build}, not of {wanted}", found=build, wanted=wanted)
+        raise NotPlanned(f"the target belongs to build {build}, not to {wanted}", found=build, wanted=wanted)
     plan = yield from ReadPlan(build)
     if plan is None:
         raise RecordInvalid(
@@ -158,7 +156,7 @@ def _just_planned(build: str, wanted: str | None, walked: list[Commit], head: in
 
 
 def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Asks[tuple[Barrier | None, ...]]:
-    """The last barrier of each lane: at or after ``newest.prev``, or where the newest record saw it."""
+    """The last barrier of each lane: after ``newest.prev``, or at the version that the newest record names."""
     record = newest.record
     last: list[Barrier | None] = [None] * record.layout.lanes
     last[record.lane] = newest
@@ -175,7 +173,7 @@ def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Asks[tuple[Barr
 
 
 def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Asks[Announced | None]:
-    """The lane of announcements: the newest that was walked over, or the one that the newest barrier names."""
+    """The lane of announcements: at the newest one in ``walked``, else at the one that the newest barrier names."""
     known = newest.record.announced
     if known is None:
         return None
@@ -198,7 +196,7 @@ def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Asks[Announ
 
 
 def _tail(record: Record, lane: int, version: int) -> Asks[Barrier]:
-    """From its commit, or from what ``record`` keeps of it: a lane that has ended renews nothing."""
+    """The barrier from its commit, or from the copy in ``record``: a lane that has ended may age out of the log."""
     try:
         commit = yield from ReadCommit(version)
     except HistoryLost:

@@ -1,7 +1,7 @@
-"""What each barrier does to the state of a build, and which barriers the protocol allows.
+"""How a barrier changes the state of a build, and which barriers the protocol allows.
 
-``apply`` and ``announce`` accept exactly what the protocol allows in a state; anything else is an error that names what
-is wrong, so that an edited or foreign record is never worked on.
+``apply`` and ``announce`` accept exactly what the protocol allows in a state. Anything else is an error with the
+reason, so that no work is based on an edited or foreign record.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def from_last(
 
 
 def opened(state: BuildState) -> BuildState:
-    """The next layout, as the closing record of the first lane decided it; positions and totals go along."""
+    """The state in the next layout, which the first lane's closing record decided. Positions and totals are kept."""
     if not state.closed:
-        raise RecordInvalid("a layout begins only when every lane of the last one is closed")
+        raise RecordInvalid("a layout begins only after every lane of the last one is closed")
     first = state.lanes[0]
     assert first is not None and first.record.next_lanes is not None
     lanes = first.record.next_lanes
@@ -50,7 +50,7 @@ def opened(state: BuildState) -> BuildState:
 
 
 def apply(state: BuildState, barrier: Barrier) -> BuildState:
-    """The state after ``barrier``; raises, and nothing changes, if the protocol does not allow it here."""
+    """The state after ``barrier``; raises a BackfillError if the protocol does not allow it here."""
     record = barrier.record
     _check_identity(state, record)
     if record.event is Event.RECOVER:
@@ -59,14 +59,14 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
         state = opened(state)
     if record.layout != state.layout:
         raise RecordInvalid(
-            f"version {barrier.version} belongs to layout {record.layout}, the build is in {state.layout}",
+            f"version {barrier.version} belongs to layout {record.layout}, but the build is in {state.layout}",
             version=barrier.version,
         )
     _check_lane(state, barrier)
     if record.base != state.base:
-        raise RecordInvalid(f"the totals of layout {record.layout.number} do not continue those before it")
+        raise RecordInvalid(f"the totals of layout {record.layout.number} do not continue those of earlier layouts")
     if phases.after(state.phase, record.event) is not record.phase:
-        raise RecordInvalid(f"version {barrier.version} says {record.phase.value} after {record.event.value}")
+        raise RecordInvalid(f"version {barrier.version} has phase {record.phase.value} after {record.event.value}")
     _check_positions(state, record)
     _check_promises(state, record)
     lanes = (*state.lanes[: record.lane], barrier, *state.lanes[record.lane + 1 :])
@@ -76,9 +76,9 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
 
 
 def announce(state: BuildState, version: int, news: Announcement) -> BuildState:
-    """The state after an announcement; raises, and nothing changes, if the protocol does not allow it here.
+    """The state after an announcement; RecordInvalid if the protocol does not allow it here.
 
-    What is announced after a recovery ended the lane says nothing any more.
+    Announcements after a recovery are ignored, because the recovery has ended their lane.
     """
     if state.announced is None:
         return state
@@ -88,7 +88,7 @@ def announce(state: BuildState, version: int, news: Announcement) -> BuildState:
 
 
 def _shown(state: BuildState) -> BuildState:
-    """Nothing is kept of announcements that ended, once all of their data is there."""
+    """The state without its lane of announcements, if that has ended and all announced data is applied."""
     lane = state.announced
     over = lane is not None and not lane.open and state.applied is not None and state.applied >= lane.seen
     return replace(state, announced=None) if over else state
@@ -104,11 +104,11 @@ def _check_identity(state: BuildState, record: Record) -> None:
     if record.build != state.plan.build or record.plan != state.plan.fingerprint:
         raise RecordInvalid(
             f"the record of seq {record.seq} follows plan {record.plan} of build {record.build}, "
-            f"the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
+            f"but the target's plan is {state.plan.fingerprint} of build {state.plan.build}"
         )
     planned, found = len(state.plan.splits), len(record.positions)
     if found < planned or (found > planned and not state.plan.splits.grows):
-        raise RecordInvalid(f"the record has {found} splits, the plan {planned}")
+        raise RecordInvalid(f"the record has {found} splits, but the plan has {planned}")
 
 
 def _check_lane(state: BuildState, barrier: Barrier) -> None:
@@ -125,11 +125,11 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
     if not same and not carries_out and not (takes_over and record.generation > generation):
         raise RecordInvalid(
             f"attempt {record.attempt} of generation {record.generation} wrote version {barrier.version} without "
-            f"having claimed the lane from generation {generation}",
+            f"claiming the lane from generation {generation}",
             version=barrier.version,
         )
     if not record.prev < barrier.version:
-        raise RecordInvalid(f"version {barrier.version} claims to have seen version {record.prev}")
+        raise RecordInvalid(f"version {barrier.version} claims to follow version {record.prev}, which is not earlier")
 
 
 def _check_positions(state: BuildState, record: Record) -> None:
@@ -137,7 +137,7 @@ def _check_positions(state: BuildState, record: Record) -> None:
     known = splits.widened(state.positions, len(record.positions), epoch)
     for split, (before, after) in enumerate(zip(known, record.positions, strict=False)):
         if after.rank < before.rank and not state.owns(record.lane, split):
-            continue  # another lane's split, not yet seen by this writer
+            continue  # another lane's split; the writer did not know its progress yet
         check_successor(split, before, after)
         if after.rank > before.rank and not _may_move(state, record, split):
             raise PositionRegressed(f"{record.event.value} cannot move split {split} from {before} to {after}")
@@ -154,19 +154,19 @@ def _check_promises(state: BuildState, record: Record) -> None:
     """Facts that must not change after a barrier committed them, and the preconditions of each event."""
     kept = record.event is not Event.RESUME
     if kept and state.handoff is not None and record.handoff != state.handoff:
-        raise RecordInvalid(f"the hand-off epoch {state.handoff} became {record.handoff}")
+        raise RecordInvalid(f"the hand-off epoch changed from {state.handoff} to {record.handoff}")
     if kept and record.event is not Event.CERTIFY and record.certificate != state.certificate:
         raise RecordInvalid("a certificate appeared or changed without a verification")
     if state.bound is not None and record.bound is not None and kept and record.event is not Event.SEAL:
         if record.bound.start != state.bound.start or record.bound.value > state.bound.value:
             raise RecordInvalid(f"the bound grew from {state.bound} to {record.bound}")
     if state.rearranging and (record.announced is None or record.event in (Event.CERTIFY, Event.FINISH)):
-        raise RecordInvalid(f"{record.event.value} before the data has reached what was announced")
+        raise RecordInvalid(f"{record.event.value} was committed before all announced epochs were applied")
     if record.event is Event.EPOCHS:
         _check_epochs(state, record)
     if record.event is Event.FINISH and record.certificate is not None:
         if record.certificate.epoch != record.handoff:
-            raise RecordInvalid(f"the certificate is for {record.certificate.epoch}, not {record.handoff}")
+            raise RecordInvalid(f"the certificate is for epoch {record.certificate.epoch}, not {record.handoff}")
     if record.event is Event.FINISH and applied_by(state.positions) != record.handoff:
         raise RecordInvalid(f"finished at {applied_by(state.positions)}, not at the hand-off epoch {record.handoff}")
 
@@ -175,16 +175,16 @@ def _check_epochs(state: BuildState, record: Record) -> None:
     applied, epochs = state.applied, record.epochs
     if applied is None or epochs is None or epochs.start != applied + 1:
         found = epochs.start if epochs is not None else None
-        raise Discontinuous(f"epoch {found} was applied after {applied}", applied=applied, found=found)
+        raise Discontinuous(f"epoch {found} was applied after epoch {applied}", applied=applied, found=found)
     claimed = record.positions[0].newest_epoch
     if state.announced is not None and state.rearranging and epochs.last > state.announced.seen:
-        raise RecordInvalid(f"epoch {epochs.last} was applied, announced is {state.announced.seen}")
+        raise RecordInvalid(f"epoch {epochs.last} was applied, but only {state.announced.seen} is announced")
     if claimed != epochs.last or (record.phase is Phase.CATCH_UP and epochs.last > (record.handoff or 0)):
-        raise Discontinuous(f"the record claims {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}")
+        raise Discontinuous(f"the record is at {claimed}, its epochs end at {epochs.last}, hand-off {record.handoff}")
 
 
 def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -> None:
-    """From the seal on all splits stand together; before it none is past the pinned epoch (S003.23)."""
+    """After the seal, all splits stand at one epoch; before it, none is past the pinned epoch (S003.23)."""
     epoch = plan.source.epoch
     if together(positions):
         stands = applied_by(positions)
@@ -194,6 +194,6 @@ def _check_standing(phase: Phase, positions: tuple[Position, ...], plan: Plan) -
     if phase not in (Phase.SNAPSHOT, Phase.CANCELLED):
         odd = next((n for n, p in enumerate(positions) if p != positions[0]), 0)
         raise RecordInvalid(
-            f"in {phase.value} all splits stand at one epoch, but split {odd} at {positions[odd]}", split=odd
+            f"in {phase.value} all splits must stand at one epoch, but split {odd} is at {positions[odd]}", split=odd
         )
     plan.splits.check_standing(positions, epoch)

@@ -1,7 +1,7 @@
 """The state of a build, folded from its committed barriers.
 
-Everything here is committed: it was read from the target's log. What an attempt is about to do lives in the
-attempt; how barriers become state, in ``folding``.
+Everything here was read from the target's log. Work that is not committed yet belongs to the attempt. ``replay`` turns
+barriers into state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Barrier:
 
     @staticmethod
     def carried(newest: Record, lane: int) -> Barrier | None:
-        """The last barrier of another lane, as a later record remembers it; what all lanes share is the later one's."""
+        """The last barrier of another lane, from its copy in a later record, with the fields that lanes share."""
         tail = newest.others.get(lane)
         if tail is None:
             return None
@@ -94,9 +94,9 @@ class BuildState:
     lanes: tuple[Barrier | None, ...]
     """The last barrier of each lane of the layout."""
     newest: Barrier | None
-    """The last barrier of all lanes, and of all layouts."""
+    """The last barrier of the build, in any lane and layout."""
     base: Totals
-    """Totals of the layouts before this one."""
+    """Totals of all earlier layouts."""
     proven: int
     """All commits of the target up to this version were checked and are no foreign changes."""
     positions: tuple[Position, ...]
@@ -123,47 +123,45 @@ class BuildState:
 
     @property
     def applied(self) -> int | None:
-        """The epoch at which the whole target stands, claimed by a barrier; None before the snapshot is
-        sealed.
-        """
+        """The epoch at which the whole target stands, as a barrier claims; None before the snapshot is sealed."""
         return applied_by(self.positions) if self.sealed and self.phase is not Phase.SNAPSHOT else None
 
     @property
     def reached(self) -> int:
-        """The epoch from which the log is needed: where the splits stand, or the pinned epoch until they do."""
+        """The log is needed after this epoch: the oldest one at which a split stands, else the pinned epoch."""
         epoch, splits = self.plan.source.epoch, self.plan.splits
-        # A split that appears while the others are read stands where the plan does, and holds the log back.
+        # A split that appears during the snapshot stands at the planned epoch, so the log is needed from there.
         stand = self.sealed and not (splits.grows and self.phase is Phase.SNAPSHOT)
         applied = applied_by(self.positions) if stand else None
         return oldest_epoch(self.positions, epoch) if applied is None else applied
 
     @property
     def part(self) -> InEpoch | None:
-        """The epoch that is applied in part, if one is."""
+        """The position in a partly applied epoch; None if there is none."""
         return self.positions[0].part
 
     @property
     def rearranging(self) -> bool:
-        """Whether epochs are announced before their data is there."""
+        """Whether epochs are announced before the target has their data."""
         return self.announced is not None and self.announced.open
 
     @property
     def seen(self) -> int | None:
-        """The newest epoch that the target shows to those who do not wait for data."""
+        """The newest epoch that the target shows to readers that do not wait for data."""
         if self.announced is None:
             return self.applied
-        # Not what is applied: a build that was cancelled and resumed claims nothing before it is sealed again.
+        # Not ``applied``: a build that was cancelled and resumed claims no epoch before it is sealed again.
         stands = applied_by(self.positions) if self.sealed else None
         return max(self.announced.seen, -1 if stands is None else stands)
 
     @property
     def sealed(self) -> bool:
-        """Whether no file of the snapshot is left to read, and no range."""
+        """Whether no file and no range of the snapshot is left to read."""
         return together(self.positions)
 
     @property
     def sealable(self) -> bool:
-        """Whether they are, and nobody has to be asked about a split that appeared."""
+        """Whether ``sealed``, and the position of every new split is known."""
         return self.sealed and not any(position.unknown for position in self.positions)
 
     @property
@@ -173,7 +171,7 @@ class BuildState:
 
     @property
     def begun(self) -> bool:
-        """Whether anything of a split is in the target."""
+        """Whether the target has anything of a split."""
         return any(position.begun for position in self.positions)
 
     @property
@@ -182,7 +180,7 @@ class BuildState:
 
     @property
     def closing(self) -> bool:
-        """Whether it is decided that the layout ends: its first lane is closed."""
+        """Whether an attempt has decided to end the layout: its first lane is closed."""
         return self.lanes[0] is not None and self.lanes[0].record.closed
 
     @property
@@ -208,7 +206,7 @@ class BuildState:
 
     @property
     def known(self) -> tuple[Barrier, ...]:
-        """The barriers that are still remembered: the last of each lane, and the newest of all."""
+        """The last barrier of each lane, and the newest of all."""
         return tuple(b for b in (self.newest, *self.lanes) if b is not None)
 
     @property
@@ -231,12 +229,12 @@ class BuildState:
         return barrier.record.seq if barrier is not None else 0
 
     def owns(self, lane: int, split: int) -> bool:
-        """Splits are dealt to the lanes of a layout in turn."""
+        """Whether the lane owns the split: lanes get splits in turn."""
         return split % self.layout.lanes == lane
 
 
 def arrived(state: BuildState) -> bool:
-    """Whether the data has reached what was announced, or the hand-off epoch, which is as far as it goes."""
+    """Whether all announced epochs are applied, or those up to the hand-off epoch if that is earlier."""
     if state.announced is None or state.applied is None:
         return state.announced is None
     end = state.announced.seen if state.handoff is None else min(state.announced.seen, state.handoff)

@@ -1,4 +1,4 @@
-"""What a task wants next: a decision, made from committed state and one observation."""
+"""The next step of a task, decided from committed state and one observation."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Observed:
     """The commands in force, including those that no barrier has acknowledged yet."""
     files: Sequence[FileSize] = ()
     pending: Pending | None = None
-    """What the next record says of the source: what a task that does not look at it found in the last one."""
+    """``pending`` of the next record; a task that does not read the source copies it from the last record."""
     pace: Pace = field(default_factory=Pace)
 
     def fit(self, size: RoundSize) -> RoundSize:
-        """What of ``size`` a round takes now: less after rounds that took long, or under a throttle."""
+        """The size of the next round: ``size``, or less after long rounds or under a throttle."""
         return self.pace.of(size).limited(self.control)
 
 
@@ -65,7 +65,7 @@ _Value = TypeVar("_Value")
 
 
 def or_else(change: _Value | Keep, kept: _Value) -> _Value:
-    """The value that a change says, or the one that is kept."""
+    """``change``, or ``kept`` if that is KEEP."""
     return kept if isinstance(change, Keep) else change
 
 
@@ -79,7 +79,7 @@ class Move:
     does: Totals = field(default_factory=Totals)
     """Files, bytes and epochs of this barrier."""
     rows: int = 0
-    """Rows that this barrier reads, by the log's counts: what the throttle counts."""
+    """Rows that this barrier reads, by the log's counts. The throttle counts them."""
     bytes: int = 0
     """The same in bytes."""
     epochs: EpochRange | None = None
@@ -95,29 +95,29 @@ class Certify:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Take the next round of the snapshot, as the build's strategy does."""
+    """Take the next round of the snapshot, as the build's strategy decides."""
 
     size: RoundSize
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Take the next round of the log, through epoch ``upto`` if one is named. Something is pending."""
+    """Take the next round of the log, at most through epoch ``upto``. At least one epoch is pending."""
 
     size: RoundSize
     upto: int | None = None
     bound: Bound | None = None
-    """What the bound becomes if the round ends at least one epoch."""
+    """The new bound if the round completes an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing can be done before ``until`` (milliseconds since 1970), or before something changes."""
+    """Nothing can be done before ``until`` (milliseconds since 1970), unless something changes."""
 
     until: int
     why: str
     say: bool = False
-    """Whether the record says so at once, and not only when it is renewed."""
+    """Whether to write a record with the reason at once, not only at the next heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task's goal is a committed fact."""
+    """The task's goal is committed."""
 
 
 Step = Move | Read | Follow | Certify | Wait | Done

@@ -1,8 +1,8 @@
-"""The next round of key ranges: what changed behind the positions, and the next rows, in one commit.
+"""The next round of key ranges: changes of rows that are already read, and the next rows, in one commit.
 
-Every round is at the newest epoch whose changes fit it, and takes all ranges there; nothing is pinned. Ranges are read
-one after another, as many rows as fit the round. However much changes meanwhile, a round reads at least one chunk,
-unless people hold that back, by a pause or a throttle: then the changes go on alone, and count for no rate.
+No epoch is pinned. A round brings all ranges to the newest epoch whose changes fit into it, and then reads the ranges
+one after another, as many rows as fit. It reads at least one chunk, however many changes there are. During a pause or a
+throttle it only applies the changes, which count for no rate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONE = Chunks({}, 0, 0, 0)
 
 
 class Arrangement(TableStrategy):
-    """Ranges of the key, each at the newest version, and in each round the changes behind them (S004)."""
+    """Reads key ranges at the newest version; each round also applies the changes of rows already read (S004)."""
 
     name = "arrangement"
     why = "the source has an ordered key and a change data feed, and need not keep any epoch's files"
@@ -36,7 +36,7 @@ class Arrangement(TableStrategy):
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        # Changes of rows that were read are not held back (S004.18): they stay readable only for so long.
+        # Changes of rows already read are never held back (S004.18): the source deletes them after a while.
         behind = state.begun and bool(observed.source.pending(state.reached))
         if held is not None and not behind:
             return held.wait
@@ -50,20 +50,20 @@ class Arrangement(TableStrategy):
 
 
 def target_epoch(state: BuildState, source: SourceView, size: RoundSize) -> int:
-    """The epoch that the next round takes the ranges to: the newest one, or the last of those whose changes fit the
-    round; one always does. None of them stops the build.
+    """The epoch to which the next round brings the ranges: the last one whose changes fit the round (the first always
+    does). Assumes that no pending epoch stops the build.
     """
     pending = source.pending(state.reached)
     if not pending:
         return source.head
     if state.begun:
         return fitting(pending, size)[-1].number
-    # Nothing of it has to be read: what is not read yet will be read as it is then.
+    # No row is read yet, so no change has to be applied.
     return source.head
 
 
 def next_ranges(state: BuildState, observed: Observed, epoch: int, chunks: Chunks) -> Move | None:
-    """The round that takes all ranges to ``epoch`` and reads ``chunks``; None if there is nothing to it."""
+    """The round that brings all ranges to ``epoch`` and reads ``chunks``; None if no position changes."""
     after = tuple(_moved(position, epoch, split, chunks) for split, position in enumerate(state.positions))
     if after == state.positions:
         return None

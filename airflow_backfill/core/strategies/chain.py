@@ -1,6 +1,6 @@
-"""The chain (docs/behaviours/chain.md): as the snapshot, but epochs show before their data is there.
+"""The chain (docs/behaviours/chain.md): a snapshot that announces epochs before the target has their data.
 
-Which epochs may be announced is said here; the announcing itself is ``attempts.announcer``, in a lane of its own.
+This module decides which epochs may be announced; ``attempts.announcer`` announces them in a lane of its own.
 """
 
 from __future__ import annotations

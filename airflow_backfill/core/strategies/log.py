@@ -1,11 +1,11 @@
-"""The next round of the log: which epochs it holds, or which part of one.
+"""The next round of the log: several epochs, or a part of one.
 
-Epochs are taken in order, without a hole, as many as fit the round: they are applied together as the last
-change per key (a group: S000.24). An epoch that alone exceeds a round is applied in key buckets, whose
-number is fixed by the first of these rounds; only the last one claims the epoch.
+A round takes consecutive epochs, as many as fit, and applies the last change of each key (a group: S000.24). An epoch
+that exceeds a round is applied in key buckets. The first of these rounds fixes the number of buckets; only the last one
+claims the epoch.
 
-A throttle makes rounds small. What it cannot part it lets pass whole, and waits for afterwards: an epoch of a source
-without feed or key, and one that is large in bytes, because each part of it reads them all, and they count each time.
+A throttle makes rounds small. An epoch that cannot be split is read whole, and the lane waits afterwards: an epoch of a
+source without feed or key, or one with many bytes, because each part reads all of them, and they count each time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, upto:
     first = pending[0]
     if first.number != applied + 1:
         raise Discontinuous(
-            f"the next epoch of the source is {first.number}, the last applied one {applied}",
+            f"the next epoch of the source is {first.number}, but the last applied one is {applied}",
             applied=applied,
             found=first.number,
         )
@@ -43,7 +43,7 @@ def next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, upto:
         raise first.stop
     if state.part is not None:
         return _part(state, first, state.part.done, state.part.of)
-    # Rows that are only added need no memory, however many, and without a key there are no buckets of it.
+    # Appended rows need no memory, however many, and without a key there are no key buckets.
     rows = size.limited(observed.control, PART_SECONDS).rows
     parts = 1 if state.plan.appends else max(-(-first.rows // rows), -(-first.weight // size.bytes))
     if parts > 1:

@@ -211,7 +211,7 @@ class _Round:
             return None
         why = (
             f"the landing table is late: nothing has landed for {(now - source.at) // 1000} s, and partition "
-            f"{min(found.batches)} of the topic has grown; see that the ingestion runs"
+            f"{min(found.batches)} of the topic has grown; check that the ingestion runs"
         )
         return Wait(now + POLL_MS, why, say=True)
 
@@ -260,8 +260,8 @@ class _Round:
         behind = {n: split.state.offset for n, split in self.splits.items() if isinstance(split.state, CatchingUp)}
         if not behind:
             return None
-        first, more = min(behind), f" (and {len(behind) - 1} partitions more)" if len(behind) > 1 else ""
-        why = f"offset {behind[first]} of partition {first} was read, and has not landed{more}"
+        first, more = min(behind), f" (and {len(behind) - 1} more partitions)" if len(behind) > 1 else ""
+        why = f"offset {behind[first]} of partition {first} was read, but has not landed yet{more}"
         return Wait(self.observed.now + POLL_MS, why, say=True)
 
     def move(self) -> Move | None:
@@ -378,7 +378,7 @@ def _check_finished(splits: Mapping[int, Split]) -> None:
     for split in splits.values():
         if not isinstance(split.state, Finished):
             raise PartitionIncomplete(
-                f"partition {split.partition} has appeared, and not all of it has landed: let the ingestion land it "
+                f"partition {split.partition} is new, but not all of it has landed: let the ingestion land it "
                 "from its first offset and clear the task, or plan again with on_existing='restart'",
                 partition=split.partition,
             )

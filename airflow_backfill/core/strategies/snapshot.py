@@ -1,7 +1,7 @@
 """The next round of a snapshot: which files of the pinned epoch a lane appends.
 
 Files are taken in the plan's order, split by split, and never twice: positions only grow. A file is the
-smallest unit, so a round holds at least one, and may exceed its size by less than one.
+smallest unit, so a round has at least one, and may exceed its size by less than one file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_backfill.core.values.totals import Totals
 
 
 class Snapshot(TableStrategy):
-    """Every file of one pinned version, once; then the log: docs/behaviours/snapshot.md and persisted_progress.md."""
+    """Reads each file of one pinned version once, then the log (docs/behaviours/snapshot.md, persisted_progress.md)."""
 
     name = "snapshot"
     why = "the source has a key and a change data feed, and keeps the pinned epoch's files"
@@ -45,7 +45,7 @@ class Snapshot(TableStrategy):
 
 
 def next_files(state: BuildState, lane: int, files: Sequence[FileSize], size: RoundSize) -> Move | None:
-    """The lane's next round, or None if all its splits are Consumed."""
+    """The lane's next round; None if all its splits are Consumed."""
     splits, epoch = state.plan.splits, state.plan.source.epoch
     assert isinstance(splits, FileSplits)
     positions: list[Position] = list(state.positions)

@@ -1,4 +1,4 @@
-"""The strategy ``source``: a topic's history, and then the table in which its records land."""
+"""The strategy ``source``: first a topic's history, then the table in which its records land."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from airflow_backfill.core.strategies.strategy import Progress, idle
 
 
 class Source:
-    """A topic's history, once, and then the table in which its records land (S001)."""
+    """Reads a topic's history once, then the table in which its records land (S001)."""
 
     name = "source"
-    why = "the history comes from Kafka, up to a seam in each partition, and what is later from the landing table"
+    why = "the history comes from Kafka, up to a seam in each partition, and later records from the landing table"
     keyless = True
     needs_topic = True
     announces = False

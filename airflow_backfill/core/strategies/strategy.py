@@ -1,8 +1,7 @@
-"""A strategy: in which order the source's rows reach the target, and every question that depends on it.
+"""A strategy: the order in which the source's rows reach the target, and every decision that depends on it.
 
-The protocol of an attempt, the goals, the gate and the reports ask these questions, and no other code may ask which
-strategy a build has. What a strategy cuts the source into, and how far each split is, is a kind of ``core.splits``;
-what it makes Spark do, ``spark.strategies``.
+Attempts, goals, the gate and the reports call the strategy; no other code may ask which strategy a build has. Its
+splits and positions are a kind of ``core.splits``; its work on Spark is in ``spark.strategies``.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ class Strategy(Traits, Protocol):
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
     ) -> Asks[Move | Wait]:
-        """The lane's next round of the snapshot, of which something is left for this lane.
+        """The lane's next round of the snapshot. Something is left to read for this lane.
 
-        Of what ``held`` says the strategy lets pass only what would be lost by waiting: changes behind its positions.
+        If ``held``, the strategy only lets pass what the source would delete during the wait: changes behind positions.
         ``begins``: no round of the attempt has landed yet.
         """
 
@@ -49,7 +48,7 @@ class Strategy(Traits, Protocol):
         """The progress of the snapshot."""
 
     def partitions(self, state: BuildState) -> Mapping[int, Split] | None:
-        """The partitions of the topic that is built, by number; None where there is none."""
+        """The splits of the topic's partitions, by number; None for a build without a topic."""
 
 
 POLL_MS = 5_000

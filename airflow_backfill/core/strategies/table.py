@@ -9,7 +9,7 @@ from airflow_backfill.core.strategies import log
 
 
 class TableStrategy:
-    """Everything but the snapshot: ``read`` and ``progress`` are the strategy's own, as are its names."""
+    """Everything but the names, ``read`` and ``progress``, which each strategy defines."""
 
     keyless = False
     needs_topic = False

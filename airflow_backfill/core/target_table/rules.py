@@ -15,7 +15,7 @@ WAY_OUT = "ALTER TABLE delta.`{target}` {change}, then clear the task"
 
 
 def check_rules(plan: Plan, phase: Phase, properties: Mapping[str, str]) -> None:
-    """Raise UnsafeOption or TargetRefuses if the target's ``properties`` would reject or double rows of ``phase``.
+    """Raise UnsafeOption or TargetRefuses if the target's ``properties`` would reject or duplicate rows of ``phase``.
 
     After the hand-off a CHECK constraint is allowed: a row that violates it stops the round that brings it.
     """

@@ -134,7 +134,7 @@ def test_no_data_goes_ahead_of_its_announcement() -> None:
     while not isinstance(work.waits_at, fx.SleepUntil):
         work.step()
     assert (model.state().applied, model.state().seen) == (V, V)
-    assert work.waits_at.why == "everything that is announced is applied"
+    assert work.waits_at.why == "all announced epochs are applied"
 
 
 def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None:
@@ -292,7 +292,7 @@ def test_nothing_is_proven_before_the_data_has_caught_up() -> None:
     work = model.start(CATCH_UP)
     work.until(fx.SleepUntil)
     assert (model.state().applied, model.state().handoff) == (V, V)
-    with pytest.raises(NotAllowedNow, match="caught up"):
+    with pytest.raises(NotAllowedNow, match="not all announced epochs are applied"):
         model.run(VerifyGoal())
 
 

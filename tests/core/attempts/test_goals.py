@@ -109,7 +109,7 @@ def test_the_phases_are_all_in_the_table() -> None:
 
 
 def test_a_refusal_names_the_phase() -> None:
-    with pytest.raises(NotAllowedNow, match="consume_log or catch_up, it is in snapshot") as raised:
+    with pytest.raises(NotAllowedNow, match="consume_log or catch_up, but it is in snapshot") as raised:
         TASKS["catch_up"].check(SITUATIONS["read"])
     assert raised.value.data == {"phase": "snapshot"}
 

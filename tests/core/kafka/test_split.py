@@ -175,7 +175,7 @@ def test_what_is_no_split_is_refused(value: object) -> None:
     ids=str,
 )
 def test_what_no_history_leads_to_is_refused(split: Split) -> None:
-    with pytest.raises(RecordInvalid, match="no history"):
+    with pytest.raises(RecordInvalid, match="contradict"):
         Split.from_json(split.to_json())
 
 

@@ -112,7 +112,7 @@ def test_a_plan_that_is_nowhere_to_be_found_is_an_error_with_a_name() -> None:
     model = Model()
     model.sealed()
     model.stored_plan = None
-    with pytest.raises(RecordInvalid, match="nowhere"):
+    with pytest.raises(RecordInvalid, match="neither in the target"):
         read(model)
 
 
@@ -140,9 +140,9 @@ def edited(model: Model, **changes: Any) -> None:
     [
         ({"positions": [{"splits": 1, "files": 1}, {"splits": 2, "epoch": 7}]}, "split 1"),
         ({"positions": [{"splits": 1, "epoch": epoch} for epoch in (7, 6, 7)]}, "split 1"),
-        ({"positions": [{"splits": 2, "epoch": 7}]}, "2 splits, the plan 3"),
+        ({"positions": [{"splits": 2, "epoch": 7}]}, "2 splits, but the plan has 3"),
         ({"positions": [{"splits": 3, "epoch": 6}]}, "before the pinned epoch 7"),
-        ({"more": 1}, "lacks or adds fields: more"),
+        ({"more": 1}, "missing or unknown fields: more"),
         ({"airflow_backfill": 3}, "format 3"),
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",

@@ -193,7 +193,7 @@ def test_it_is_said_what_has_to_land() -> None:
     at_the_seam = {name: replace(split, scanned=split.target, target=None) for name, split in splits.items()}
     wait, asked = turn(further(BuildState.planned(plan()), **at_the_seam), seen())
     assert asked == [] and isinstance(wait, Wait) and wait.say
-    assert wait.why == "offset 4 of partition 0 was read, and has not landed (and 2 partitions more)"
+    assert wait.why == "offset 4 of partition 0 was read, but has not landed yet (and 2 more partitions)"
 
 
 def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
