@@ -51,8 +51,8 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
         plan = yield from ReadPlan(build)
         if plan is None:
             raise RecordInvalid(
-                f"the plan of build {build} is neither in the log nor beside the target, so the build cannot go on; "
-                "plan it again with on_existing='restart'",
+                f"the plan of build {build} is neither in the target's log nor beside the target, so the build "
+                "cannot go on; plan it again with on_existing='restart'",
                 build=build,
             )
         source = yield from _check(plan, found, epoch)

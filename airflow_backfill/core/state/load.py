@@ -137,8 +137,8 @@ def _plan(build: str, wanted: str | None) -> Asks[Plan]:
     plan = yield from ReadPlan(build)
     if plan is None:
         raise RecordInvalid(
-            f"the plan of build {build} is neither in the log nor beside the target, so the build cannot go on; plan "
-            "it again with on_existing='restart'",
+            f"the plan of build {build} is neither in the target's log nor beside the target, so the build cannot "
+            "go on; plan it again with on_existing='restart'",
             build=build,
         )
     return plan
