@@ -20,7 +20,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	environment/setup.sh
 	touch $@
 
-quick: lint  ## lint, and the tests that need neither Java nor a server: a minute on two cores
+quick: lint  ## lint, and the tests that need neither Java nor a server: two minutes on two cores
 	$(BIN)/python -m pytest -p tests.quick -n 2 -q
 
 test: lint  ## everything CI runs
@@ -29,7 +29,7 @@ test: lint  ## everything CI runs
 docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W -b html docs build/docs
 
-soak: $(READY)  ## very many simulated builds, twenty tables, a large epoch, a dead broker, bugs put back: takes two hours
+soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: takes two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 	$(BIN)/python -m tests.core.kafka.soak $(HISTORIES)
 	$(BIN)/python -m pytest -m soak --durations=0
