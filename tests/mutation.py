@@ -31,6 +31,9 @@ class Edit:
     before: str
     after: str
 
+    def applied(self, text: str) -> str:
+        return text.replace(self.before, self.after)
+
 
 class _Edited(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Serves one module from edited source."""
@@ -62,7 +65,7 @@ def mutated(edit: Edit, *users: str) -> Iterator[None]:
     ours = (CORE, *users)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(ours)}
     module = ".".join([PACKAGE, *file.relative_to(FOLDER).with_suffix("").parts])
-    finder = _Edited(module, file.read_text().replace(edit.before, edit.after))
+    finder = _Edited(module, edit.applied(file.read_text()))
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -22,4 +22,4 @@ def _exists(path: str, name: str) -> bool:
 
 @cache
 def _functions(file: Path) -> frozenset[str]:
-    return frozenset(node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+    return frozenset(node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef))

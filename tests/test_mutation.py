@@ -25,7 +25,7 @@ DEFINED = re.compile(r"^ +(?:def )?(\w+)(?:\(|:|, )", re.MULTILINE)
 
 def test_no_edit_names_what_is_defined_nowhere(tmp_path: Path) -> None:
     for number, edit in enumerate(EDITS):
-        (tmp_path / f"{number:03}.py").write_text(holding(edit).read_text().replace(edit.before, edit.after))
+        (tmp_path / f"{number:03}.py").write_text(edit.applied(holding(edit).read_text()))
     ruff = [
         Path(sys.executable).with_name("ruff"),
         "check",
@@ -44,7 +44,7 @@ def test_no_edit_names_what_is_defined_nowhere(tmp_path: Path) -> None:
 def test_an_edit_imports_and_asks_its_object_only_for_what_is_there(edit: Edit) -> None:
     text = holding(edit).read_text()
     assert set(OWN.findall(edit.after)) <= {*OWN.findall(text), *DEFINED.findall(text)}
-    for node in ast.walk(ast.parse(text.replace(edit.before, edit.after))):
+    for node in ast.walk(ast.parse(edit.applied(text))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("airflow_backfill."):
             module = importlib.import_module(node.module)
             gone = [name.name for name in node.names if not hasattr(module, name.name)]

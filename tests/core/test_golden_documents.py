@@ -37,14 +37,14 @@ def named(start: str) -> list[str]:
 @pytest.mark.parametrize("name", named("record"))
 def test_a_record_is_read_as_it_was_meant(name: str, format_: int) -> None:
     read = record.decode(json.dumps(document(name, format_)))
-    assert read is not None and json.loads(read.encode()) == document(name, format_=2)
+    assert json.loads(read.encode()) == document(name, format_=2)
 
 
 @pytest.mark.parametrize("format_", [1, 2])
 @pytest.mark.parametrize("name", named("announcement"))
 def test_an_announcement_is_read_as_it_was_meant(name: str, format_: int) -> None:
     read = announcement.decode(json.dumps(document(name, format_)))
-    assert read is not None and json.loads(read.encode()) == document(name, format_=2)
+    assert json.loads(read.encode()) == document(name, format_=2)
 
 
 @pytest.mark.parametrize("name", named("plan"))

@@ -22,7 +22,7 @@ from tests.spark.history import Source
 pytestmark = pytest.mark.spark
 
 SOAK = ("in_snapshot", "followed", "chain", "chain_followed", "lanes", "held_back", "cancelled", "repaired")
-"""What stands in them the others have, too, and the tests of the documents."""
+"""Their documents are read by tests/core/test_golden_documents.py in each run."""
 BUILDS = [
     pytest.param(str(archive.relative_to(ARCHIVES)), marks=[pytest.mark.soak] if archive.name[:-7] in SOAK else [])
     for archive in sorted(ARCHIVES.rglob("*.tar.gz"))

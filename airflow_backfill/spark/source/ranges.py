@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,9 +22,6 @@ from airflow_backfill.spark.source.changes import shown
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import KeyFiles, Source
 from airflow_backfill.spark.transform.transform import OWN
-
-if TYPE_CHECKING:
-    pass
 
 CLUSTERED = 1.3
 """A source counts as clustered by its key if its bytes are read at most this often."""

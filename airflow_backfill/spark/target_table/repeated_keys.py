@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,9 +22,6 @@ from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, sho
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
-
-if TYPE_CHECKING:
-    pass
 
 SAMPLE = 5
 BROADCAST_ROWS = 1_000_000
