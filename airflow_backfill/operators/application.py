@@ -99,13 +99,8 @@ class ApplicationOperator(SparkSubmit):
 
     def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
         """Resume after the operator of ``submit`` was deferred."""
-        store = context["task_state_store"]
         with decided(context):
-            me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
-            if me is None:
-                raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
-            launched = self._launched = self._launcher(context, me)
-            self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
+            self.resume_application(context, **kwargs)
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
@@ -127,6 +122,15 @@ class ApplicationOperator(SparkSubmit):
             me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         return self._settle(context, me, lambda: self._start(context, me))
+
+    def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:
+        """Resume the deferred operator of ``submit``. Returns the result in the application's outcome."""
+        store = context["task_state_store"]
+        me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
+        if me is None:
+            raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
+        launched = self._launched = self._launcher(context, me)
+        return self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
 
     def _link(self, context: Context, me: Attempt) -> None:
         """Show the link to Spark's UI as soon as the application has announced its address."""

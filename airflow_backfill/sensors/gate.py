@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow.sdk import PokeReturnValue
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
+from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.conditions import Window, max_lag_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
+
+DEADLINE = "deadline"
+"""The key in ``task_state_store`` of the end of the wait, in seconds since 1970."""
+
+
+class Refresher(Protocol):
+    """A task whose application applies and announces epochs: ``ConsumeLogOperator``."""
+
+    def render_template_fields(self, context: Context) -> None: ...
+    def run_application(self, context: Context) -> Any: ...
+    def resume_application(self, context: Context, **kwargs: Any) -> Any: ...
+    def on_kill(self) -> None: ...
 
 
 class GateSensor(BuildSensor):
@@ -20,17 +37,29 @@ class GateSensor(BuildSensor):
     Opens when the hand-off may begin: at most ``max_lag`` is pending, no hold is in force, and the window is open.
     Fails for good if the build cannot go on.
 
-    The lag is the one in the build's newest record: no task applies epochs while the gate waits.
+    The lag is the one in the build's newest record. A gate with ``consume_log`` keeps the target fresh while it waits:
+    it runs that task's application when twice ``max_lag`` is pending, or a chain has to announce an epoch, within
+    ``poke_interval``. Without it no epoch is applied or announced while the gate waits.
 
     :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one.
     :param window: when the hand-off may begin: two times of day and a time zone, e.g.
         ``("22:00", "06:00", "Europe/Berlin")``. By default any time.
+    :param consume_log: the task that applied the log before the gate.
     """
 
-    def __init__(self, *, max_lag: int | timedelta = 10, window: Sequence[str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        max_lag: int | timedelta = 10,
+        window: Sequence[str] | None = None,
+        consume_log: Refresher | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag_of(max_lag)
         self.window = None if window is None else Window.parse(window)
+        self.consume_log = consume_log
+        self._rendered = False
 
     @property
     def watch(self) -> GateWatch:
@@ -51,7 +80,37 @@ class GateSensor(BuildSensor):
             case ready:
                 return {"target": self.target, "build": self.build, "epoch": ready.epoch}
 
+    def poke(self, context: Context) -> PokeReturnValue:
+        found = super().poke(context)
+        if found.is_done or self.consume_log is None or not self.watch.live().wake:
+            return found
+        self._refresher(context).run_application(context)
+        return super().poke(context)
+
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.gate import GateTrigger
+        from airflow_backfill.triggers.lag import LagTrigger
 
-        return GateTrigger(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval)
+        kind = GateTrigger if self.consume_log is None else LagTrigger
+        return kind(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval)
+
+    def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
+        """Resume after the operator that runs the application was deferred."""
+        with decided(context):
+            self._refresher(context).resume_application(context, **kwargs)
+            return self._look_or_defer(context, float(str(context["task_state_store"].get(DEADLINE))))
+
+    def on_kill(self) -> None:
+        if self.consume_log is not None:
+            self.consume_log.on_kill()
+
+    def _look_or_defer(self, context: Context, deadline: float) -> Any:
+        context["task_state_store"].set(DEADLINE, deadline, retention=NEVER_EXPIRE)
+        return super()._look_or_defer(context, deadline)
+
+    def _refresher(self, context: Context) -> Refresher:
+        assert self.consume_log is not None
+        if not self._rendered:
+            self.consume_log.render_template_fields(context)
+            self._rendered = True
+        return self.consume_log

@@ -160,6 +160,7 @@ class BackfillTaskGroup(TaskGroup):
                 max_lag=max_lag,
                 window=window,
                 timeout=gate_timeout.total_seconds(),
+                consume_log=self.consume_log,
             )
             self.catch_up = self._task(CatchUpOperator, "catch_up", **later, **applications, **rounds, max_lag=max_lag)
             self.verify = self._task(VerifyOperator, "verify", **later, **applications) if verify else None

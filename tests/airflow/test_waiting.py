@@ -41,6 +41,18 @@ def test_a_held_target_is_kept_fresh_and_handed_over_on_release(airflow, source,
     assert airflow.returned("orders.finish")[0]["epoch"] == 10
 
 
+def test_a_gate_that_waits_alone_keeps_the_target_fresh(airflow, source, target):
+    """The hold, or here the window, begins after the log was consumed."""
+    closed = 'max_lag=1, task_args={"gate": {"window": ("00:00", "00:00:00.000001", "UTC")}}'
+    with airflow.running(group(airflow, source, target, closed), "build"):
+        airflow.until(lambda: airflow.stored("orders.gate", "waiting") == ["the time window is closed"])
+        assert airflow.tasks()["orders.consume_log"] == "success"
+        commit_to(source, 3)
+        airflow.until(lambda: applied(target) == 6)
+        order(target, Verb.CANCEL)
+    assert airflow.stored("orders.gate", "failure")["code"] == "CANCELLED"
+
+
 def test_a_cancel_reaches_a_deferred_task(airflow, source, target):
     built(source, target, "plan")
     order(target, Verb.HOLD)

@@ -8,10 +8,12 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
+from tests.airflow.launchers import run_here, run_later
 from tests.airflow.without_spark import built, commit_to
 
 WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
@@ -63,6 +65,51 @@ def test_a_deferred_gate_carries_its_deadline(context, source, target):
     assert again.value.trigger.deadline == deadline
     with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
         sensor.resumed(context, event={"deadline": 0})
+
+
+def refresher(target, **options):
+    return ConsumeLogOperator(**{"task_id": "consume_log", "target": str(target), "submit": run_here} | options)
+
+
+def test_a_closed_gate_keeps_the_target_fresh(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    hold(target)
+    sensor = gate(target, max_lag=1, consume_log=refresher(target, max_lag=1), timeout=9, deferrable=True)
+    commit_to(source, 2)
+    with pytest.raises(TaskDeferred) as waits:
+        sensor.execute(context)
+    assert (BuildReader(str(target)).state().applied, waits.value.trigger.due()) == (3, False)
+    commit_to(source)
+    assert waits.value.trigger.due()
+    with pytest.raises(TaskDeferred):
+        sensor.resumed(context, waits.value.trigger.serialize()[1])
+    assert BuildReader(str(target)).state().applied == 6
+
+
+def test_a_gate_without_the_task_before_it_only_waits(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    hold(target)
+    commit_to(source, 9)
+    with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
+        gate(target).execute(context)
+    assert BuildReader(str(target)).state().applied == 3
+
+
+def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    hold(target)
+    commit_to(source, 3)
+    sensor = gate(
+        target, max_lag=1, consume_log=refresher(target, max_lag=1, submit=run_later), timeout=100, deferrable=True
+    )
+    with pytest.raises(TaskDeferred) as launched:
+        sensor.execute(context)
+    assert launched.value.method_name == "launcher_resumed"
+    with pytest.raises(TaskDeferred) as waits:
+        sensor.launcher_resumed(context, event="there")
+    assert waits.value.method_name == "resumed"
+    assert waits.value.trigger.deadline == context["task_state_store"]["deadline"]
+    assert BuildReader(str(target)).state().applied == 6
 
 
 def test_a_build_that_cannot_go_on_fails_for_good(context, source, target):
