@@ -22,9 +22,21 @@ PROOF = "tests/spark/kafka/test_topic_proof.py::"
 
 MENDS = (
     Mend(
-        "rows are added without a look whether the target has their keys",
-        "        if not net.repeated and not (net.new and self._met(net).limit(1).collect()):",
-        "        if not net.repeated:",
+        "rows are appended without a look whether the target has their keys",
+        "        return bool(net.repeated or (net.only_inserts and net.new and self._met(net).limit(1).collect()))",
+        "        return bool(net.repeated)",
+        (KEYS + "test_rows_that_are_added_with_keys_that_are_there",),
+    ),
+    Mend(
+        "a MERGE changes the row of a key that is added",
+        "set={**values, first: guard}",
+        "set=values",
+        (KEYS + "test_the_log_phase_goes_on_when_the_older_row_is_deleted",),
+    ),
+    Mend(
+        "a MERGE deletes the row of a key that is added and deleted",
+        ' & ~_of("s", NEW)).when',
+        ").when",
         (KEYS + "test_rows_that_are_added_with_keys_that_are_there",),
     ),
     Mend(

@@ -92,7 +92,7 @@ class TableRounds:
 
         Raises DuplicateKey if a key then has several rows.
         """
-        spec, transform = self.plan.spec, self.transform
+        spec, transform, repeated = self.plan.spec, self.transform, self._repeated_keys
         with rebuilding(self.spark, self.target):
             changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
             for line in changes.how:
@@ -100,9 +100,17 @@ class TableRounds:
             changed = net_changes(changes, transform, self.key, part)
         with changed as net:
             crash_point("before_apply")
-            with self._repeated_keys.settled(net, epochs.last) as settled:
-                whole: NetChanges = settled if more is None else settled.with_new(more)
-                apply.changes(whole, self.target, self.key, txn, text, narrowed=apply.narrowed(self.plan))
+            if not repeated.suspects(net):
+                try:
+                    return self._commit(net, more, txn, text)
+                except apply.KeyMet as met:
+                    log.info("%s: looking at the source again", met)
+            with repeated.settled(net, epochs.last) as settled:
+                self._commit(settled, more, txn, text)
+
+    def _commit(self, net: NetChanges, more: DataFrame | None, txn: apply.Txn, text: str) -> None:
+        whole = net if more is None else net.with_new(more)
+        apply.changes(whole, self.target, self.key, txn, text, narrowed=apply.narrowed(self.plan))
 
     def proof(self, positions: tuple[Position, ...]) -> Proof:
         return Proof(self.spark, self.plan, self.transform, self.reader.control)

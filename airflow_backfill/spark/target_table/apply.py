@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark.delta_internals import commit_nothing
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
-from airflow_backfill.spark.target_table.net_change import BESIDE, DELETE, OP, UPSERT, NetChanges
+from airflow_backfill.spark.target_table.net_change import BESIDE, DELETE, NEW, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ _KEPT = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartiti
 NARROW_BYTES = 1 << 30
 """From this snapshot size on, a MERGE gets the range of the changed keys."""
 _SOURCE = "spark.databricks.delta.merge.materializeSource"
+_MET = "the target has a row of a key that the changes add"
+
+
+class KeyMet(Exception):
+    """The target has a row of a ``NEW`` key. Nothing is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,9 @@ def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> Non
 def changes(
     net: NetChanges, target: str, key: Sequence[str], txn: Txn, user_metadata: str, *, narrowed: bool = True
 ) -> None:
-    """Apply these changes in the cheapest way, in one commit. For ``narrowed`` see ``merge``."""
+    """Apply these changes in the cheapest way, in one commit. For ``narrowed`` and ``KeyMet`` see ``merge``. An append
+    does not look at the target's keys.
+    """
     if net.empty:
         empty(net.frame.sparkSession, target, txn, user_metadata)
     elif net.only_inserts:
@@ -87,13 +97,14 @@ def merge(
 
     ``narrowed`` tells Delta the range of the changed keys, so it skips files outside of it. On a small target that
     costs more than it saves: half a second on 60 MB. With ``place`` (columns), a change with a smaller place than the
-    target's row is ignored.
+    target's row is ignored. Without it, raises KeyMet if a ``NEW`` key matches a row: the MERGE's own join tells, so
+    nobody has to read the target before.
 
     Runs in its own session: Delta takes the transaction id of a MERGE from the session, and other statements in the
     same session would use it too.
     """
     session = _session(net.frame.sparkSession, txn, user_metadata)
-    columns = [name for name in net.frame.columns if name != OP]
+    columns = [name for name in net.frame.columns if name not in (OP, NEW)]
     values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in columns}
     is_upsert, is_delete = _of("s", OP) == UPSERT, _of("s", OP) == DELETE
     merged = DeltaTable.forPath(session, target).alias("t").merge(net.frame.alias("s"), _same_key(net, key, narrowed))
@@ -101,8 +112,16 @@ def merge(
         newer = place_of("s", place) >= place_of("t", place)
         merged = merged.whenMatchedDelete(is_delete & newer).whenMatchedUpdate(is_upsert & newer, values)
     else:
-        merged = merged.whenMatchedDelete(is_delete).whenMatchedUpdate(set=values)
-    merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values).execute()
+        # Delta evaluates conditions for rows that match nothing, too, but the values only for rows that match.
+        first = quoted(key[0])
+        guard = F.when(_of("s", NEW), F.raise_error(F.lit(_MET))).otherwise(values[first])
+        merged = merged.whenMatchedDelete(is_delete & ~_of("s", NEW)).whenMatchedUpdate(set={**values, first: guard})
+    try:
+        merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values).execute()
+    except (PySparkException, Py4JJavaError) as error:
+        if any(_MET in trouble.text for trouble in troubles(error)):
+            raise KeyMet(_MET) from error
+        raise
 
 
 def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_metadata: str) -> None:

@@ -66,7 +66,8 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class NetChanges:
-    """The net change of a range of epochs. ``frame`` has the target's columns and ``OP``, one row per key.
+    """The net change of a range of epochs. ``frame`` has one row per key, with the target's columns, ``OP``, and for a
+    source that is a table ``NEW``.
 
     Spark holds the rows until ``release``; use it as a context manager.
     """
@@ -94,7 +95,7 @@ class NetChanges:
 
     def rows(self) -> DataFrame:
         """The rows to append if ``only_inserts``. Deletes are left out: the target has no row of those keys."""
-        return self.frame.where(F.col(OP) == UPSERT).drop(OP)
+        return self.frame.where(F.col(OP) == UPSERT).drop(OP, NEW)
 
     def replacing(self, gone: DataFrame, come: DataFrame) -> NetChanges:
         """The changes, but for the keys in ``gone`` all rows of the target are removed and the rows ``come`` added."""
@@ -103,9 +104,9 @@ class NetChanges:
         absent = [
             F.col(quoted(c)) if c in key else F.lit(None).cast(come.schema[c].dataType).alias(c) for c in come.columns
         ]
-        rest = self.frame.join(gone, key, "left_anti").select(*columns, OP)
-        frame = rest.union(gone.select(*absent, F.lit(DELETE).alias(OP)))
-        frame = frame.union(come.select(*columns, F.lit(BESIDE).alias(OP)))
+        rest = self.frame.join(gone, key, "left_anti").select(*columns, OP, NEW)
+        frame = rest.union(gone.select(*absent, F.lit(DELETE), F.lit(False)))
+        frame = frame.union(come.select(*columns, F.lit(BESIDE), F.lit(False)))
         return replace(self, frame=frame, only_inserts=False, more=True, repeated=0, beside=True)
 
     @property
@@ -115,7 +116,7 @@ class NetChanges:
 
     def with_new(self, rows: DataFrame) -> NetChanges:
         """The changes, plus ``rows`` (columns of the target) whose keys are neither in the changes nor the target."""
-        frame = self.frame.union(rows.withColumn(OP, F.lit(UPSERT)))
+        frame = self.frame.union(rows.withColumns({OP: F.lit(UPSERT), NEW: F.lit(False)}))
         unchanged = self.upserts + self.deletes == 0 and not self.beside
         return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True)
 
@@ -249,7 +250,7 @@ def _net(
 ) -> NetChanges:
     columns = [F.col(quoted(o.name)) for o in transform.outputs]
     return NetChanges(
-        frame=staged.where((F.col(PLACE) == 1) & F.col(OP).isNotNull()).select(*columns, OP),
+        frame=staged.where((F.col(PLACE) == 1) & F.col(OP).isNotNull()).select(*columns, OP, NEW),
         upserts=sum(g["upserts"] for g in groups),
         deletes=sum(g["deletes"] for g in groups),
         changes=sum(g["rows"] for g in groups),

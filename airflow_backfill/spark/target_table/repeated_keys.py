@@ -1,9 +1,9 @@
 """Keys with several rows in the source.
 
 Changes are applied by key, so a repeated key would lose a row or keep one too many. A key is suspected if its changes
-contradict each other (see ``net_change``), or if a row is added whose key the target already has. Then the source at
-the last epoch decides: a key with at most one row there gets exactly that row; a key with several rows is an error
-before anything is written.
+contradict each other (see ``net_change``), or if a row is added whose key the target already has: the MERGE itself
+notices (``apply.KeyMet``), and before an append the target is read. Then the source at the last epoch decides: a key
+with at most one row there gets exactly that row; a key with several rows is an error before anything is written.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ class RepeatedKeys:
         """The key columns of the target."""
         return self.transform.target_key(self.source_key)
 
+    def suspects(self, net: NetChanges) -> bool:
+        """Whether keys are suspected before the changes are applied. A MERGE finds the others by itself (KeyMet)."""
+        return bool(net.repeated or (net.only_inserts and net.new and self._met(net).limit(1).collect()))
+
     @contextmanager
     def settled(self, net: NetChanges, epoch: int) -> Iterator[NetChanges]:
         """The changes up to ``epoch``, where suspected keys get their rows of the source at that epoch. Valid in the
         block. Raises DuplicateKey if a key has several rows there.
         """
-        if not net.repeated and not (net.new and self._met(net).limit(1).collect()):
-            yield net
-            return
         odd = net.staged.where(REPEATED).select(*_columns(self.key))
         with lost_history_named(), held(odd.union(self._met(net)).distinct()) as suspects:
             names = [f"{OWN}key_{i}" for i in range(len(self.key))]
