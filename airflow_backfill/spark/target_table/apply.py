@@ -111,11 +111,13 @@ def merge(
     if place:
         newer = place_of("s", place) >= place_of("t", place)
         merged = merged.whenMatchedDelete(is_delete & newer).whenMatchedUpdate(is_upsert & newer, values)
-    else:
+    elif net.new:
         # Delta evaluates conditions for rows that match nothing, too, but the values only for rows that match.
         first = quoted(key[0])
         guard = F.when(_of("s", NEW), F.raise_error(F.lit(_MET))).otherwise(values[first])
         merged = merged.whenMatchedDelete(is_delete & ~_of("s", NEW)).whenMatchedUpdate(set={**values, first: guard})
+    else:
+        merged = merged.whenMatchedDelete(is_delete).whenMatchedUpdate(set=values)
     try:
         merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values).execute()
     except (PySparkException, Py4JJavaError) as error:
