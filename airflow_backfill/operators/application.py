@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
@@ -27,10 +28,10 @@ from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
-from airflow_backfill.operators.spark_submit import SparkSubmit
+from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside, with_arguments
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator, Context
+    from airflow.sdk import Context
     from pydantic import JsonValue
 
 ATTEMPT = "attempt"
@@ -39,12 +40,12 @@ RESUME = "resume"
 """The key of the method that resumes the launcher's operator after its deferral."""
 
 
-class ApplicationOperator(SparkSubmit):
+class ApplicationOperator(BaseOperator):
     """
     Runs an application for a target, unless its goal is already committed.
 
-    Takes all arguments of ``SparkSubmitOperator``. A coded error fails the task for good, unless a retry can help; an
-    application that ends without an outcome is retried.
+    Takes all arguments of ``SparkSubmitOperator``, with the same ones templated. A coded error fails the task for good,
+    unless a retry can help; an application that ends without an outcome is retried.
 
     :param target: location of the target table. (templated)
     :param ledger_conn_id: connection with the settings of the tables' store, for reads without Spark; by default they
@@ -58,13 +59,12 @@ class ApplicationOperator(SparkSubmit):
     """
 
     entry_point: ClassVar[str]
-    template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
-        *("target", "ledger_conn_id", "applications", "kafka_conn_id"),
-    )
+    template_fields: Sequence[str] = ("target", "ledger_conn_id", "applications", "kafka_conn_id", "spark")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"spark": "json"}
     operator_extra_links = (SparkUiLink(), TargetLink())
     ui_color = "#dbeaf5"
 
+    @with_arguments
     def __init__(
         self,
         *,
@@ -75,8 +75,11 @@ class ApplicationOperator(SparkSubmit):
         kafka_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("name", f"table-backfill-{self.entry_point}")
+        given = {name: kwargs.pop(name) for name in ARGUMENTS if name in kwargs}
         super().__init__(**kwargs)
+        self.spark = {name: value for name, value in given.items() if name in SparkSubmitOperator.template_fields}
+        self.spark.setdefault("name", f"table-backfill-{self.entry_point}")
+        self._untemplated = {name: value for name, value in given.items() if name not in self.spark}
         self.target = target
         self.ledger_conn_id = ledger_conn_id
         self.submit = submit
@@ -106,8 +109,6 @@ class ApplicationOperator(SparkSubmit):
     def on_kill(self) -> None:
         if self._launched is not None:
             self._launched.on_kill()
-        elif self.submit is None:
-            super().on_kill()
 
     @cached_property
     def ledger(self) -> LedgerHook:
@@ -115,10 +116,10 @@ class ApplicationOperator(SparkSubmit):
 
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
-        self._check_kafka()
         store = context["task_state_store"]
         me = self._running(context)
         if me is None:
+            self._check_kafka()
             me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         return self._settle(context, me, lambda: self._start(context, me))
@@ -129,7 +130,7 @@ class ApplicationOperator(SparkSubmit):
         me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
         if me is None:
             raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
-        launched = self._launched = self._launcher(context, me)
+        launched = self._launched = self._operator(context, me)
         return self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
 
     def _link(self, context: Context, me: Attempt) -> None:
@@ -169,36 +170,38 @@ class ApplicationOperator(SparkSubmit):
         return cast("dict[str, Any]", outcome["result"])
 
     def _start(self, context: Context, me: Attempt) -> None:
-        self.application_args = self._command_line(me)
-        self.application = self.application or self._entry_point
-        self.py_files = self.py_files if self.py_files is not None else package_zip()
-        if self.submit is not None:
-            self._launched = self._launcher(context, me)
-            self._launched.execute(context)
-        else:
-            self.submit_attempt(context, me.name, self._environment)
+        self._launched = self._operator(context, me)
+        execute_inside(self._launched, context)
 
-    def _launcher(self, context: Context, me: Attempt) -> BaseOperator:
-        assert self.submit is not None
-        operator = self.submit(
-            Launch(
-                application=self.application or self._entry_point,
-                arguments=tuple(self._command_line(me)),
-                py_files=self.py_files if self.py_files is not None else package_zip(),
-                conf=dict(self.conf or {}),
-                environment=self._environment,
-                name=self.name,
-                task_id=self.task_id,
-            )
-        )
+    def _operator(self, context: Context, me: Attempt) -> BaseOperator:
+        """The operator that runs the application of an attempt."""
+        if self.submit is None:
+            return self._spark_submit(me)
+        operator = self.submit(self._launch(me))
         operator.render_template_fields(context)
         return operator
+
+    def _spark_submit(self, me: Attempt) -> SparkSubmit:
+        return SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark})
+
+    def _launch(self, me: Attempt) -> Launch:
+        py_files = self.spark.get("py_files")
+        return Launch(
+            application=self.spark.get("application") or self._entry_point,
+            arguments=tuple(self._command_line(me)),
+            py_files=py_files if py_files is not None else package_zip(),
+            conf=dict(self.spark.get("conf") or {}),
+            environment=self._environment,
+            name=self.spark["name"],
+            task_id=self.task_id,
+            attempt=me.name,
+        )
 
     def _check_kafka(self) -> None:
         """KafkaOption if the driver starts on another machine: secrets could reach it only on a command line."""
         if self.kafka_conn_id is None or self.submit is not None:
             return
-        if self.in_cluster_mode:
+        if self._spark_submit(Attempt(1, "none")).in_cluster_mode:
             raise KafkaOption(
                 f"kafka_conn_id: in deploy mode cluster the driver inherits no environment variables; remove "
                 f"kafka_conn_id, and set the driver's variable {VARIABLE} from a secret of the cluster",
@@ -232,7 +235,7 @@ class ApplicationOperator(SparkSubmit):
     def _running(self, context: Context) -> Attempt | None:
         """The last attempt of this task, if its application still runs although its worker died."""
         me = _attempt(context["task_state_store"].get(ATTEMPT))
-        return me if me is not None and self.submit is None and self.still_runs(context, me.name) else None
+        return me if me is not None and self.submit is None and self._spark_submit(me).still_runs(context) else None
 
 
 def _said(trouble: Exception | None) -> str:

@@ -15,7 +15,8 @@ class Launch:
 
     ``application`` is the entry point, ``py_files`` the zip of this package: paths on the worker, unless the operator's
     arguments name others. ``conf`` is the operator's Spark configuration. The driver needs the variables in
-    ``environment``, which may be secret: never put them into arguments or templates.
+    ``environment``, which may be secret: never put them into arguments or templates. ``attempt`` names this start, and
+    no other has the name.
     """
 
     application: str
@@ -25,6 +26,7 @@ class Launch:
     environment: Mapping[str, str] = field(repr=False)
     name: str
     task_id: str
+    attempt: str
 
 
 Launcher: TypeAlias = Callable[[Launch], BaseOperator]

@@ -1,40 +1,81 @@
 """spark-submit, the default launcher of applications.
 
-The only file that uses private parts of Airflow's operator. An application belongs to an attempt, so its handle is
-stored under the attempt's name, and one operator submits several applications. ``tests/operators/test_spark_submit.py``
-checks that the installed version has these parts.
+The only file that uses private parts of Airflow. An application belongs to an attempt, so its handle is stored under
+the attempt's name. ``tests/operators/test_spark_submit.py`` checks that the installed version has these parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.hooks.kafka import inherited
+from airflow_backfill.operators.launch import Launch
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperator, Context
     from pydantic import JsonValue
+
+ARGUMENTS = {
+    name: parameter
+    for name, parameter in inspect.signature(SparkSubmitOperator.__init__).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "application_args"
+}
+"""The arguments of Airflow's operator that a task may have. Those of the application are ours."""
+
+
+def with_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Add ``ARGUMENTS`` to the signature of a constructor: Airflow looks there for what ``default_args`` and
+    ``partial`` may contain.
+    """
+    *own, rest = inspect.signature(init).parameters.values()
+    init.__signature__ = inspect.Signature([*own, *ARGUMENTS.values(), rest])  # type: ignore[attr-defined]
+    return init
+
+
+def execute_inside(operator: BaseOperator, context: Context) -> None:
+    """Execute an operator inside of another one's task. Without its mark Airflow warns that this is a mistake."""
+    mark = {f"{type(operator).__name__}__sentinel": ExecutorSafeguard.sentinel_value}
+    operator.execute(context, **mark)
 
 
 class SparkSubmit(SparkSubmitOperator):
-    """Submits applications one after the other, and rejoins one that still runs after its worker died."""
+    """Submits one application, or rejoins it if it still runs after its worker died.
 
-    def submit_attempt(self, context: Context, attempt: str, environment: Mapping[str, str]) -> None:
-        """Submit the application of an attempt and wait for its end; only wait if it was already submitted.
-        spark-submit inherits ``environment``.
-        """
-        self.external_id_key = _handle_key(attempt)
-        self._hook = None  # it has the arguments of the previous application
-        with inherited(environment):
-            SparkSubmitOperator.execute(self, context)
+    :param launch: the application. spark-submit inherits its environment.
+    :param arguments: the task's values for ``ARGUMENTS``, already rendered.
+    """
 
-    def still_runs(self, context: Context, attempt: str) -> bool:
-        """Whether the application of an attempt still runs, according to the cluster."""
-        handle = context["task_state_store"].get(_handle_key(attempt)) if self.durable else None
+    template_fields = ()
+
+    def __init__(self, *, launch: Launch, arguments: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(
+            **{
+                **kwargs,
+                **arguments,
+                "task_id": launch.task_id.rpartition(".")[2],
+                "application": launch.application,
+                "application_args": list(launch.arguments),
+                "py_files": launch.py_files,
+                "name": launch.name,
+            }
+        )
+        self.external_id_key = f"spark_job_id/{launch.attempt}"
+        self.environment = launch.environment
+
+    def execute(self, context: Context) -> None:
+        """Submit the application and wait for its end; only wait if it was already submitted."""
+        with inherited(self.environment):
+            super().execute(context)
+
+    def still_runs(self, context: Context) -> bool:
+        """Whether the application was submitted and still runs, according to the cluster."""
+        handle = context["task_state_store"].get(self.external_id_key) if self.durable else None
         if handle is None:
             return False
         try:
@@ -46,7 +87,7 @@ class SparkSubmit(SparkSubmitOperator):
             )
             return False
         if active:
-            self.log.info("rejoining the application of attempt %s: %s", attempt, handle)
+            self.log.info("rejoining application %s", handle)
         return active
 
     @property
@@ -70,8 +111,3 @@ class SparkSubmit(SparkSubmitOperator):
             # Only a submission sets this. Without it, a kill after a reconnect does not reach the application.
             self._hook._yarn_application_id = cast("str", external_id)
         super().poll_until_complete(external_id, context)
-
-
-def _handle_key(attempt: str) -> str:
-    """The key in ``task_state_store`` of the application's handle in the cluster."""
-    return f"spark_job_id/{attempt}"

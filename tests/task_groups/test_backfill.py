@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset, TaskGroup
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 
 CHAIN = ["plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish"]
@@ -83,9 +84,10 @@ def test_options_reach_their_tasks():
     assert (made.consume_log.lag.age, made.gate.max_lag.age, made.catch_up.lag.age) == (120_000,) * 3
     assert made.consume_log.window == made.gate.window
     assert (made.snapshot.round_rows, made.catch_up.round_rows) == (7, 5)
-    assert (made.snapshot._driver_memory, made.catch_up._driver_memory) == ("8g", None)
     assert made.gate.timeout == 3
-    assert {task._conn_id for task in dag.tasks if hasattr(task, "_conn_id")} == {"big"}
+    spark = {task.label: task._spark_submit(Attempt(1, "me")) for task in dag.tasks if task is not made.gate}
+    assert (spark["snapshot"]._driver_memory, spark["catch_up"]._driver_memory) == ("8g", None)
+    assert {(one._conn_id, one.conf["a"]) for one in spark.values()} == {("big", "b")}
 
 
 def test_of_the_plan_later_tasks_take_target_and_build():
