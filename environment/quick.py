@@ -9,6 +9,9 @@ from pathlib import Path
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 """Compile quickly, and keep what was compiled. Right for seconds of work, wrong for minutes."""
 
+INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+"""Interpret expressions. Right for a few rows: to generate and compile code costs a quarter of all CPU then."""
+
 
 def jars() -> list[str]:
     """The jars that Spark needs for Delta."""

@@ -56,6 +56,7 @@ def spark_conf(airflow, tmp_path):
     folder.mkdir()
     settings = {
         **quick.confs(),
+        **quick.INTERPRETED,
         "spark.driver.memory": "1g",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }

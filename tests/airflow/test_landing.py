@@ -30,6 +30,7 @@ def lake(airflow, broker, tmp_path):
     (tmp_path / "events").mkdir()
     settings = {
         **quick.confs(),
+        **quick.INTERPRETED,
         "spark.driver.memory": "1g",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",

@@ -25,11 +25,10 @@ from tests.spark.history import Source, create, live_through
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     confs = session_confs(cores=2) | {
-        # Many small queries in one process: Java compiles what is hot, and Spark interprets expressions, since its
-        # generated code costs a quarter of all CPU here. Applications that tests start run it, as users do.
+        # Many small queries in one process: Java compiles what is hot. Spark generates code in the demo's DAG, in the
+        # bench, and in the soak.
         **quick.confs(LASTING),
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.codegen.wholeStage": "false",
+        **quick.INTERPRETED,
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",

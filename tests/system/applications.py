@@ -69,6 +69,7 @@ class Applications:
         """Settings of every application."""
         return {
             **quick.confs(),
+            **quick.INTERPRETED,
             "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
             "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",
