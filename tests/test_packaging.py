@@ -18,6 +18,8 @@ import pytest
 
 import airflow_backfill
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 NAME = f"airflow_backfill-{airflow_backfill.__version__}"
 UV = Path(sys.executable).with_name("uv")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 TESTS = """
 import subprocess
@@ -43,6 +45,7 @@ def test_starts_java_and_hides_it():
 """
 
 
+@pytest.mark.slow
 def test_what_needs_more_is_left_out_and_who_starts_java_is_told(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "tests.quick", "-v", "-c", "/dev/null", f"--rootdir={tmp_path}"]

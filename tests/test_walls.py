@@ -123,6 +123,7 @@ def test_adapters_load_without_pyspark(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_what_travels_to_spark_runs_on_python_3_10():
     files = [str(file) for file in sources(*TRAVELS)]
     vermin = str(Path(sys.executable).with_name("vermin"))
@@ -131,6 +132,7 @@ def test_what_travels_to_spark_runs_on_python_3_10():
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_what_stands_beside_the_package_loads_with_it(tmp_path):
     """Benchmarks, the demo and the set-up are run now and then only: a name that has moved shows here."""
     folders = ("bench", "demo", "environment")
