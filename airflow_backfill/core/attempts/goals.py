@@ -7,7 +7,7 @@ commands, throttle) is in ``attempt``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gates.max_lag import MaxLag, within
@@ -59,36 +59,20 @@ class Goal(Protocol):
         """The next step. Requires that ``check`` passed and ``done`` is false."""
 
 
-@dataclass(frozen=True, slots=True)
 class _SingleLane:
-    @property
-    def lane(self) -> int:
-        return 0
-
-    @property
-    def lanes(self) -> int:
-        return 1
-
-    @property
-    def reads_source(self) -> bool:
-        return True
-
-    @property
-    def reads_files(self) -> bool:
-        return False
-
-    @property
-    def announces(self) -> bool:
-        return False
+    __slots__ = ()
+    lane: ClassVar[int] = 0
+    lanes: ClassVar[int] = 1
+    reads_source: ClassVar[bool] = True
+    reads_files: ClassVar[bool] = False
+    announces: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
 class _Bookkeeping(_SingleLane):
     """Writes no row. Possible even if the source cannot be read."""
 
-    @property
-    def reads_source(self) -> bool:
-        return False
+    __slots__ = ()
+    reads_source: ClassVar[bool] = False
 
     def check(self, state: BuildState) -> None:
         """Always possible."""
@@ -101,18 +85,9 @@ class SnapshotGoal:
     lane: int
     lanes: int
     size: RoundSize
-
-    @property
-    def reads_source(self) -> bool:
-        return True
-
-    @property
-    def reads_files(self) -> bool:
-        return True
-
-    @property
-    def announces(self) -> bool:
-        return True
+    reads_source: ClassVar[bool] = True
+    reads_files: ClassVar[bool] = True
+    announces: ClassVar[bool] = True
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT)
@@ -132,10 +107,7 @@ class ConsumeLogGoal(_SingleLane):
     size: RoundSize
     max_lag: MaxLag
     patience: int
-
-    @property
-    def announces(self) -> bool:
-        return True
+    announces: ClassVar[bool] = True
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
@@ -160,10 +132,7 @@ class CatchUpGoal(_SingleLane):
     size: RoundSize
     max_lag: MaxLag
     patience: int
-
-    @property
-    def announces(self) -> bool:
-        return True
+    announces: ClassVar[bool] = True
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CONSUME_LOG, Phase.CATCH_UP)
