@@ -8,6 +8,7 @@ test that starts Java fails, and the message names the marker.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,10 @@ def pytest_configure() -> None:
     stub.chmod(0o755)
     os.environ["JAVA_HOME"] = str(HOME)
     os.environ["PATH"] = f"{stub.parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 
 HOME = tempfile.mkdtemp(prefix="airflow-home-")
+OWNER = os.getpid()
+
+
+@atexit.register
+def leave() -> None:
+    if os.getpid() == OWNER:  # not a fork of it
+        shutil.rmtree(HOME, ignore_errors=True)
+
 
 os.environ.update(
     {
