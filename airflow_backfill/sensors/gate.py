@@ -44,7 +44,8 @@ class GateSensor(BuildSensor):
     :param max_lag: how much of the log may be pending: a number of epochs, or the age of the oldest one.
     :param window: when the hand-off may begin: two times of day and a time zone, e.g.
         ``("22:00", "06:00", "Europe/Berlin")``. By default any time.
-    :param consume_log: the task that applied the log before the gate.
+    :param consume_log: the task that applied the log before the gate. Its application runs on the gate's worker, which
+        therefore needs what the worker of that task needs, such as spark-submit.
     """
 
     def __init__(
