@@ -10,6 +10,7 @@ from airflow.sdk import PokeReturnValue
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.conditions import Window, max_lag_of
@@ -83,7 +84,10 @@ class GateSensor(BuildSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         found = super().poke(context)
-        if found.is_done or self.consume_log is None or not self.watch.live().wake:
+        if found.is_done or self.consume_log is None:
+            return found
+        observed = self.watch.live()
+        if not observed.wake or observed.state.phase is Phase.SNAPSHOT:
             return found
         self._refresher(context).run_application(context)
         return super().poke(context)

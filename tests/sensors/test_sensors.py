@@ -95,6 +95,13 @@ def test_a_gate_without_the_task_before_it_only_waits(context, source, target):
     assert BuildReader(str(target)).state().applied == 3
 
 
+def test_a_gate_leaves_a_snapshot_that_is_not_sealed_to_its_task(context, source, target):
+    built(source, target, "plan", strategy="chain")
+    commit_to(source)
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*the snapshot is not sealed"):
+        gate(target, consume_log=refresher(target)).execute(context)
+
+
 def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
     hold(target)
