@@ -6,6 +6,8 @@ READY := .venv/.ready
 export AIRFLOW_HOME := $(CURDIR)/.airflow
 # `airflow standalone` starts itself through PATH.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Tests start hundreds of processes: compiled modules are kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup quick test docs soak lint demo demo-kafka airflow bench docker-check lock
 
