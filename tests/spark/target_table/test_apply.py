@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_backfill.spark import delta_internals as delta_log
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.session.failure import conflict_of
-from airflow_backfill.spark.target_table.apply import Txn, append, empty, merge
+from airflow_backfill.spark.target_table.apply import KeyMet, Txn, append, empty, merge
 from airflow_backfill.spark.target_table.net_change import NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import parse
 from tests.spark.target_table.test_net_change import changes_of, transform_of
@@ -129,6 +129,7 @@ def test_a_merge_is_one_commit_and_leaves_no_trace_in_the_session(spark: SparkSe
     before = content(spark, target)
     txn = Txn("build/0/0", 3)
     changed = [
+        (1, "v1", 1, "update_preimage", 5),
         (1, "changed", 2, "update_postimage", 5),
         (2, "v2", 1, "delete", 5),
         (500, "new", None, "insert", 5),
@@ -155,9 +156,26 @@ def test_a_merge_does_not_open_files_outside_the_range_of_its_keys(spark: SparkS
     for file in Path(target).glob("*.parquet"):
         if file.name not in needed:
             file.unlink()
-    with net_of(spark, [(30, "x", 1, "insert", 5), (31, "x", 1, "delete", 5)]) as net:
+    changed = [(30, "v30", 1, "update_preimage", 5), (30, "x", 1, "update_postimage", 5), (31, "v31", 1, "delete", 5)]
+    with net_of(spark, changed) as net:
         merge(net, target, ("id",), Txn("a", 1), "m")
     assert len(commits(target)) == 2
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_merge_that_adds_a_key_of_the_target_commits_nothing(
+    spark: SparkSession, target: str, vectors: bool, gone: bool
+) -> None:
+    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (delta.enableDeletionVectors = {str(vectors).lower()})")
+    before, count = content(spark, target), len(commits(target))
+    changed = [(1, "again", 1, "insert", 5), (500, "new", 1, "insert", 5), (2, "v2", 1, "delete", 5)]
+    if gone:
+        changed.append((1, "again", 1, "delete", 6))
+    with net_of(spark, changed) as net, pytest.raises(KeyMet):
+        merge(net, target, ("id",), Txn("a", 1), "m")
+    assert content(spark, target) == before
+    assert len(commits(target)) == count
 
 
 def test_a_merge_does_not_take_new_columns(spark: SparkSession, target: str) -> None:
@@ -180,7 +198,8 @@ def test_a_merge_with_odd_names_and_two_key_columns(spark: SparkSession, tmp_pat
     transform = transform_of(spark, first)
     with net_changes(first, transform, ("a.b", "c d")) as net:
         append(net.rows(), target, Txn("a", 1), "m")
-    second = changes_of(spark, [(1, "x", 9, "insert", 6), (1, "y", 2, "delete", 6), (2, "x", 3, "insert", 6)], schema)
+    rows = [(1, "x", 1, "update_preimage", 6), (1, "x", 9, "update_postimage", 6), (1, "y", 2, "delete", 6)]
+    second = changes_of(spark, [*rows, (2, "x", 3, "insert", 6)], schema)
     with net_changes(second, transform, ("a.b", "c d")) as net:
         merge(net, target, ("a.b", "c d"), Txn("a", 2), "m")
     assert content(spark, target) == {(1, "x", 9), (2, "x", 3)}

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.source.changes import Changes, Expected
-from airflow_backfill.spark.target_table.net_change import REPEATED, Buckets, NetChanges, net_changes
+from airflow_backfill.spark.target_table.net_change import NEW, OP, REPEATED, Buckets, NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import Transform, parse
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,7 @@ def transform_of(spark: SparkSession, changes: Changes, *select: str, where: str
 
 
 def seen(net: NetChanges) -> set[tuple[Any, ...]]:
-    rows = net.frame.collect()
+    rows = net.frame.drop(NEW).collect()
     assert len(rows) == len({row[0] for row in rows}) == net.upserts + net.deletes
     return {("delete", row[0]) if row[-1] == "delete" else tuple(row[:-1]) for row in rows}
 
@@ -77,7 +77,7 @@ def test_a_row_that_leaves_the_filter_or_takes_another_key_deletes_the_key_it_ha
     )
     transform = transform_of(spark, changes, "v", "id AS k", where="n > 0")
     with net_changes(changes, transform, transform.target_key(["id"])) as net:
-        found = {(row["k"], row["v"] if row[-1] == "upsert" else None) for row in net.frame.collect()}
+        found = {(row["k"], row["v"] if row[OP] == "upsert" else None) for row in net.frame.collect()}
         assert found == {(1, None), (2, "in"), (3, None), (30, "moves"), (4, None)}
 
 
