@@ -33,10 +33,7 @@ SITUATIONS: dict[str, tuple[BuildState, list[str]]] = {
     ),
     "pinned": (state(Phase.CATCH_UP, handoff=9), []),
     "arrived": (state(Phase.CATCH_UP, handoff=V), ["the proof at epoch 7"]),
-    "proven": (
-        state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE),
-        ["the finish task: the copy is proven"],
-    ),
+    "proven": (state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE), ["the finish task: the copy is proven"]),
     "finished": (state(Phase.FINISHED, handoff=V), []),
     "upstream": (state(Phase.UPSTREAM, handoff=V), []),
     "cancelled": (state(Phase.CANCELLED), ["the plan task: the build was cancelled, and a new plan resumes it"]),

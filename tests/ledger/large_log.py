@@ -54,10 +54,7 @@ _STRUCTS = {
     "metaData": pa.struct(
         [
             ("id", pa.string()),
-            (
-                "format",
-                pa.struct([("provider", pa.string()), ("options", pa.map_(pa.string(), pa.string()))]),
-            ),
+            ("format", pa.struct([("provider", pa.string()), ("options", pa.map_(pa.string(), pa.string()))])),
             ("schemaString", pa.string()),
             ("partitionColumns", pa.list_(pa.string())),
             ("configuration", pa.map_(pa.string(), pa.string())),
@@ -118,10 +115,7 @@ def _commit_info(version: int) -> dict[str, Any]:
         "timestamp": 1_700_000_000_000 + version * 1000,
         "operation": "WRITE",
         "operationParameters": {"mode": "Append", "partitionBy": "[]"},
-        "operationMetrics": {
-            "numFiles": str(FILES_PER_COMMIT),
-            "numOutputRows": str(FILES_PER_COMMIT * ROWS_PER_FILE),
-        },
+        "operationMetrics": {"numFiles": str(FILES_PER_COMMIT), "numOutputRows": str(FILES_PER_COMMIT * ROWS_PER_FILE)},
         "userMetadata": json.dumps({"build": "build-1", "seq": version + 1}),
         "engineInfo": "Apache-Spark/4.2.0 Delta-Lake/4.4.0",
     }

@@ -51,13 +51,7 @@ def test_an_append_is_summed_up() -> None:
                 "timestamp": 5,
                 "operation": "WRITE",
                 "userMetadata": "{}",
-                "operationMetrics": {
-                    "numFiles": "2",
-                    "numOutputRows": "30",
-                    "note": "x",
-                    "part": "1.5",
-                    "n": 4,
-                },
+                "operationMetrics": {"numFiles": "2", "numOutputRows": "30", "note": "x", "part": "1.5", "n": 4},
             }
         },
         {"txn": {"appId": "build/0/1", "version": 3, "lastUpdated": 9}},
@@ -126,14 +120,7 @@ def test_change_files_are_change() -> None:
 
 def test_metadata_and_protocol() -> None:
     commit = parse(
-        {
-            "protocol": {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": ["a"],
-                "writerFeatures": [],
-            }
-        },
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["a"], "writerFeatures": []}},
         {
             "metaData": {
                 "id": "t",
@@ -211,18 +198,7 @@ def test_a_line_without_end_is_refused() -> None:
 
 _keys = st.text(max_size=3) | st.sampled_from(
     [
-        *(
-            "add",
-            "remove",
-            "cdc",
-            "txn",
-            "metaData",
-            "protocol",
-            "commitInfo",
-            "size",
-            "stats",
-            "deletionVector",
-        ),
+        *("add", "remove", "cdc", "txn", "metaData", "protocol", "commitInfo", "size", "stats", "deletionVector"),
         *("cardinality", "dataChange", "appId", "version", "id", "schemaString", "configuration"),
         *("partitionColumns", "minReaderVersion", "minWriterVersion", "readerFeatures", "timestamp"),
         *("inCommitTimestamp", "operation", "operationMetrics", "userMetadata", "numRecords"),

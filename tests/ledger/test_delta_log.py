@@ -19,12 +19,7 @@ WriteLog = Callable[[Mapping[str, bytes | str]], Path]
 Run = Callable[..., str]
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
-NEW = {
-    "minReaderVersion": 3,
-    "minWriterVersion": 7,
-    "readerFeatures": ["deletionVectors"],
-    "writerFeatures": ["x"],
-}
+NEW = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": ["x"]}
 OLD = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
@@ -248,11 +243,7 @@ def test_every_kind_of_checkpoint_is_read(write_log: WriteLog, tmp_path: Path) -
 
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}', "[]"])
 def test_bad_summaries_are_passed_over(content: str, write_log: WriteLog) -> None:
-    bad = {
-        name(4, "crc"): content,
-        name(3, "checkpoint.parquet"): content,
-        name(2, f"checkpoint.{UUID}.json"): content,
-    }
+    bad = {name(4, "crc"): content, name(3, "checkpoint.parquet"): content, name(2, f"checkpoint.{UUID}.json"): content}
     table = write_log(commits(0, 5) | bad)
     assert log(table).protocol_and_metadata() == state("t0", OLD)
     for version in (0, 1):

@@ -45,11 +45,7 @@ def journal(tmp_path: Path) -> Journal:
 
 def test_documents_come_back_in_order(journal: Journal, tmp_path: Path) -> None:
     assert journal.after(0) == []
-    documents = [
-        {"verb": "pause", "note": "ü\n"},
-        {"verb": "resume", "n": {"a": [1, None]}},
-        {"verb": "cancel"},
-    ]
+    documents = [{"verb": "pause", "note": "ü\n"}, {"verb": "resume", "n": {"a": [1, None]}}, {"verb": "cancel"}]
     assert [journal.append(document) for document in documents] == [1, 2, 3]
     assert journal.after(0) == list(enumerate(documents, start=1))
     assert journal.after(2) == [(3, documents[2])]

@@ -117,11 +117,7 @@ def test_trouble_with_the_disk_is_coded(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     store = LocalStore(str(tmp_path))
-    for call in (
-        lambda: store.read("f", 1),
-        lambda: list(store.chunks("loop/x")),
-        lambda: store.put("f", b"x"),
-    ):
+    for call in (lambda: store.read("f", 1), lambda: list(store.chunks("loop/x")), lambda: store.put("f", b"x")):
         with pytest.raises(SourceUnavailable, match=str(tmp_path)):
             call()
 

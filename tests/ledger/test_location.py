@@ -20,10 +20,7 @@ from airflow_backfill.ledger.location import Location, first_line
         ("hdfs://name:8020/t", ("hdfs", "name:8020", "/t")),
         ("hdfs:///t", ("hdfs", "", "/t")),
         ("s3://bucket/user@host/t", ("s3", "bucket", "/user@host/t")),
-        (
-            "abfss://container@account.dfs.core.windows.net/t",
-            ("abfss", "container@account.dfs.core.windows.net", "/t"),
-        ),
+        ("abfss://container@account.dfs.core.windows.net/t", ("abfss", "container@account.dfs.core.windows.net", "/t")),
     ],
 )
 def test_a_location_is_taken_apart(url: str, expected: tuple[str, str, str]) -> None:
@@ -61,19 +58,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "",
-        "data/t",
-        "./t",
-        "file:",
-        "file://host/t",
-        "s3://b/../c",
-        "/a/../b",
-        "/a\0b",
-        "/a\nb",
-        "s3:b/t",
-        "C:\\t",
-    ],
+    ["", "data/t", "./t", "file:", "file://host/t", "s3://b/../c", "/a/../b", "/a\0b", "/a\nb", "s3:b/t", "C:\\t"],
 )
 def test_what_is_no_clean_location_is_refused(url: str) -> None:
     with pytest.raises(InvalidSpec):

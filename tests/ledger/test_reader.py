@@ -79,11 +79,7 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
         found = BuildReader(build.location).state()
         expected = model.state()
         assert found.phase is expected.phase is phase
-        assert (found.positions, found.applied, found.totals) == (
-            expected.positions,
-            expected.applied,
-            expected.totals,
-        )
+        assert (found.positions, found.applied, found.totals) == (expected.positions, expected.applied, expected.totals)
         assert (found.handoff, found.proven) == (expected.handoff, expected.proven)
 
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from airflow_backfill.core.attempts.goals import (
-    CatchUpGoal,
-    ConsumeLogGoal,
-    SnapshotGoal,
-)
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs, FileSize
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model

@@ -18,12 +18,7 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.attempts.throttle import POLL_MS
-from airflow_backfill.core.errors import (
-    BackfillError,
-    Cancelled,
-    Interrupted,
-    NotConverging,
-)
+from airflow_backfill.core.errors import BackfillError, Cancelled, Interrupted, NotConverging
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import (
     AppendFiles,

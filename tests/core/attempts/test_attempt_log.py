@@ -17,13 +17,7 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.attempts.throttle import POLL_MS
-from airflow_backfill.core.errors import (
-    BackfillError,
-    FeedOff,
-    HistoryLost,
-    NotConverging,
-    SourceReplaced,
-)
+from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, NotConverging, SourceReplaced
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import ApplyEpochs, CommitRecord, Nothing, SleepUntil

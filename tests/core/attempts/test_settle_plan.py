@@ -7,13 +7,7 @@ import pytest
 
 from airflow_backfill.core.attempts import settle_plan as planning
 from airflow_backfill.core.attempts.settle_plan import check_same, plan_in, settle
-from airflow_backfill.core.errors import (
-    ApplicationFailed,
-    RecordInvalid,
-    SpecChanged,
-    TargetContended,
-    TargetDiverged,
-)
+from airflow_backfill.core.errors import ApplicationFailed, RecordInvalid, SpecChanged, TargetContended, TargetDiverged
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.state.effect import CommitOutcome, CommitPlan, CopyPlan, SleepUntil
 from airflow_backfill.core.values.commit import Commit, FileTotals

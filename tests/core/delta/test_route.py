@@ -62,12 +62,7 @@ def test_a_difference_does_not_reach_over_a_rewrite_or_a_change_of_schema() -> N
     optimize = Footprint(10, rewrites=True)
     altered = Footprint(21, files=TABLE, masked=True, reshapes=True)
     legs = choose([*deletes(0, 10), optimize, *deletes(11, 10), altered, *deletes(22, 3)])
-    assert ways(legs) == [
-        (0, 10, "difference"),
-        (10, 11, "feed"),
-        (11, 21, "difference"),
-        (21, 25, "difference"),
-    ]
+    assert ways(legs) == [(0, 10, "difference"), (10, 11, "feed"), (11, 21, "difference"), (21, 25, "difference")]
 
 
 def test_change_data_that_is_not_trusted_is_not_read() -> None:

@@ -16,11 +16,7 @@ from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.options import MAX_BYTES
 
 CANARY = "wJalrXUtnFEMIcanary"
-FULL = {
-    "key": "json:id BIGINT",
-    "value": "decoder:orders",
-    "undecodable": "dead_letters:s3a://lake/dead/orders",
-}
+FULL = {"key": "json:id BIGINT", "value": "decoder:orders", "undecodable": "dead_letters:s3a://lake/dead/orders"}
 
 
 def refused(**options: Any) -> InvalidSpec:

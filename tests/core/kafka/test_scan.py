@@ -97,12 +97,7 @@ def test_a_record_beyond_a_target_that_is_a_hole() -> None:
 
 @pytest.mark.parametrize(
     ("state", "credit", "after", "cut"),
-    [
-        (B(99), None, C(99), 99),
-        (B(99), 300, F(), 300),
-        (B(None), None, F(), None),
-        (B(None), 300, F(), 300),
-    ],
+    [(B(99), None, C(99), 99), (B(99), 300, F(), 300), (B(None), None, F(), None), (B(None), 300, F(), 300)],
 )
 def test_a_covered_target_stops_after_a_record(state: B, credit: int | None, after: object, cut: int | None) -> None:
     """Where there is a credit the landing table holds it, and is thereby past the stop."""
@@ -178,10 +173,7 @@ def test_offsets_that_land_twice_are_refused(form: str) -> None:
 @pytest.mark.parametrize("state", [B(99), C(99), F()], ids=str)
 def test_offsets_that_are_read_twice_are_refused(state: B | C | F) -> None:
     split = replace(B99, state=state)
-    for read in (
-        lambda: backfilled_row(split, 99),
-        lambda: backfilled_batch(split, Batch(99, 101, 3), None),
-    ):
+    for read in (lambda: backfilled_row(split, 99), lambda: backfilled_batch(split, Batch(99, 101, 3), None)):
         with pytest.raises(OffsetsInvalid) as refused:
             read()
         assert refused.value.data == {"partition": 2, "offset": 99, "after": 99}

@@ -14,12 +14,7 @@ from airflow_backfill.core.model.spec import BackfillSpec, difference
 from airflow_backfill.core.values.options import MAX_BYTES, masked, normal, parsed
 
 CANARY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYcanary"
-GOOD: dict[str, Any] = {
-    "name": "orders",
-    "source": "s3://lake/shop/orders",
-    "target": "/marts/orders",
-    "key": ["id"],
-}
+GOOD: dict[str, Any] = {"name": "orders", "source": "s3://lake/shop/orders", "target": "/marts/orders", "key": ["id"]}
 FULL = {**GOOD, "select": ["id", "amount * 2 AS double"], "where": "amount > 0", "new_columns": "ignore"}
 
 
@@ -67,10 +62,7 @@ def test_the_order_of_options_does_not_matter_and_every_value_does() -> None:
 def test_the_difference_of_two_specs_names_what_changed() -> None:
     planned, asked = BackfillSpec.parse(FULL), BackfillSpec.parse({**FULL, "where": "amount > 1", "key": ["id", "p"]})
     assert difference(planned, planned) == {}
-    assert difference(planned, asked) == {
-        "where": ["amount > 0", "amount > 1"],
-        "key": [["id"], ["id", "p"]],
-    }
+    assert difference(planned, asked) == {"where": ["amount > 0", "amount > 1"], "key": [["id"], ["id", "p"]]}
 
 
 @pytest.mark.parametrize(
