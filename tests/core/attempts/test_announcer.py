@@ -27,6 +27,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
+from tests.core.builds import writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 
 V = 7
@@ -58,8 +59,7 @@ def beside(model: Model, me: Attempt) -> Running:
 def claimed(model: Model) -> tuple[Running, Running]:
     """An attempt at the snapshot that has its lane, and its announcer, which has its own."""
     me = model.attempt()
-    work = model.start(SnapshotGoal(0, 1, ROUND), me)
-    work.until(fx.CommitRecord)
+    work = writing(model, SnapshotGoal(0, 1, ROUND), me=me)
     work.step()
     announcer = beside(model, me)
     announcer.until(fx.CommitRecord)
@@ -187,8 +187,7 @@ def test_it_compares_only_after_a_fresh_look_found_nothing_new() -> None:
     model = chain()
     model.run(SnapshotGoal(0, 1, ROUND))
     me = model.attempt()
-    work = model.start(CONSUME, me)
-    work.until(fx.CommitRecord, 2)
+    work = writing(model, CONSUME, 2, me=me)
     work.step()
     assert model.state().phase is Phase.CONSUME_LOG
     model.write()
@@ -269,8 +268,7 @@ def test_what_was_announced_while_an_earlier_epoch_became_the_hand_off_stays_see
     model = chain()
     consumed(model)
     me = model.attempt()
-    work = model.start(CATCH_UP, me)
-    work.until(fx.CommitRecord)
+    work = writing(model, CATCH_UP, me=me)
     work.step()
     work.until(fx.CommitRecord)
     model.write(times=2)
@@ -314,8 +312,7 @@ def test_it_begins_with_its_attempt_and_not_before() -> None:
     announcer = beside(model, me)
     announcer.until(fx.SleepUntil)
     assert kinds(model) == []
-    work = model.start(SnapshotGoal(0, 1, ROUND), me)
-    work.until(fx.CommitRecord)
+    work = writing(model, SnapshotGoal(0, 1, ROUND), me=me)
     work.step()
     turns(announcer, model)
     assert kinds(model) == ["claim"]

@@ -41,7 +41,8 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
+from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.builds import caught_up, finished, planned, sealed, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 
 # --- claims and read-back ---
@@ -101,8 +102,7 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
 
 def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     before = model.state()
     attempt.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed):
@@ -116,8 +116,7 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     """Delta skips the second write of a number without a word: only the read-back tells."""
     model = planned()
     older, newer = model.attempt(), model.attempt()
-    attempt = model.start(SNAPSHOT, older)
-    attempt.until(CommitRecord, nth=2)
+    attempt = writing(model, SNAPSHOT, 2, me=older)
     model.start(SNAPSHOT, newer).until(CommitRecord, nth=2)
     head = model.target.head
     with pytest.raises(Fenced) as raised:
@@ -155,9 +154,7 @@ def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> No
 
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: bool) -> None:
-    model = Model()
-    model.finished()
-    model.write(times=2)
+    model = finished(times=2)
     follower = model.start(UpstreamGoal(ROUND, upto=V + 2))
     follower.until(CommitRecord, nth=2 if followed else 1)
     state = model.run(TakeOverGoal())
@@ -170,8 +167,7 @@ def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: 
 
 def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
     model = planned()
-    zombie = model.start(SNAPSHOT)
-    zombie.until(CommitRecord, nth=3)
+    zombie = writing(model, SNAPSHOT, 3)
     assert model.run(SNAPSHOT).sealed
     with pytest.raises(Fenced):
         zombie.finish()
@@ -246,8 +242,7 @@ def test_a_snapshot_that_was_killed_at_any_effect_reads_every_file_once() -> Non
 
 def test_a_log_that_was_killed_at_any_effect_holds_every_epoch_once() -> None:
     def make() -> Model:
-        model = Model()
-        model.sealed()
+        model = sealed()
         for rows in (3, 0, 9, 1):
             model.write(rows) if rows else model.optimize()
         model.effects.clear()
@@ -259,9 +254,7 @@ def test_a_log_that_was_killed_at_any_effect_holds_every_epoch_once() -> None:
 
 def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
     def make() -> Model:
-        model = Model()
-        model.sealed()
-        model.write(times=3)
+        model = sealed(times=3)
         model.effects.clear()
         return model
 
@@ -274,8 +267,7 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
 
 def test_a_read_that_fails_at_the_first_chunk_leaves_a_plan_that_can_be_resumed() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=2)
+    attempt = writing(model, SNAPSHOT, 2)
     attempt.step(CommitOutcome(error=ApplicationFailed("the read failed")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
@@ -291,8 +283,7 @@ NO_PROOF = (VerificationFailed("two keys differ"), ApplicationFailed("the compar
 
 @pytest.mark.parametrize("error", NO_PROOF, ids=lambda error: error.code)
 def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt = model.start(VerifyGoal())
     attempt.until(VerifyTarget)
     attempt.step(error)
@@ -304,8 +295,7 @@ def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> No
 
 
 def test_a_proof_names_the_version_that_was_compared() -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt = model.start(VerifyGoal())
     compared = attempt.until(VerifyTarget)
     model.foreign("OPTIMIZE", data_change=False)
@@ -316,8 +306,7 @@ def test_a_proof_names_the_version_that_was_compared() -> None:
 
 
 def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt = model.start(VerifyGoal())
     attempt.until(VerifyTarget)
     model.foreign("DELETE")
@@ -328,8 +317,7 @@ def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None
 
 
 def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt, begun = model.start(VerifyGoal()), model.now
     while not attempt.ended:
         attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, VerifyTarget) else None)

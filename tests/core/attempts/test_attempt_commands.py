@@ -33,17 +33,8 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import (
-    CATCH_UP,
-    CONSUME,
-    ONE_FILE,
-    SNAPSHOT,
-    V,
-    epochs_applied,
-    events,
-    files_read,
-    planned,
-)
+from tests.core.attempts.runs import CATCH_UP, CONSUME, ONE_FILE, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.builds import caught_up, planned, sealed, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 
 CONSUME_ALL = ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE)
@@ -53,8 +44,7 @@ CONSUME_ALL = ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE)
 
 def test_a_pause_is_acknowledged_at_the_next_barrier_and_no_row_follows() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     rounds = len(model.rounds) + 1
     number = model.order(Command(Verb.PAUSE))
     attempt.until(SleepUntil)
@@ -98,9 +88,7 @@ def test_a_paused_attempt_looks_at_the_commands_every_few_seconds_and_renews_its
 
 
 def test_commands_act_in_every_phase_that_moves_rows() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=5, times=2)
+    model = sealed(rows=5, times=2)
     for task in (CONSUME, CATCH_UP):
         model.order(Command(Verb.PAUSE))
         attempt = model.start(task)
@@ -126,9 +114,7 @@ def paused(model: Model, task: Goal) -> None:
 
 
 def test_a_pause_stops_the_last_epochs_and_the_follower_too() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=3)
+    model = sealed(times=3)
     pinned = model.start(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     while model.state().phase is not Phase.CATCH_UP:
         pinned.step()
@@ -185,8 +171,7 @@ def test_after_a_cancel_no_row_is_written(writes: int) -> None:
 
 def test_a_resumed_build_goes_on_where_it_was() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=4)
+    attempt = writing(model, SNAPSHOT, 4)
     number = model.order(Command(Verb.CANCEL))
     model.run(CancelGoal())
     state = model.run(ResumeGoal(number))
@@ -213,8 +198,7 @@ INTERRUPTED = Interrupted("paused")
 
 def test_a_pause_inside_a_round_is_acknowledged_and_the_round_is_done_afterwards() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     number = model.order(Command(Verb.PAUSE))
     attempt.step(CommitOutcome(error=INTERRUPTED))
     assert attempt.until(SleepUntil).why == "paused"
@@ -238,8 +222,7 @@ def test_a_round_that_landed_before_it_could_be_interrupted_counts_once() -> Non
 
 def test_a_cancel_inside_a_round_ends_the_attempt_without_it() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.order(Command(Verb.CANCEL))
     attempt.step(CommitOutcome(error=Interrupted("cancelled")))
     with pytest.raises(Cancelled):
@@ -269,8 +252,7 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
 
 
 def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards() -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt = model.start(VerifyGoal())
     attempt.until(VerifyTarget)
     number = model.order(Command(Verb.PAUSE))
@@ -282,8 +264,7 @@ def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards
 
 
 def test_a_cancel_inside_a_verification_ends_it() -> None:
-    model = Model()
-    model.caught_up()
+    model = caught_up()
     attempt = model.start(VerifyGoal())
     attempt.until(VerifyTarget)
     model.order(Command(Verb.CANCEL))
@@ -417,8 +398,7 @@ def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
 @pytest.mark.parametrize(("rows", "of"), [(10, "rate"), (200, "byte_rate")])
 def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(rows: int, of: str) -> None:
     """Also when the rounds are so far apart that the record has to be renewed between them."""
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.rounds.clear()
     model.write(rows=rows, size=rows, times=20)
     model.order(Command(Verb.THROTTLE, **{of: 1}))
@@ -458,8 +438,7 @@ def test_the_log_passes_a_throttle_in_units_of_seconds(rows: int, times: int, ph
 
 
 def test_bytes_hold_the_log_too() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.rounds.clear()
     model.write(rows=1, size=1_000, times=20)
     model.order(Command(Verb.THROTTLE, byte_rate=100))
@@ -471,9 +450,7 @@ def test_bytes_hold_the_log_too() -> None:
 
 def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_for() -> None:
     """An epoch that cannot be parted is waited for afterwards, for hours: until somebody says otherwise."""
-    model = Model()
-    model.sealed()
-    model.write(rows=1, size=2_000_000, times=2)
+    model = sealed(rows=1, size=2_000_000, times=2)
     model.order(Command(Verb.THROTTLE, byte_rate=100))
     attempt = model.start(CONSUME_ALL)
     attempt.until(SleepUntil)
@@ -490,9 +467,7 @@ def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_
 
 
 def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=8_000)
+    model = sealed(times=8_000)
     attempt, taken = model.start(CONSUME_ALL), []
     while not attempt.ended:
         write = attempt.waits_at
@@ -505,9 +480,7 @@ def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() 
 
 
 def test_rounds_that_take_long_however_small_they_are_stay_as_large_as_they_may_be() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=8_000)
+    model = sealed(times=8_000)
     model.write_ms = 200_000
     model.run(CONSUME_ALL)
     works = [work for work in model.works if isinstance(work, ApplyEpochs)]

@@ -12,7 +12,8 @@ from airflow_backfill.core.errors import Fenced, RecordInvalid
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
-from tests.core.attempts.runs import CONSUME, ONE_FILE, V, events, files_read, planned
+from tests.core.attempts.runs import CONSUME, ONE_FILE, V, events, files_read
+from tests.core.builds import planned, writing
 from tests.core.model_target import Model
 
 
@@ -37,8 +38,7 @@ def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
     old = [model.start(SnapshotGoal(lane, 2, ONE_FILE)) for lane in (0, 1)]
     for one in old:
         one.until(CommitRecord, nth=5)
-    newer = model.start(SnapshotGoal(0, 1, ONE_FILE))
-    newer.until(CommitRecord, nth=5)
+    newer = writing(model, SnapshotGoal(0, 1, ONE_FILE), 5)
     rounds = len(model.rounds)
     for one in old:
         with pytest.raises(Fenced):
@@ -56,8 +56,7 @@ def closed(model: Model, lane: int) -> bool:
 def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
     """It was closed by a sibling, which carried the decision out before it could decide otherwise."""
     model = planned(files=30, splits=5, lanes=3)
-    older = model.start(SnapshotGoal(0, 1, ONE_FILE))
-    older.until(CommitRecord)
+    older = writing(model, SnapshotGoal(0, 1, ONE_FILE))
     working = [model.start(SnapshotGoal(1, 3, ONE_FILE))]
     working[0].until(CommitRecord, nth=4)
     older.step()
@@ -77,8 +76,7 @@ def test_a_lane_that_has_ended_outlives_its_record() -> None:
     model = planned(files=30, splits=5, lanes=2)
     model.run(SnapshotGoal(0, 2, ONE_FILE))
     ended, rows = model.state().lanes[0], model.state().totals.snapshot_rows
-    paused = model.start(SnapshotGoal(1, 2, ONE_FILE))
-    paused.until(CommitRecord, nth=5)
+    paused = writing(model, SnapshotGoal(1, 2, ONE_FILE), 5)
     model.order(Command(Verb.PAUSE))
     while model.target.head < 60:
         paused.step()

@@ -25,7 +25,8 @@ from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
+from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.builds import caught_up, finished, planned, sealed, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 
 # --- the pinned epoch ---
@@ -34,8 +35,7 @@ from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 def test_the_pinned_epoch_stays_whatever_the_source_does_meanwhile() -> None:
     model = planned()
     model.write(times=3)
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    writing(model, SNAPSHOT, 3)
     model.write(times=2)
     model.run(SNAPSHOT)
     state = model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
@@ -73,8 +73,7 @@ def test_ten_thousand_commits_meanwhile_are_counted_and_not_read() -> None:
 def test_a_log_that_was_cleaned_up_past_the_next_epoch_stops_the_snapshot_at_its_next_round() -> None:
     model = planned()
     model.write(times=3)
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.source.earliest = V + 2
     with pytest.raises(HistoryLost, match=f"epoch {V + 1}"):
         attempt.finish()
@@ -90,8 +89,7 @@ def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(chan
     """Not when hours of copying are over, and the epoch is reached."""
     model = planned()
     model.write()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.alter(**change)
     for run in (attempt.finish, lambda: model.run(SNAPSHOT)):
         with pytest.raises(BackfillError) as raised:
@@ -102,9 +100,7 @@ def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(chan
 
 
 def test_what_comes_after_the_hand_off_epoch_does_not_end_the_build_and_ends_its_follower_there() -> None:
-    model = Model()
-    model.caught_up()
-    model.write()
+    model = caught_up(times=1)
     model.alter(configuration={})
     assert model.finished_after_proof().handoff == V
     with pytest.raises(FeedOff):
@@ -124,8 +120,7 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
     properties: dict[str, str], code: str, way_out: str
 ) -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.set_properties(**properties)
     with pytest.raises(BackfillError, match=way_out) as raised:
         attempt.finish()
@@ -144,8 +139,7 @@ def test_a_cancel_asks_no_rule_of_the_target() -> None:
 
 def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.alter(table_id="source-2")
     with pytest.raises(SourceReplaced):
         attempt.finish()
@@ -156,9 +150,7 @@ def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round(
 
 
 def test_a_source_whose_history_went_back_behind_the_applied_epoch_stops() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=2)
+    model = sealed(times=2)
     model.run(CONSUME)
     model.source.commits = model.source.commits[:-1]
     with pytest.raises(SourceReplaced, match="9 is already applied"):
@@ -180,9 +172,7 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
 
 def consumed(arrivals: int, capacity: int, *, pending: int, max_lag: int) -> Model:
     """A log to which ``arrivals`` epochs come during each round, of which a round takes ``capacity``."""
-    model = Model()
-    model.sealed()
-    model.write(rows=1, times=pending)
+    model = sealed(rows=1, times=pending)
     attempt = model.start(ConsumeLogGoal(RoundSize(10**9, capacity), MaxLag(epochs=max_lag), PATIENCE))
     for _ in range(1_000):
         attempt.until(CommitRecord) if not attempt.ended else attempt.finish()
@@ -221,8 +211,7 @@ def test_rounds_that_take_everything_and_never_come_within_the_lag_are_named() -
 
 def test_a_build_that_is_kept_fresh_for_days_is_not_taken_for_one_that_does_not_converge() -> None:
     """The gate stays closed, each attempt works off what came since the last and ends within the bound."""
-    model = Model()
-    model.sealed()
+    model = sealed()
     for _ in range(100):
         model.write(rows=1, times=8)
         attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 2), MaxLag(epochs=3), PATIENCE))
@@ -239,9 +228,7 @@ def test_a_hundred_pending_and_one_arrival_a_round_end_as_not_converging() -> No
 
 
 def test_a_build_that_did_not_converge_goes_on_once_its_writers_have_slowed_down() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=1, times=20)
+    model = sealed(rows=1, times=20)
     one_by_one = RoundSize(10**9, 1)
     with pytest.raises(NotConverging):
         attempt = model.start(ConsumeLogGoal(one_by_one, NO_LAG, PATIENCE))
@@ -264,8 +251,7 @@ def test_the_bounds_start_is_what_was_pending_at_the_seal_whatever_comes_later()
         attempt.step()
     model.write(times=30)
     assert model.state().bound == Bound(5, 5)
-    again = model.start(ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE))
-    again.until(CommitRecord, nth=2)
+    again = writing(model, ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE), 2)
     assert again.waits_at.record.bound == Bound(5, 5, least=35)  # type: ignore[union-attr]
 
 
@@ -284,11 +270,8 @@ def test_a_log_with_nothing_pending_takes_no_round() -> None:
 @pytest.mark.parametrize("later", [0, 1, 5])
 @pytest.mark.parametrize("during", [0, 1, 3])
 def test_each_epoch_is_applied_once_across_the_hand_off(later: int, during: int) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=2)
-    attempt = model.start(CATCH_UP)
-    attempt.until(CommitRecord, nth=2)
+    model = sealed(times=2)
+    attempt = writing(model, CATCH_UP, 2)
     model.write(times=during)
     handoff = attempt.finish().handoff
     assert handoff is not None
@@ -310,17 +293,14 @@ def test_the_finish_needs_no_later_version_of_the_source() -> None:
 
 
 def test_versions_without_rows_advance_the_follower() -> None:
-    model = Model()
-    model.finished()
+    model = finished()
     for n in range(10):
         model.write() if n % 3 == 0 else model.optimize()
     assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).applied == V + 10
 
 
 def test_a_follower_that_was_restarted_knows_its_epoch() -> None:
-    model = Model()
-    model.finished()
-    model.write(times=2)
+    model = finished(times=2)
     model.run(UpstreamGoal(ROUND, upto=V + 2))
     model.write(times=2)
     model.run(UpstreamGoal(ROUND, upto=V + 4))
@@ -329,8 +309,7 @@ def test_a_follower_that_was_restarted_knows_its_epoch() -> None:
 
 
 def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
-    model = Model()
-    model.finished()
+    model = finished()
     end = model.now + 120_000
     attempt = model.start(UpstreamGoal(ROUND, until=end))
     while not attempt.ended:
@@ -346,11 +325,8 @@ def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
 
 
 def test_an_epoch_that_was_killed_between_its_parts_is_finished_by_the_next_attempt_with_any_round_size() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
-    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(CommitRecord, nth=3)
+    model = sealed(rows=10)
+    writing(model, ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE), 3)
     state = model.state()
     assert (state.positions[0], state.applied) == (InEpoch(8, 1, 3), V)
     state = model.run(CatchUpGoal(RoundSize(10**9, 2), NO_LAG, PATIENCE))
@@ -360,11 +336,8 @@ def test_an_epoch_that_was_killed_between_its_parts_is_finished_by_the_next_atte
 
 
 def test_nothing_is_handed_off_between_the_parts_of_an_epoch() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
-    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(CommitRecord, nth=3)
+    model = sealed(rows=10)
+    writing(model, ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE), 3)
     model.run(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     pins = [r for r in model.records() if r.event is Event.PIN]
     assert [pin.positions[0] for pin in pins] == [Consumed(8)]

@@ -35,6 +35,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
+from tests.core.builds import planned, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
 
 V = 7
@@ -224,8 +225,7 @@ def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
 @pytest.mark.parametrize("lost", range(64))
 def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: int) -> None:
     """Also that of a lane of which the log tells nothing, where later fences make its layout look like an old one."""
-    model = Model()
-    model.plan(lanes=3)
+    model = planned(lanes=3)
     model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
     late = [model.start(SnapshotGoal(lane, 3, ROUND)) for lane in range(3)]
     for zombie in late:
@@ -242,11 +242,9 @@ def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: i
 
 
 def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
-    model = Model()
-    model.plan(lanes=3)
+    model = planned(lanes=3)
     model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
-    late = model.start(SnapshotGoal(2, 3, ROUND))
-    late.until(fx.CommitRecord)
+    late = writing(model, SnapshotGoal(2, 3, ROUND))
     recovered(model, V)
     assert late.finish().phase is Phase.CATCH_UP
     assert model.state().layout == Layout(3, 1)
@@ -275,8 +273,7 @@ def _nothing() -> Model:
 
 
 def _read_in_part() -> Model:
-    model = Model()
-    model.plan(lanes=2)
+    model = planned(lanes=2)
     for lane in range(2):
         model.start(SnapshotGoal(lane, 2, ROUND)).until(fx.CommitRecord, 2)
     return model

@@ -16,7 +16,8 @@ from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, SNAPSHOT, V, planned
+from tests.core.attempts.runs import CATCH_UP, SNAPSHOT, V
+from tests.core.builds import planned, sealed
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 
 LIMIT = MaxLag(epochs=3)
@@ -31,9 +32,7 @@ def asked(model: Model, limit: MaxLag = LIMIT) -> Waiting | None:
 
 @pytest.mark.parametrize("heeded", [False, True])
 def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_wait(heeded: bool) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=20)
+    model = sealed(times=20)
     attempt, waits = model.start(ONE_EACH), 0
     while not attempt.ended:
         if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
@@ -50,9 +49,7 @@ def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_
 
 
 def test_a_build_that_cannot_get_past_an_epoch_holds_nobody_up() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     assert asked(model) is not None
     model.alter(configuration={})
     assert asked(model) is None
@@ -60,9 +57,7 @@ def test_a_build_that_cannot_get_past_an_epoch_holds_nobody_up() -> None:
 
 @pytest.mark.parametrize(("pending", "waits"), [(0, False), (3, False), (4, True)])
 def test_a_writer_waits_while_more_than_that_is_pending(pending: int, waits: bool) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=pending)
+    model = sealed(times=pending)
     told = asked(model)
     assert told == (Waiting((f"{pending} epochs are pending after epoch {V}",), lag=True) if waits else None)
     model.now += 60_000
@@ -90,17 +85,13 @@ def test_nobody_waits_in_another_phase() -> None:
 
 @pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.HOLD, Verb.CANCEL])
 def test_nobody_waits_for_a_build_that_was_told_to_wait_itself(verb: Verb) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     model.order(Command(verb))
     assert asked(model) is None
 
 
 def test_an_epoch_in_part_is_one_that_is_pending() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
+    model = sealed(rows=10)
     state = model.state()
     begun = replace(state, positions=(InEpoch(V + 1, 1, 3),) * len(state.positions))
     source = model.view(begun.reached)
@@ -111,9 +102,7 @@ def test_an_epoch_in_part_is_one_that_is_pending() -> None:
 @pytest.mark.parametrize("phase", [Phase.CONSUME_LOG, Phase.CATCH_UP])
 def test_the_hand_off_needs_no_commit_that_a_closed_gate_holds_back(phase: Phase) -> None:
     """All writers wait from now on, however long: the build goes through, and the gate is open then."""
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     attempt = model.start(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     while model.state().phase is not phase:
         attempt.step()

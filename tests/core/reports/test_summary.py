@@ -21,8 +21,9 @@ from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.builds import caught_up, planned, sealed
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
-from tests.core.states import CERTIFICATE, V, planned, state, view
+from tests.core.states import CERTIFICATE, V, state, view
 
 ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
 
@@ -35,7 +36,7 @@ def test_a_summary_is_plain_json_in_every_phase() -> None:
 
 
 def test_a_planned_build_has_done_nothing() -> None:
-    summary = summarize(planned())
+    summary = summarize(planned().state())
     assert (summary["phase"], summary["epoch"], summary["percent"], summary["attempt"]) == ("snapshot", None, 0.0, None)
     assert summary["read"] == {"unit": "files", "done": 0, "of": 6}
     assert set(summary["rows"].values()) == {0}
@@ -84,8 +85,7 @@ def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
 
 
 def test_a_retry_does_not_count_twice() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     for writes in (2, 3, 4):
         model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=writes)
     summary = summarize(model.run(SnapshotGoal(0, 1, RoundSize(1, 1))))
@@ -109,8 +109,7 @@ def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
 
 
 def test_a_cancelled_build_shows_how_far_it_was() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=4)
     summary = summarize(model.run(CancelGoal()))
     assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
@@ -128,9 +127,7 @@ def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
 
 def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
     """The finish does not look at the source: its record must not say that nothing is pending."""
-    model = Model()
-    model.caught_up()
-    model.write(times=4)
+    model = caught_up(times=4)
     model.run(VerifyGoal())
     model.run(FinishGoal())
     seen = summarize(model.state())["pending"]
@@ -138,8 +135,7 @@ def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
 
 
 def test_a_command_that_no_barrier_has_acknowledged_is_not_shown_as_in_force() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.order(Command(Verb.HOLD))
     assert not summarize(model.state())["control"]["held"]
 

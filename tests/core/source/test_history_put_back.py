@@ -25,13 +25,13 @@ from airflow_backfill.core.gates import gate
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import decode
 from airflow_backfill.core.splits.position import Consumed, InEpoch
-from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.test_announcer import beside, chain, claimed, turns
+from tests.core.builds import finished, planned, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
 
@@ -41,10 +41,8 @@ CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
 
 def reading() -> Model:
     """Some of the snapshot is read."""
-    model = Model()
-    model.plan()
-    work = model.start(SnapshotGoal(0, 1, ROUND))
-    work.until(fx.CommitRecord, nth=2)
+    model = planned()
+    work = writing(model, SnapshotGoal(0, 1, ROUND), 2)
     work.step()
     return model
 
@@ -77,9 +75,7 @@ def pinned() -> Model:
 
 
 def upstream() -> Model:
-    model = Model()
-    model.finished()
-    model.write(times=3)
+    model = finished(times=3)
     model.run(UpstreamGoal(ROUND, upto=V + 3))
     return model
 
@@ -89,8 +85,7 @@ def in_part() -> Model:
     model = sealed()
     model.write(rows=50, size=50)
     small = RoundSize(bytes=10, rows=10)
-    work = model.start(ConsumeLogGoal(small, NO_LAG, PATIENCE))
-    work.until(fx.CommitRecord, nth=2)
+    work = writing(model, ConsumeLogGoal(small, NO_LAG, PATIENCE), 2)
     work.step()
     assert isinstance(model.state().positions[0], InEpoch)
     return model
@@ -137,8 +132,7 @@ def test_what_was_not_applied_may_be_another_one(where: str) -> None:
 def test_a_history_that_is_put_back_during_a_round_gets_no_more_than_that_round() -> None:
     model = logged()
     model.write(times=2)
-    running = model.start(CONSUME)
-    running.until(fx.CommitRecord, nth=2)
+    running = writing(model, CONSUME, 2)
     model.put_back(V - 1)
     model.write(times=20)
     with pytest.raises(SourceReplaced, match=f"epoch {V + 5}"):

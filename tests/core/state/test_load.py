@@ -19,6 +19,7 @@ from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadat
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.builds import planned, sealed, writing
 from tests.core.histories import SEEDS, random_build, states
 from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model, Running
 
@@ -85,16 +86,14 @@ def test_a_table_without_a_build_is_not_planned() -> None:
 
 
 def test_a_build_of_another_name_is_not_planned_and_named() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     with pytest.raises(NotPlanned) as raised:
         read(model, "b2")
     assert raised.value.data["wanted"] == "b2"
 
 
 def test_a_log_that_ends_before_the_first_barrier_is_not_taken_for_an_unplanned_table() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign("OPTIMIZE", data_change=False)
     model.target.earliest = model.target.head
     with pytest.raises(HistoryLost):
@@ -102,23 +101,20 @@ def test_a_log_that_ends_before_the_first_barrier_is_not_taken_for_an_unplanned_
 
 
 def test_a_plan_without_a_barrier_is_a_planned_build() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     state = read(model)
     assert (state.phase, state.newest, state.applied, state.seq(0)) == (Phase.SNAPSHOT, None, None, 0)
 
 
 def test_a_plan_that_is_nowhere_to_be_found_is_an_error_with_a_name() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.stored_plan = None
     with pytest.raises(RecordInvalid, match="neither in the target"):
         read(model)
 
 
 def test_a_record_with_another_pinned_epoch_in_it_is_refused_with_both_plans() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     assert model.stored_plan is not None
     planned = model.stored_plan.fingerprint
     model.stored_plan = replace(model.stored_plan, source=replace(model.stored_plan.source, epoch=8))
@@ -148,16 +144,14 @@ def edited(model: Model, **changes: Any) -> None:
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
 def test_an_edited_record_is_refused_by_what_is_wrong_with_it(changes: dict[str, Any], said: str) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     edited(model, **changes)
     with pytest.raises(RecordInvalid, match=said):
         read(model)
 
 
 def test_a_lane_that_is_not_where_a_record_names_it_is_refused() -> None:
-    model = Model()
-    model.plan(lanes=2)
+    model = planned(lanes=2)
     model.run(SnapshotGoal(1, 2, ROUND))
     model.run(SnapshotGoal(0, 2, ROUND))
     edited(model, tails=[-1, 1])
@@ -192,8 +186,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("when", ["just planned", "half read", "sealed"])
 def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     if when == "half read":
         model.start(SnapshotGoal(0, 1, ROUND)).until(CommitRecord, nth=3)
     if when == "sealed":
@@ -227,8 +220,7 @@ def test_an_optimize_that_carries_the_last_record_along_is_no_barrier() -> None:
 
 
 def test_rows_with_a_copy_of_the_last_record_are_foreign_all_the_same() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign("WRITE", user_metadata=model.target.commits[-1].user_metadata)
     with pytest.raises(TargetDiverged):
         read(model)
@@ -236,10 +228,8 @@ def test_rows_with_a_copy_of_the_last_record_are_foreign_all_the_same() -> None:
 
 def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     """RESTORE keeps transaction ids: the next barrier of a running attempt lands as if nothing had happened."""
-    model = Model()
-    model.plan()
-    attempt = model.start(SnapshotGoal(0, 1, RoundSize(100, 100)))
-    attempt.until(CommitRecord, nth=3)
+    model = planned()
+    attempt = writing(model, SnapshotGoal(0, 1, RoundSize(100, 100)), 3)
     model.foreign("RESTORE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
@@ -287,8 +277,7 @@ def test_a_commit_that_is_gone_before_it_was_looked_at_is_no_good_sign() -> None
     ids=str,
 )
 def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict[str, FileTotals]) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign("WRITE", data_change=False, rewrites=True, **files)
     with pytest.raises(TargetDiverged, match="dataChange=false"):
         model.state()
@@ -306,8 +295,7 @@ def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict
     ],
 )
 def test_maintenance_keeps_as_many_rows_as_there_were(operation: str, files: dict[str, FileTotals]) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign(operation, data_change=False, rewrites=True, **files)
     model.state()
     assert epoch_of(model.draft(), Commit(9, 0, operation, rewrites=True, **files)).stop is None

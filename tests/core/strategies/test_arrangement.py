@@ -17,6 +17,7 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
+from tests.core.builds import writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
 
 V = 7
@@ -233,8 +234,7 @@ def test_a_record_that_no_round_writes_is_refused(positions: tuple[AtKey | Consu
     from airflow_backfill.core.state.state import Barrier
 
     model = arranged()
-    running = model.start(READ)
-    running.until(fx.CommitRecord)
+    running = writing(model, READ)
     running.step()
     write = running.until(fx.CommitRecord)
     state = model.state()
