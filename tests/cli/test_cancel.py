@@ -50,8 +50,7 @@ def test_a_cancel_is_ordered_first_and_then_committed(
     found = said(capsys, 0, "cancel", build.location, "--spark-submit", submit)
     assert (found["number"], found["phase"]) == (1, "cancelled")
     assert found["control"]["number"] == 1 and found["control"]["cancelled"]
-    assert build.state().phase is Phase.CANCELLED
-    assert Path(build.location).is_dir()
+    assert build.state().phase is Phase.CANCELLED and Path(build.location).is_dir()
 
 
 def test_settings_and_jars_are_passed_on(
@@ -60,8 +59,7 @@ def test_settings_and_jars_are_passed_on(
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)
     given = json.loads(received.read_text())
-    assert given["argv"][: len(settings)] == settings
-    assert "--drop" not in given["argv"]
+    assert given["argv"][: len(settings)] == settings and "--drop" not in given["argv"]
     assert build.plan().build in given["argv"]
     assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
 
@@ -82,14 +80,12 @@ def test_a_build_that_cannot_be_read_can_be_dropped(
         "TARGET_DIVERGED",
     )
     found = said(capsys, 0, "cancel", build.location, "--drop", "--spark-submit", submit)
-    assert found["dropped"] == [build.location]
-    assert not Path(build.location).exists()
+    assert found["dropped"] == [build.location] and not Path(build.location).exists()
 
 
 def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
-    assert f"dropped: {build.location}" in capsys.readouterr().out
-    assert not Path(build.location).exists()
+    assert f"dropped: {build.location}" in capsys.readouterr().out and not Path(build.location).exists()
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL, drop=True))]
 
 
@@ -111,8 +107,7 @@ def test_an_application_that_fails_is_told_and_the_cancel_stays_ordered(
 ) -> None:
     monkeypatch.setenv("FAILS", code)
     error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
-    assert error["code"] == (code or "APPLICATION_FAILED")
-    assert says in error["message"]
+    assert error["code"] == (code or "APPLICATION_FAILED") and says in error["message"]
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL))]
     monkeypatch.delenv("FAILS")
     assert said(capsys, 0, "cancel", build.location, "--spark-submit", submit)["phase"] == "cancelled"

@@ -76,8 +76,7 @@ def test_deletion_vectors_count_hidden_rows_beside_physical_ones() -> None:
     old = {"storageType": "u", "cardinality": 2}
     new = {"storageType": "u", "cardinality": 5}
     commit = parse(remove(10, deletionVector=old), add(10, deletionVector=new))
-    assert commit.added == FileTotals(1, 100, 10, 5)
-    assert commit.removed == FileTotals(1, 100, 10, 2)
+    assert commit.added == FileTotals(1, 100, 10, 5) and commit.removed == FileTotals(1, 100, 10, 2)
     assert not commit.append_only
 
 
@@ -113,8 +112,7 @@ def test_rewrites_do_not_change_rows() -> None:
 
 def test_change_files_are_change() -> None:
     commit = parse({"cdc": {"path": "c", "size": 9, "dataChange": False}}, add())
-    assert commit.changed == FileTotals(1, 9, None, 0)
-    assert not commit.append_only
+    assert commit.changed == FileTotals(1, 9, None, 0) and not commit.append_only
     assert parse({"cdc": {"path": "c", "size": 9, "dataChange": False}}).data_change
 
 
@@ -131,12 +129,10 @@ def test_metadata_and_protocol() -> None:
             }
         },
     )
-    assert commit.protocol is not None
-    assert commit.protocol.reader_features == {"a"}
+    assert commit.protocol is not None and commit.protocol.reader_features == {"a"}
     assert commit.metadata is not None
     assert (commit.metadata.table_id, commit.metadata.partition_columns) == ("t", ("p",))
-    assert commit.metadata.configuration == {"k": "v"}
-    assert not commit.data_change
+    assert commit.metadata.configuration == {"k": "v"} and not commit.data_change
 
 
 def test_the_time_within_the_commit_goes_before_that_of_the_clock() -> None:
@@ -238,8 +234,7 @@ commit = parse_commit(0, (chunk for _ in range(200)))
 print(commit.added.files, commit.added.rows, peak_kilobytes() - before)
 """
     files, rows, grown = map(int, run(program).split())
-    assert rows == 5 * files
-    assert files > 150_000
+    assert rows == 5 * files and files > 150_000
     assert grown < 20_000, "kilobytes, for 200 MB of commit"
 
 

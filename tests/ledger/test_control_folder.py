@@ -55,8 +55,7 @@ def eight_processes(target: str, arguments: list[str]) -> list[tuple[int, str]]:
         for argument in arguments
     ]
     for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
     for process in started:
         assert process.stdin is not None
         process.stdin.write("go\n")
@@ -71,10 +70,8 @@ def test_the_folder_lies_beside_the_target_and_not_in_it() -> None:
 
 
 def test_nothing_is_made_by_looking(control: ControlFolder, tmp_path: Path) -> None:
-    assert control.attempts() == []
-    assert control.commands("b1") == []
-    assert control.plan("b1") is None
-    assert control.outcome(Attempt(1, "x")) is None
+    assert control.attempts() == [] and control.commands("b1") == []
+    assert control.plan("b1") is None and control.outcome(Attempt(1, "x")) is None
     assert control.announced(Attempt(1, "x")) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -116,16 +113,14 @@ def test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody(tar
     assert new.generation == 4
     again = Attempt(new.generation, old.name)
     after.store_outcome(again, {"code": "OK"})
-    assert after.outcome(new) is None
-    assert after.outcome(again) is not None
+    assert after.outcome(new) is None and after.outcome(again) is not None
 
 
 def test_a_lost_folder_without_a_log_gives_a_number_twice_and_never_a_name(target: str) -> None:
     old = ControlFolder.beside(target).draw_attempt({}, floor=0)
     shutil.rmtree(target + SUFFIX)
     new = ControlFolder.beside(target).draw_attempt({}, floor=0)
-    assert new.generation == old.generation
-    assert new.name != old.name
+    assert new.generation == old.generation and new.name != old.name
 
 
 # --- commands ---
@@ -141,8 +136,7 @@ def test_commands_of_another_build_of_the_target_are_none_of_this_ones(control: 
     for build, verb in (("b1", Verb.PAUSE), ("b2", Verb.HOLD), ("b1", Verb.RESUME)):
         control.order(build, Command(verb))
     assert control.commands("b1") == [(1, Command(Verb.PAUSE)), (3, Command(Verb.RESUME))]
-    assert control.commands("b2") == [(2, Command(Verb.HOLD))]
-    assert control.commands("b3") == []
+    assert control.commands("b2") == [(2, Command(Verb.HOLD))] and control.commands("b3") == []
 
 
 def test_eight_processes_give_eighty_commands_and_none_is_lost(target: str, control: ControlFolder) -> None:
@@ -189,8 +183,7 @@ def test_what_is_no_command_is_refused_and_not_skipped(
 def test_the_copy_of_a_plan_is_the_plan(control: ControlFolder) -> None:
     plan = Model().draft()
     control.store_plan(plan)
-    assert control.plan(plan.build) == plan
-    assert control.plan("b2") is None
+    assert control.plan(plan.build) == plan and control.plan("b2") is None
 
 
 def test_the_first_copy_of_a_plan_stays(control: ControlFolder) -> None:

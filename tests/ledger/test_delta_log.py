@@ -115,10 +115,8 @@ def test_head_and_versions_of_a_plain_log(write_log: WriteLog) -> None:
             name(14, "crc"): "{}",
         }
     )
-    assert log(table).head() == 11
-    assert log(table).versions(-1) == list(range(12))
-    assert log(table).versions(9) == [10, 11]
-    assert log(table).versions(11) == []
+    assert log(table).head() == 11 and log(table).versions(-1) == list(range(12))
+    assert log(table).versions(9) == [10, 11] and log(table).versions(11) == []
     assert log(table).earliest() == 0
 
 
@@ -126,14 +124,12 @@ def test_a_log_that_grows_is_read_anew(write_log: WriteLog) -> None:
     following = log(write_log(commits(0, 3)))
     assert following.head() == 2
     write_log(commits(3, 5))
-    assert following.head() == 4
-    assert following.versions(2) == [3, 4]
+    assert following.head() == 4 and following.versions(2) == [3, 4]
 
 
 def test_holes_are_told_as_they_are(write_log: WriteLog) -> None:
     table = write_log(commits(4, 7) | commits(8, 10) | {name(5, "checkpoint.parquet"): b""})
-    assert log(table).earliest() == 4
-    assert log(table).versions(3) == [4, 5, 6, 8, 9]
+    assert log(table).earliest() == 4 and log(table).versions(3) == [4, 5, 6, 8, 9]
     with pytest.raises(HistoryLost, match="version 7 was deleted") as raised:
         log(table).read(7)
     assert raised.value.data == {"version": 7, "file": name(7)}
@@ -170,8 +166,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, write_log: WriteLog) -> Non
 
 def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
     table = write_log({name(9, "checkpoint.parquet"): checkpoint(*rows_of("t", NEW))})
-    assert log(table).head() == 9
-    assert log(table).versions(-1) == []
+    assert log(table).head() == 9 and log(table).versions(-1) == []
     assert log(table).protocol_and_metadata() == state("t", NEW)
     with pytest.raises(HistoryLost, match="all commit files were deleted"):
         log(table).earliest()
@@ -182,8 +177,7 @@ def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
 )
 def test_the_pointer_to_the_checkpoint_is_only_a_hint(pointer: str, write_log: WriteLog) -> None:
     table = write_log(commits(0, 8) | {name(4, "crc"): checksum("t4"), "_last_checkpoint": pointer})
-    assert log(table).head() == 7
-    assert log(table).protocol_and_metadata() == state("t4", NEW)
+    assert log(table).head() == 7 and log(table).protocol_and_metadata() == state("t4", NEW)
     assert log(table).earliest() == 0
 
 

@@ -39,8 +39,7 @@ def test_the_contract_of_a_store(check: Callable[[Store], None], tmp_path: Path)
 @pytest.mark.parametrize("url", ["{}", "file:{}", "file://{}", "{}/"])
 def test_every_spelling_of_a_path_is_the_same_store(url: str, tmp_path: Path) -> None:
     store = open_store(url.format(tmp_path))
-    assert isinstance(store, LocalStore)
-    assert store.url == str(tmp_path)
+    assert isinstance(store, LocalStore) and store.url == str(tmp_path)
 
 
 def test_of_many_creations_at_once_one_wins_and_its_content_is_whole(tmp_path: Path) -> None:
@@ -109,8 +108,7 @@ for write in (store.create, store.put):
     except SourceUnavailable as error:
         print(error.retry, error.data["file"])
 """
-    assert run(program, tmp_path) == "True f/large\n" * 2
-    assert os.listdir(tmp_path / "f") == ["small"]
+    assert run(program, tmp_path) == "True f/large\n" * 2 and os.listdir(tmp_path / "f") == ["small"]
 
 
 def test_trouble_with_the_disk_is_coded(tmp_path: Path) -> None:

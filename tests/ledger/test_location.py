@@ -26,8 +26,7 @@ from airflow_backfill.ledger.location import Location, first_line
 def test_a_location_is_taken_apart(url: str, expected: tuple[str, str, str]) -> None:
     location = Location.parse(url)
     assert (location.scheme, location.authority, location.path) == expected
-    assert location.local is (expected[0] == "file")
-    assert Location.parse(location.url) == location
+    assert location.local is (expected[0] == "file") and Location.parse(location.url) == location
 
 
 @pytest.mark.parametrize(

@@ -38,15 +38,13 @@ def test_only_commits_checksums_and_whole_checkpoints_count() -> None:
             "_staged_commits",
         ]
     )
-    assert listing.commits == {3, 4}
-    assert listing.checksums == {4}
+    assert listing.commits == {3, 4} and listing.checksums == {4}
     assert listing.checkpoints == {5: (classic,), 6: (named,), 7: (as_json,), 8: tuple(parts)}
     assert listing.head == 8
 
 
 def test_nothing_has_no_head() -> None:
-    assert LogListing.of([]).head is None
-    assert LogListing.of([f"{padded(4)}.crc", "x"]).head is None
+    assert LogListing.of([]).head is None and LogListing.of([f"{padded(4)}.crc", "x"]).head is None
 
 
 def test_versions_beyond_nine_digits() -> None:

@@ -122,8 +122,7 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     with pytest.raises(Fenced) as raised:
         attempt.finish()
     assert raised.value.data["by"] == newer.name
-    assert model.target.head == head
-    assert not model.rounds
+    assert model.target.head == head and not model.rounds
 
 
 def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
@@ -188,8 +187,7 @@ def test_maintenance_that_keeps_winning_ends_with_a_name_after_growing_pauses() 
     with pytest.raises(TargetContended) as raised:
         attempt.finish()
     assert raised.value.retry
-    assert waits[0] >= BACK_OFF_MS
-    assert waits == sorted(set(waits))
+    assert waits[0] >= BACK_OFF_MS and waits == sorted(set(waits))
     assert not model.rounds
 
 
@@ -232,8 +230,7 @@ def killed_everywhere(make: Callable[[], Model], tasks: list[Goal]) -> None:
                 raise attempt.error
         state = model.state()
         assert (state.phase, state.positions, state.totals) == (expected.phase, expected.positions, expected.totals)
-        assert set(files_read(model).values()) <= {1}
-        assert set(epochs_applied(model).values()) <= {1}
+        assert set(files_read(model).values()) <= {1} and set(epochs_applied(model).values()) <= {1}
 
 
 def test_a_snapshot_that_was_killed_at_any_effect_reads_every_file_once() -> None:
@@ -334,14 +331,12 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
     model.write(times=2)
     model.finished()
     looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, ReadCommands)]
-    assert any(files for _, files in looks)
-    assert not looks[-1][1]
+    assert any(files for _, files in looks) and not looks[-1][1]
     assert all(isinstance(before, ReadSourceLog) for before, files in looks if files), (
         "listed of a source nobody has looked at"
     )
     watched = [e.after for e in model.effects if isinstance(e, ReadSourceLog)]
-    assert watched == sorted(watched)
-    assert set(watched) == {V, V + 2}
+    assert watched == sorted(watched) and set(watched) == {V, V + 2}
 
 
 def test_attempts_are_told_apart_by_name_even_with_one_number() -> None:

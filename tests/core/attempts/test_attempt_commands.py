@@ -48,8 +48,7 @@ def test_a_pause_is_acknowledged_at_the_next_barrier_and_no_row_follows() -> Non
     rounds = len(model.rounds) + 1
     number = model.order(Command(Verb.PAUSE))
     attempt.until(SleepUntil)
-    assert model.state().control.number == number
-    assert len(model.rounds) == rounds
+    assert model.state().control.number == number and len(model.rounds) == rounds
     for _ in range(30):
         attempt.step()
         attempt.until(SleepUntil)
@@ -140,16 +139,14 @@ def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(
             attempt.step()
         model.write()
     assert (model.state().control.paused, model.state().control.held) == (verb is Verb.PAUSE, verb is Verb.HOLD)
-    assert model.state().read == (verb is Verb.HOLD)
-    assert bool(model.rounds) == (verb is Verb.HOLD)
+    assert model.state().read == (verb is Verb.HOLD) and bool(model.rounds) == (verb is Verb.HOLD)
 
 
 def test_a_hold_stops_no_row() -> None:
     model = planned()
     model.order(Command(Verb.HOLD))
     state = model.run(SNAPSHOT)
-    assert state.sealed
-    assert state.control.held
+    assert state.sealed and state.control.held
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 5])
@@ -372,8 +369,7 @@ def test_a_throttle_that_is_lifted_holds_nothing_back_any_more() -> None:
     began = model.now
     model.order(Command(Verb.THROTTLE, None))
     attempt.finish()
-    assert model.now - began <= POLL_MS
-    assert files_read(model) == Counter(range(40))
+    assert model.now - began <= POLL_MS and files_read(model) == Counter(range(40))
 
 
 def test_a_throttled_attempt_still_acknowledges_and_watches() -> None:
@@ -409,8 +405,7 @@ def test_the_throttle_holds_in_the_log_too_and_is_named_when_it_cannot_contract(
                 model.write(rows=rows, size=rows, times=2)
             attempt.step()
         attempt.finish()
-    assert heaviest(model.rounds, 10_000) <= 10 + rows
-    assert ("mark" in events(model)) == (rows == 200)
+    assert heaviest(model.rounds, 10_000) <= 10 + rows and ("mark" in events(model)) == (rows == 200)
 
 
 @pytest.mark.slow
@@ -444,8 +439,7 @@ def test_bytes_hold_the_log_too() -> None:
     model.order(Command(Verb.THROTTLE, byte_rate=100))
     begun = model.now
     model.run(CONSUME_ALL)
-    assert model.now - begun >= 19 * 10_000
-    assert heaviest(model.rounds, 10_000) == 1
+    assert model.now - begun >= 19 * 10_000 and heaviest(model.rounds, 10_000) == 1
 
 
 def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_for() -> None:

@@ -29,8 +29,7 @@ def test_files_that_two_lanes_left_half_read_go_to_three() -> None:
             if not one.ended:
                 one.step()
     assert [one.error for one in running] == [None] * 3
-    assert files_read(model) == Counter(range(30))
-    assert model.state().layout.lanes == 3
+    assert files_read(model) == Counter(range(30)) and model.state().layout.lanes == 3
 
 
 def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
@@ -134,5 +133,4 @@ def test_an_older_attempt_with_other_lanes_in_mind_changes_no_layout() -> None:
     head = model.target.head
     with pytest.raises(Fenced):
         model.run(SnapshotGoal(0, 3, ONE_FILE), older)
-    assert model.target.head == head
-    assert model.state().layout.lanes == 1
+    assert model.target.head == head and model.state().layout.lanes == 1

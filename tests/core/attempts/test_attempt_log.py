@@ -40,8 +40,7 @@ def test_the_pinned_epoch_stays_whatever_the_source_does_meanwhile() -> None:
     model.run(SNAPSHOT)
     state = model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     assert state.applied == state.plan.source.epoch == V
-    assert model.run(CONSUME).applied == V + 5
-    assert epochs_applied(model) == Counter(range(V + 1, V + 6))
+    assert model.run(CONSUME).applied == V + 5 and epochs_applied(model) == Counter(range(V + 1, V + 6))
 
 
 @pytest.mark.parametrize("files", [0, 1, 2, 6])
@@ -163,8 +162,7 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
     head = model.target.head
     state = model.run(UpstreamGoal(ROUND, upto=V))
     assert state.applied == V
-    assert events(model)[-1] == "claim"
-    assert model.target.head == head + 1
+    assert events(model)[-1] == "claim" and model.target.head == head + 1
 
 
 # --- converging ---
@@ -198,8 +196,7 @@ def test_the_log_ends_if_rounds_take_more_than_arrives_and_is_named_if_not(
     else:
         with pytest.raises(NotConverging) as raised:
             consumed(arrivals, capacity, pending=pending, max_lag=arrivals)
-        assert raised.value.data["rounds"] == PATIENCE
-        assert raised.value.data["start"] == 0
+        assert raised.value.data["rounds"] == PATIENCE and raised.value.data["start"] == 0
 
 
 def test_rounds_that_take_everything_and_never_come_within_the_lag_are_named() -> None:
@@ -288,8 +285,7 @@ def test_the_finish_needs_no_later_version_of_the_source() -> None:
     model = Model()
     state = model.finished()
     assert (state.handoff, state.applied, model.source.head) == (V, V, V)
-    assert state.certificate is not None
-    assert state.certificate.target_version < model.target.head
+    assert state.certificate is not None and state.certificate.target_version < model.target.head
 
 
 def test_versions_without_rows_advance_the_follower() -> None:
@@ -317,8 +313,7 @@ def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
             model.write()
         attempt.step()
     assert attempt.error is None
-    assert end <= model.now <= end + POLL_MS
-    assert model.state().applied == V + 5
+    assert end <= model.now <= end + POLL_MS and model.state().applied == V + 5
 
 
 # --- an epoch in part ---

@@ -254,8 +254,7 @@ def test_recovering_twice_says_it_twice() -> None:
     model = caught_up()
     first, second = recovered(model, V + 3), recovered(model, V + 3)
     assert second.newest is not None and first.newest is not None
-    assert second.newest.version == first.newest.version + 1
-    assert second.positions == first.positions
+    assert second.newest.version == first.newest.version + 1 and second.positions == first.positions
 
 
 def test_a_lost_answer_is_found_in_the_log() -> None:

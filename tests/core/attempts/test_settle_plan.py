@@ -34,8 +34,7 @@ def test_planning_again_finds_the_same_plan_though_the_source_has_moved_on() -> 
     model = Model()
     first = settling(model).finish()
     later = replace(model.draft(), source=replace(model.draft().source, epoch=10))
-    assert settling(model, later).finish() == first
-    assert plans(model) == [first]
+    assert settling(model, later).finish() == first and plans(model) == [first]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (7, 3, 0, 1, 6, 2, 5, 4)], ids=str)
@@ -99,8 +98,7 @@ def test_a_lost_race_against_maintenance_is_tried_again_a_few_times() -> None:
         planner.step(CommitOutcome())
     with pytest.raises(TargetContended):
         planner.finish()
-    assert waits == sorted(waits)
-    assert waits[0] > 0
+    assert waits == sorted(waits) and waits[0] > 0
 
 
 def test_rows_of_somebody_else_before_the_plan_end_it() -> None:

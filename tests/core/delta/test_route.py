@@ -33,8 +33,7 @@ def test_change_data_is_read_where_there_is_some() -> None:
 
 def test_deletes_over_the_same_files_are_read_once() -> None:
     (leg,) = choose(deletes(1, 30))
-    assert ways([leg]) == [(1, 31, "difference")]
-    assert leg.cost < 1200 * MB
+    assert ways([leg]) == [(1, 31, "difference")] and leg.cost < 1200 * MB
     assert "10 files are read once for 30 epochs" in leg.reason
 
 
@@ -68,8 +67,7 @@ def test_a_difference_does_not_reach_over_a_rewrite_or_a_change_of_schema() -> N
 def test_change_data_that_is_not_trusted_is_not_read() -> None:
     one = Footprint(1, changes=[1], files=TABLE, distrusted=True)
     (leg,) = choose([one])
-    assert leg.route is Route.DIFFERENCE
-    assert "incomplete" in leg.reason
+    assert leg.route is Route.DIFFERENCE and "incomplete" in leg.reason
 
 
 footprint_lists = st.lists(
@@ -127,8 +125,7 @@ def test_a_plan_has_few_legs_however_many_would_be_cheapest() -> None:
         replace(one, files={f"{name}-{one.epoch}": size for name, size in one.files.items()}) for one in in_turn(9)
     ]
     distrusted = [replace(one, distrusted=one.masked) for one in apart]
-    assert len(choose(distrusted[:16])) == 16
-    assert ways(choose(distrusted)) == [(0, 18, "difference")]
+    assert len(choose(distrusted[:16])) == 16 and ways(choose(distrusted)) == [(0, 18, "difference")]
     assert ways(choose(in_turn(500))) == [(0, 1000, "feed")]
 
 

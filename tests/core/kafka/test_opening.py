@@ -134,8 +134,7 @@ def test_the_target_is_the_brokers_end_again_at_a_restart_until_a_row_lands() ->
     split = reopened(B99, Log(0, 5001))
     assert (split.state, split.target, split.end) == (B(99), 5000, 5001)
     split, _ = after_upstream(split, Batch(310, 310, 1), VERSIONS)
-    assert (split.target, split.credit) == (310, 310)
-    assert reopened(split, Log(0, 5002)).credit == 310
+    assert (split.target, split.credit) == (310, 310) and reopened(split, Log(0, 5002)).credit == 310
 
 
 def test_asked_in_the_middle_of_an_attempt_the_target_stands() -> None:

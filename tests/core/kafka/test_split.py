@@ -227,5 +227,4 @@ def test_what_is_no_range_is_an_error(kind: type, numbers: tuple[int, ...]) -> N
 
 def test_a_range_is_half_open() -> None:
     found = Offsets(5, 8)
-    assert (len(found), found.last) == (3, 7)
-    assert [n for n in range(10) if n in found] == [5, 6, 7]
+    assert (len(found), found.last) == (3, 7) and [n for n in range(10) if n in found] == [5, 6, 7]

@@ -65,8 +65,7 @@ def test_a_plan_survives_any_number_of_round_trips(plan: Plan) -> None:
     text = plan.encode()
     for _ in range(4):
         read = Plan.from_json(json.loads(text))
-        assert read == plan
-        assert read.encode() == text
+        assert read == plan and read.encode() == text
         assert read.fingerprint == plan.fingerprint
 
 
@@ -136,8 +135,7 @@ def test_an_empty_snapshot_is_one_empty_split() -> None:
 @given(SIZES, st.integers(1, 80))
 def test_a_cut_covers_all_files_in_order_without_an_empty_run(sizes: list[int], splits: int) -> None:
     borders = FileSplits.cut(sizes, splits)
-    assert borders[0] == 0
-    assert borders[-1] == len(sizes)
+    assert borders[0] == 0 and borders[-1] == len(sizes)
     assert 1 <= len(borders) - 1 <= splits
     if sizes:
         assert all(a < b for a, b in pairwise(borders))
@@ -160,8 +158,7 @@ def test_equal_files_are_dealt_out_evenly(size: int, per_split: int, splits: int
 @given(st.integers(1, 40))
 def test_files_without_a_size_are_cut_as_well(files: int) -> None:
     borders = FileSplits.cut([0] * files, 4)
-    assert borders[-1] == files
-    assert all(a < b for a, b in pairwise(borders))
+    assert borders[-1] == files and all(a < b for a, b in pairwise(borders))
 
 
 def test_a_digest_tells_any_two_lists_of_files_apart() -> None:

@@ -93,15 +93,13 @@ def test_a_record_survives_any_number_of_round_trips(record: Record) -> None:
     text = record.encode()
     for _ in range(4):
         read = decode(text)
-        assert read == record
-        assert read.encode() == text
+        assert read == record and read.encode() == text
 
 
 @given(records())
 def test_a_record_is_small_plain_json(record: Record) -> None:
     document = json.loads(record.encode())
-    assert document == record.to_json()
-    assert encode(document) == record.encode()
+    assert document == record.to_json() and encode(document) == record.encode()
 
 
 def test_a_thousand_finished_splits_take_a_few_bytes() -> None:

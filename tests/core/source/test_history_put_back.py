@@ -210,8 +210,7 @@ def test_records_from_before_there_were_identities_are_compared_with_nothing() -
     model = Model()
     draft = model.draft()
     model.draft = lambda lanes=1: replace(draft, source=replace(draft.source, digest=None))  # type: ignore[method-assign]
-    assert "digest" not in model.plan().to_json()["source"]
-    assert model.state().stands == ()
+    assert "digest" not in model.plan().to_json()["source"] and model.state().stands == ()
     model.sealed()
     model.write(times=3)
     state = model.run(CONSUME)

@@ -93,8 +93,7 @@ def test_an_epoch_that_changes_rows_is_never_guessed_to_be_nothing(
     epoch = of(added=added, removed=removed, changed=changed, data_change=True, metrics=metrics)
     counted = all(totals.rows == 0 for totals in (added, removed, changed))
     if (added.files or removed.files or changed.files) and not counted:
-        assert epoch.rows >= 1
-        assert epoch.bytes >= 1
+        assert epoch.rows >= 1 and epoch.bytes >= 1
 
 
 def test_an_overwrite_by_as_many_rows_counts_all_of_them() -> None:
@@ -170,8 +169,7 @@ def test_metadata_that_leaves_the_rows_alone_does_not_stop() -> None:
 
 def test_another_table_stops() -> None:
     error = stop(table_id="source-2")
-    assert isinstance(error, SourceReplaced)
-    assert error.data == {"epoch": 9, "found": "source-2"}
+    assert isinstance(error, SourceReplaced) and error.data == {"epoch": 9, "found": "source-2"}
 
 
 @pytest.mark.parametrize("configuration", [{}, {FEED: "false"}, {FEED: ""}])
@@ -206,10 +204,8 @@ STOPPING = [
 def test_a_schema_change_names_epoch_and_column(before: list[Any], after: list[Any], name: str) -> None:
     for allow_new in (True, False):
         error = schema_change(schema(*before), schema(*after), 12, allow_new=allow_new)
-        assert error is not None
-        assert error.data["epoch"] == 12
-        assert error.data["column"] == name
-        assert "12" in str(error)
+        assert error is not None and error.data["epoch"] == 12
+        assert error.data["column"] == name and "12" in str(error)
         assert name in str(error)
 
 
@@ -230,8 +226,7 @@ def test_what_rows_do_not_see_is_no_schema_change(before: list[Any], after: list
 
 def test_a_new_column_follows_the_policy() -> None:
     error = schema_change(schema(ID), schema(ID, NAME), 12, allow_new=False)
-    assert error is not None
-    assert error.data == {"epoch": 12, "column": "name"}
+    assert error is not None and error.data == {"epoch": 12, "column": "name"}
     assert schema_change(schema(ID), schema(ID, NAME), 12, allow_new=True) is None
 
 
@@ -308,8 +303,7 @@ def test_a_commit_that_was_cleaned_up_is_compared_with_nothing() -> None:
 def test_the_next_epoch_being_gone_stops_at_once_and_names_it() -> None:
     with pytest.raises(HistoryLost, match="epoch 8") as raised:
         check_source(PLAN, view(12, 7, gone=(8,)), 7, ())
-    assert raised.value.data == {"epoch": 8}
-    assert not raised.value.retry
+    assert raised.value.data == {"epoch": 8} and not raised.value.retry
 
 
 def test_a_later_hole_does_not_stop_what_comes_before_it() -> None:

@@ -73,8 +73,7 @@ def test_a_lane_that_ended_long_ago_is_found_where_a_later_record_saw_it() -> No
     model.run(SnapshotGoal(1, 2, ROUND))
     model.run(SnapshotGoal(0, 2, RoundSize(100, 100)))
     model.effects.clear()
-    assert read(model).sealed
-    assert len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
+    assert read(model).sealed and len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
 
 
 # --- what is not there ---
@@ -120,8 +119,7 @@ def test_a_record_with_another_pinned_epoch_in_it_is_refused_with_both_plans() -
     model.stored_plan = replace(model.stored_plan, source=replace(model.stored_plan.source, epoch=8))
     with pytest.raises(RecordInvalid) as raised:
         read(model)
-    assert planned in str(raised.value)
-    assert model.stored_plan.fingerprint in str(raised.value)
+    assert planned in str(raised.value) and model.stored_plan.fingerprint in str(raised.value)
 
 
 def edited(model: Model, **changes: Any) -> None:
@@ -197,8 +195,7 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
     for look in (load(), catch_up(before)):
         with pytest.raises(TargetDiverged) as raised:
             Running(model, look).finish()
-        assert raised.value.data["version"] == model.target.head
-        assert not raised.value.retry
+        assert raised.value.data["version"] == model.target.head and not raised.value.retry
 
 
 @pytest.mark.parametrize("name", HARMLESS)

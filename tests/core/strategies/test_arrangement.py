@@ -45,8 +45,7 @@ def until_round(running: Running, rounds: int) -> None:
 def test_a_quiet_source_is_read_chunk_by_chunk() -> None:
     model = arranged()
     state = model.run(READ)
-    assert state.sealed and state.phase is Phase.SNAPSHOT
-    assert set(state.positions) == {Consumed(V)}
+    assert state.sealed and state.phase is Phase.SNAPSHOT and set(state.positions) == {Consumed(V)}
     assert [(work.epoch, work.changes) for work in reads(model)] == [(V, None)] * 6
     assert [work.before for work in reads(model)[1:]] == [work.after for work in reads(model)[:-1]]
     assert state.totals.snapshot_rows == 60 and state.totals.log_rows == 0
@@ -109,8 +108,7 @@ def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
     model.order(Command(Verb.PAUSE))
     model.write()
     work = running.until(fx.CommitRecord).work
-    assert isinstance(work, fx.ReadRanges)
-    assert work.changes == EpochRange(V + 1, V + 2)
+    assert isinstance(work, fx.ReadRanges) and work.changes == EpochRange(V + 1, V + 2)
     assert [p.key for p in work.after if isinstance(p, AtKey)] == [p.key for p in work.before if isinstance(p, AtKey)]
     assert isinstance(running.until(fx.SleepUntil), fx.SleepUntil)
     model.order(Command(Verb.RESUME))
@@ -184,8 +182,7 @@ def test_a_retry_goes_on_from_the_positions() -> None:
     before = model.state().positions
     assert before == (Consumed(V), AtKey(V, 1, ("1.5",)), AtKey(V, 0))
     model.run(READ)
-    assert reads(model)[3].before == before
-    assert model.state().totals.snapshot_rows == 60
+    assert reads(model)[3].before == before and model.state().totals.snapshot_rows == 60
 
 
 def test_the_rest_of_the_build_is_the_same() -> None:
@@ -214,8 +211,7 @@ def test_the_summary_counts_ranges() -> None:
     running = model.start(READ)
     until_round(running, 2)
     summary = summarize(model.state())
-    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3}
-    assert summary["percent"] == 33.3
+    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3} and summary["percent"] == 33.3
     assert summary["rows"]["consuming_snapshot"] == 20
 
 

@@ -138,8 +138,7 @@ def test_a_large_epoch_is_split_by_key_buckets_and_claimed_by_the_last(limit: in
         move = round_of(state, view, RoundSize(10**9, limit))
         assert isinstance(move.work, ApplyEpochs)
         parts.append((move.work.bucket, move.work.of))
-        assert move.rows <= limit
-        assert move.positions is not None
+        assert move.rows <= limit and move.positions is not None
         state = replace(state, positions=move.positions)
         assert isinstance(state.positions[0], Consumed if state.applied == 8 else InEpoch)
     of = -(-10 // limit)
@@ -199,8 +198,7 @@ def test_as_many_rounds_as_groups_were_pending_and_one_more_for_a_begun_epoch(n:
     rounds = 0
     while (move := next_epochs(state, view, RoundSize(10**9, 4))) is not None:
         state, rounds = replace(state, positions=move.positions or ()), rounds + 1
-    assert rounds == n + begun
-    assert state.applied == V + n + begun
+    assert rounds == n + begun and state.applied == V + n + begun
 
 
 def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:
@@ -208,8 +206,7 @@ def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:
     model.write()
     state = model.finished()
     move = round_of(state, seen(*epochs(2, after=8), after=8))
-    assert move.event is Event.EPOCHS
-    assert (move.does.log_epochs, move.does.upstream_epochs) == (0, 1)
+    assert move.event is Event.EPOCHS and (move.does.log_epochs, move.does.upstream_epochs) == (0, 1)
 
 
 # --- how much a round takes up ---

@@ -58,8 +58,7 @@ def test_all_files_are_read_exactly_once_whoever_goes_first(
         read += [n for first, stop in runs(move) for n in range(first, stop)]
         state = moved(state, move)
     assert sorted(read) == list(range(len(files)))
-    assert state.positions == (Consumed(7),) * len(state.positions)
-    assert state.sealed
+    assert state.positions == (Consumed(7),) * len(state.positions) and state.sealed
 
 
 @given(SIZES, st.integers(1, 6), ROUNDS)
@@ -79,8 +78,7 @@ def test_a_round_exceeds_its_size_by_less_than_one_file(files: list[FileSize], s
 def test_every_round_but_those_of_empty_files_moves(files: list[FileSize], splits: int, size: RoundSize) -> None:
     state, rounds = planned(files, splits), 0
     while (move := next_files(state, 0, files, size)) is not None:
-        assert move.event is Event.FILES
-        assert move.positions != state.positions
+        assert move.event is Event.FILES and move.positions != state.positions
         state, rounds = moved(state, move), rounds + 1
         assert rounds <= len(files) + 1
 
@@ -182,8 +180,7 @@ def test_a_file_without_a_count_is_not_taken_for_one_without_rows() -> None:
     """Else a throttle would let any number of them through."""
     files = [FileSize(1_000_000, None)] * 5
     move = round_of(planned(files), files, RoundSize(10**9, 100).limited(Control(rate=10)))
-    assert runs(move) == [(0, 1)]
-    assert move.rows >= 1_000
+    assert runs(move) == [(0, 1)] and move.rows >= 1_000
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "8", None, float("nan")], ids=repr)

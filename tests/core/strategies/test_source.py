@@ -174,11 +174,9 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
 def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
     done = {f"p{n}": replace(s, state=Finished(), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
     move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=Landed({1: Batch(10, 21, 12)}))
-    assert isinstance(move, Move)
-    assert (move.rows, move.bytes) == (12, 12)
+    assert isinstance(move, Move) and (move.rows, move.bytes) == (12, 12)
     both, _ = turn(BuildState.planned(plan()), seen(3), sifted=Landed({0: Batch(5, 7, 3)}))
-    assert isinstance(both, Move)
-    assert both.rows >= 40 and both.bytes >= 10
+    assert isinstance(both, Move) and both.rows >= 40 and both.bytes >= 10
 
 
 def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
@@ -363,8 +361,7 @@ def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_na
     finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
     state, task = further(BuildState.planned(plan()), **finished), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
     named = replace(state, positions=state.plan.splits.widened(state.positions, len(state.positions) + 1, E0))
-    assert isinstance(task.step(state, seen()), Move)
-    assert isinstance(task.step(named, seen()), Read)
+    assert isinstance(task.step(state, seen()), Move) and isinstance(task.step(named, seen()), Read)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ def test_the_bound_falls_by_one_a_round_at_least_until_nothing(start: int, pendi
     bound = Bound.initial(start)
     for left in pending:
         next_bound = bound.take(left)
-        assert next_bound.value == 0 or next_bound.value < bound.value
-        assert next_bound.value <= left
+        assert (next_bound.value == 0 or next_bound.value < bound.value) and next_bound.value <= left
         assert next_bound.start == start
         bound = next_bound
 
@@ -70,8 +69,7 @@ def test_patience_ends_exactly_there(patience: int) -> None:
 
 def test_one_round_that_keeps_to_the_bound_begins_the_count_again() -> None:
     stalled = Bound.initial(10).take(10).take(10).take(10)
-    assert stalled == Bound(10, 7, stalled=2, least=10)
-    assert stalled.take(6).stalled == 0
+    assert stalled == Bound(10, 7, stalled=2, least=10) and stalled.take(6).stalled == 0
 
 
 @given(st.integers(1, 200), st.integers(1, 20))
@@ -92,8 +90,7 @@ def test_going_up_and_down_is_no_contraction() -> None:
 
 def test_a_new_attempt_measures_its_own_rounds_and_keeps_the_bound() -> None:
     bound = Bound.initial(10).take(5).take(5).take(5)
-    assert bound == Bound(10, 3, stalled=2, least=5)
-    assert bound.renewed() == Bound(10, 3)
+    assert bound == Bound(10, 3, stalled=2, least=5) and bound.renewed() == Bound(10, 3)
     assert bound.renewed().take(8) == Bound(10, 2, stalled=0, least=8)
     assert bound.renewed().take(8).take(8).stalled == 1
 

@@ -64,8 +64,7 @@ def test_what_a_barrier_has_acknowledged_is_not_obeyed_again() -> None:
 
 def test_pause_and_a_rate_of_0_both_stop_and_are_two_switches() -> None:
     both = obey(Control(), [(1, Command(Verb.PAUSE)), (2, Command(Verb.THROTTLE, 0))])
-    assert both.stopped
-    assert obey(both, [(3, Command(Verb.RESUME))]).stopped
+    assert both.stopped and obey(both, [(3, Command(Verb.RESUME))]).stopped
     assert obey(both, [(3, Command(Verb.THROTTLE, 5))]).stopped
     assert not obey(both, [(3, Command(Verb.RESUME)), (4, Command(Verb.THROTTLE, 5))]).stopped
     assert not obey(Control(), [(1, Command(Verb.THROTTLE, 1))]).stopped
