@@ -30,8 +30,8 @@ from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.test_announcer import beside, chain, claimed, turns
 from tests.core.builds import finished, planned, writing
+from tests.core.chain_model import claimed, turns
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
 
@@ -149,17 +149,16 @@ def test_each_lane_remembers_where_it_stands() -> None:
 
 
 def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
-    model = chain()
-    _, announcer = claimed(model)
+    model, _, announcer = claimed()
     model.write(times=3)
-    turns(announcer, model)
+    turns(announcer)
     model.put_back(V)
     model.write(times=9)
     with pytest.raises(SourceReplaced, match=f"epoch {V + 3}"):
         announcer.finish()
     me = Attempt(1, "attempt-1")
     with pytest.raises(SourceReplaced):
-        beside(model, me).finish()
+        model.beside(me).finish()
     with pytest.raises(SourceReplaced):
         model.run(SnapshotGoal(0, 1, ROUND))
 
