@@ -9,11 +9,10 @@ import pytest
 
 from airflow_backfill.cli.command import acknowledged, ordered
 from airflow_backfill.cli.main import main
-from airflow_backfill.core.attempts.goals import CancelGoal, SnapshotGoal, UpstreamGoal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX
-from tests.core.model_target import ROUND
+from tests.core.tasks import CANCEL, READ, follow
 from tests.ledger.json_target import JsonBuild
 
 ALL = frozenset(Verb) - {Verb.SKIP}
@@ -38,10 +37,10 @@ def in_phase(build: JsonBuild, phase: str) -> None:
         case "upstream":
             build.finished()
             build.write()
-            build.run(UpstreamGoal(ROUND, upto=build.source.head))
+            build.run(follow(build.source.head))
         case "cancelled":
             build.plan()
-            build.run(CancelGoal())
+            build.run(CANCEL)
     assert build.state().phase.value == phase
 
 
@@ -76,7 +75,7 @@ def test_after_a_lost_folder_numbers_go_on_above_the_last_that_a_barrier_acknowl
     build.plan()
     for verb in (Verb.HOLD, Verb.RELEASE, Verb.HOLD):
         ordered(build.location, Command(verb))
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     shutil.rmtree(build.location + SUFFIX)
     assert ordered(build.location, Command(Verb.RELEASE)) == 4
 
@@ -84,7 +83,7 @@ def test_after_a_lost_folder_numbers_go_on_above_the_last_that_a_barrier_acknowl
 def test_waiting_ends_when_a_barrier_acknowledges(build: JsonBuild) -> None:
     build.plan()
     number = ordered(build.location, Command(Verb.HOLD))
-    worker = Thread(target=lambda: build.run(SnapshotGoal(0, 1, ROUND)))
+    worker = Thread(target=lambda: build.run(READ))
     worker.start()
     assert acknowledged(build.location, number, seconds=60)
     worker.join()

@@ -10,18 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.cli.main import HELP, main
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    VerifyGoal,
-)
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import location_beside
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY
 from tests.ledger.json_target import JsonBuild
 
 
@@ -33,11 +25,11 @@ def build(tmp_path: Path) -> JsonBuild:
 
 
 def finish(build: JsonBuild) -> None:
-    build.run(SnapshotGoal(0, 1, ROUND))
-    for task in (ConsumeLogGoal(ROUND, NO_LAG, PATIENCE), CatchUpGoal(ROUND, NO_LAG, PATIENCE)):
+    build.run(READ)
+    for task in (CONSUME, CATCH_UP):
         build.run(task)
-    build.run(VerifyGoal())
-    build.run(FinishGoal())
+    build.run(VERIFY)
+    build.run(FINISH)
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
@@ -56,7 +48,7 @@ def test_status_says_where_a_build_is(build: JsonBuild, capsys: pytest.CaptureFi
     found = said(capsys, "status", build.location)
     assert (found["phase"], found["percent"], found["epoch"]) == ("snapshot", 0.0, None)
     build.write(times=3)
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found = said(capsys, "status", build.location)
     assert (found["percent"], found["lag"]["epochs"]) == (100.0, 3)
     finish(build)
@@ -96,7 +88,7 @@ def test_status_tells_what_is_ordered_from_what_is_acknowledged(
     said(capsys, "throttle", build.location, "1000000")
     assert main(["status", build.location]) == 0
     assert "waits for the next barrier, which acknowledges commands up to 1" in capsys.readouterr().out
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found = said(capsys, "status", build.location)
     assert (found["control"]["number"], found["control"]["rate"], found["ordered"]) == (1, 1000000, 1)
 
@@ -104,8 +96,8 @@ def test_status_tells_what_is_ordered_from_what_is_acknowledged(
 def test_a_cancel_stops_the_next_attempt(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "cancel", build.location, "--no-submit")
     with pytest.raises(Cancelled):
-        build.run(SnapshotGoal(0, 1, ROUND))
-    build.run(CancelGoal())
+        build.run(READ)
+    build.run(CANCEL)
     assert refused(capsys, "pause", build.location) == "NOT_ALLOWED_NOW"
 
 

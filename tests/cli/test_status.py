@@ -22,7 +22,8 @@ from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND
+from tests.core.model_target import NO_LAG, PATIENCE
+from tests.core.tasks import READ
 from tests.ledger.json_target import JsonBuild
 
 REPO = Path(__file__).parents[2]
@@ -106,7 +107,7 @@ def test_commands_in_force_are_those_that_a_barrier_acknowledged(build: JsonBuil
     build.order(Command(Verb.HOLD))
     build.order(Command(Verb.THROTTLE, 5_000))
     assert "in force" not in shown(build)[1]
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found, text = shown(build)
     assert "in force  held, 5,000 rows/s at most" in text
     assert found["ordered"] == found["control"]["number"] == 2

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from airflow_backfill.core.attempts.announcer import announce
-from airflow_backfill.core.attempts.goals import Goal, SnapshotGoal
+from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.model.announcement import Announcement, announcement
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
-from tests.core.attempts.runs import CATCH_UP, CONSUME
 from tests.core.builds import writing
-from tests.core.model_target import ROUND, Model, Running
+from tests.core.model_target import Model, Running
+from tests.core.tasks import CATCH_UP, CONSUME, READ
 
 SPEC = BackfillSpec(name="orders", source="/lake/orders", target="/marts/orders", key=("id",), strategy="chain")
-READ = SnapshotGoal(0, 1, ROUND)
 
 
 class ChainModel(Model):

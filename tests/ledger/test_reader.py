@@ -10,15 +10,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     HistoryLost,
@@ -41,12 +33,12 @@ from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
+from tests.core.model_target import ROUND, SCHEMA, Model, Running
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 from tests.ledger.json_target import JsonBuild
 from tests.ledger.process_cost import bytes_read
 
 Run = Callable[..., str]
-V = 7
 
 
 @pytest.fixture
@@ -66,12 +58,12 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
     model = Model()
     steps: list[tuple[Phase, Callable[[Any], Any]]] = [
         (Phase.SNAPSHOT, lambda b: b.plan()),
-        (Phase.SNAPSHOT, lambda b: b.run(SnapshotGoal(0, 1, ROUND))),
-        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))),
-        (Phase.CATCH_UP, lambda b: b.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))),
-        (Phase.CATCH_UP, lambda b: b.run(VerifyGoal())),
-        (Phase.FINISHED, lambda b: b.run(FinishGoal())),
-        (Phase.UPSTREAM, lambda b: (b.write(), b.run(UpstreamGoal(ROUND, upto=V + 4)))),
+        (Phase.SNAPSHOT, lambda b: b.run(READ)),
+        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(CONSUME))),
+        (Phase.CATCH_UP, lambda b: b.run(CATCH_UP)),
+        (Phase.CATCH_UP, lambda b: b.run(VERIFY)),
+        (Phase.FINISHED, lambda b: b.run(FINISH)),
+        (Phase.UPSTREAM, lambda b: (b.write(), b.run(follow(V + 4)))),
     ]
     for phase, step in steps:
         step(build)
@@ -86,7 +78,7 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
 def test_a_cancelled_build_is_read_as_such(build: JsonBuild) -> None:
     build.plan()
     build.order(Command(Verb.CANCEL))
-    build.run(CancelGoal())
+    build.run(CANCEL)
     assert BuildReader(build.location).state().phase is Phase.CANCELLED
 
 
@@ -154,7 +146,7 @@ def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> No
     build.order(Command(Verb.PAUSE))
     Path(build.location + SUFFIX, "commands", "000000002.json").write_text("{")
     with pytest.raises(RecordInvalid, match=r"000000002\.json"):
-        build.run(VerifyGoal())
+        build.run(VERIFY)
     state: BuildState = Running(build, recover(build.attempt(), V)).finish()
     assert (state.handoff, state.control.number) == (V, 0)
 
@@ -226,7 +218,7 @@ def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) 
 
 def test_a_reader_does_not_write(build: JsonBuild) -> None:
     build.plan()
-    attempt = build.start(SnapshotGoal(0, 1, ROUND))
+    attempt = build.start(READ)
     effect = attempt.until(CommitRecord)
     with pytest.raises(TypeError):
         build.reader.answer(effect)

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs
-from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
-
-ONE_FILE = RoundSize(1, 10**9)
-SNAPSHOT = SnapshotGoal(0, 1, ONE_FILE)
-CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
-CATCH_UP = CatchUpGoal(ROUND, NO_LAG, PATIENCE)
-V = 7
+from tests.core.model_target import Model
 
 
 def events(model: Model) -> list[str]:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_backfill.core.attempts.announcer import EVERY
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, SchemaChanged, SourceReplaced
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -22,10 +15,10 @@ from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
-from tests.core.attempts.runs import CATCH_UP, CONSUME, V
 from tests.core.builds import writing
-from tests.core.chain_model import READ, ChainModel, caught_up, claimed, consumed, turns
+from tests.core.chain_model import ChainModel, caught_up, claimed, consumed, turns
 from tests.core.model_target import PATIENCE, ROUND, Running
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 
 LOOSE = ConsumeLogGoal(ROUND, MaxLag(epochs=50), PATIENCE)
 
@@ -66,7 +59,7 @@ def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None
     certificate = model.finished_after_proof().certificate
     model.write(times=3)
     head, effects = model.target.head, len(model.effects)
-    for task in (READ, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal()):
+    for task in (READ, CONSUME, CATCH_UP, VERIFY, FINISH):
         me = model.attempt()
         work, announcer = model.start(task, me), model.beside(me)
         assert (work.finish().certificate, work.result.handoff) == (certificate, V)
@@ -87,7 +80,7 @@ def test_the_data_catches_up_with_what_was_announced_and_then_epochs_show_with_t
     state = model.run_announced(CATCH_UP)
     assert (state.applied, state.seen, state.rearranging, state.announced) == (V + 2, V + 2, False, None)
     assert model.kinds()[-1] == "caught_up" and model.kinds().count("caught_up") == 1
-    model.run(VerifyGoal())
+    model.run(VERIFY)
     assert model.records()[-1].announced is None and model.announced() == [V + 1, V + 2]
 
 
@@ -163,7 +156,7 @@ def test_what_was_announced_while_an_earlier_epoch_became_the_hand_off_stays_see
     assert (state.handoff, state.applied, state.seen, state.rearranging) == (V, V, V + 2, False)
     model.finished_after_proof()
     assert model.state().seen == V + 2
-    state = model.run(UpstreamGoal(ROUND, upto=V + 2))
+    state = model.run(follow(V + 2))
     assert (state.applied, state.seen, state.announced) == (V + 2, V + 2, None)
 
 
@@ -173,7 +166,7 @@ def test_nothing_is_proven_before_the_data_has_caught_up() -> None:
     work.until(fx.SleepUntil)
     assert (model.state().applied, model.state().handoff) == (V, V)
     with pytest.raises(NotAllowedNow, match="not all announced epochs are applied"):
-        model.run(VerifyGoal())
+        model.run(VERIFY)
 
 
 def test_a_restart_goes_on_where_announcing_stopped() -> None:
@@ -245,7 +238,7 @@ def test_nothing_is_announced_after_a_cancel() -> None:
     model.order(Command(Verb.CANCEL))
     model.write()
     turns(announcer)
-    model.run(CancelGoal())
+    model.run(CANCEL)
     turns(announcer)
     assert model.announced() == []
 
@@ -299,7 +292,7 @@ def test_after_the_hand_off_epochs_are_followed_without_announcements() -> None:
     model = caught_up()
     model.finished_after_proof()
     model.write(times=2)
-    state = model.run(UpstreamGoal(ROUND, upto=V + 2))
+    state = model.run(follow(V + 2))
     assert (state.applied, state.seen) == (V + 2, V + 2) and model.announced() == []
 
 

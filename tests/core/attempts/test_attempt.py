@@ -9,14 +9,7 @@ from itertools import pairwise
 import pytest
 
 from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
-from airflow_backfill.core.attempts.goals import (
-    ConsumeLogGoal,
-    FinishGoal,
-    Goal,
-    TakeOverGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, FinishGoal, Goal, TakeOverGoal
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
@@ -41,9 +34,10 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.attempts.runs import epochs_applied, events, files_read
 from tests.core.builds import caught_up, finished, planned, sealed, writing
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.model_target import NO_LAG, PATIENCE, Model
+from tests.core.tasks import CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, follow
 
 # --- claims and read-back ---
 
@@ -70,7 +64,7 @@ def test_nothing_is_read_before_a_plan_is_committed(left_over: bool) -> None:
     """A copy of a plan that lies beside the target is none."""
     model = Model()
     model.stored_plan = model.draft() if left_over else None
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal()):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VERIFY, FINISH):
         with pytest.raises(NotPlanned):
             model.run(task)
     assert model.target.head == 0
@@ -82,7 +76,7 @@ def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
     model.write()
     model.finished()
     head, certificate = model.target.head, model.state().certificate
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal(verified=False)):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VERIFY, FINISH, FinishGoal(verified=False)):
         assert model.run(task).certificate == certificate
     assert model.target.head == head
 
@@ -154,7 +148,7 @@ def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> No
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: bool) -> None:
     model = finished(times=2)
-    follower = model.start(UpstreamGoal(ROUND, upto=V + 2))
+    follower = model.start(follow(V + 2))
     follower.until(CommitRecord, nth=2 if followed else 1)
     state = model.run(TakeOverGoal())
     assert state.applied == V
@@ -255,9 +249,9 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
         model.effects.clear()
         return model
 
-    killed_everywhere(make, [CATCH_UP, VerifyGoal(), FinishGoal()])
+    killed_everywhere(make, [CATCH_UP, VERIFY, FINISH])
     model = make()
-    for task in (CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal()):
+    for task in (CATCH_UP, VERIFY, FINISH, FINISH):
         model.run(task)
     assert events(model).count("finish") == events(model).count("pin") == 1
 
@@ -281,19 +275,19 @@ NO_PROOF = (VerificationFailed("two keys differ"), ApplicationFailed("the compar
 @pytest.mark.parametrize("error", NO_PROOF, ids=lambda error: error.code)
 def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> None:
     model = caught_up()
-    attempt = model.start(VerifyGoal())
+    attempt = model.start(VERIFY)
     attempt.until(VerifyTarget)
     attempt.step(error)
     with pytest.raises(type(error)):
         attempt.finish()
     assert model.state().certificate is None
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
+        model.run(FINISH)
 
 
 def test_a_proof_names_the_version_that_was_compared() -> None:
     model = caught_up()
-    attempt = model.start(VerifyGoal())
+    attempt = model.start(VERIFY)
     compared = attempt.until(VerifyTarget)
     model.foreign("OPTIMIZE", data_change=False)
     certificate = attempt.finish().certificate
@@ -304,23 +298,23 @@ def test_a_proof_names_the_version_that_was_compared() -> None:
 
 def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None:
     model = caught_up()
-    attempt = model.start(VerifyGoal())
+    attempt = model.start(VERIFY)
     attempt.until(VerifyTarget)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
     with pytest.raises(TargetDiverged):
-        model.run(FinishGoal())
+        model.run(FINISH)
 
 
 def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:
     model = caught_up()
-    attempt, begun = model.start(VerifyGoal()), model.now
+    attempt, begun = model.start(VERIFY), model.now
     while not attempt.ended:
         attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, VerifyTarget) else None)
     assert isinstance(attempt.error, SourceUnavailable) and attempt.error.retry
     assert 60_000 < model.now - begun <= 90_000
-    model.run(VerifyGoal())
+    model.run(VERIFY)
 
 
 # --- what an attempt looks at ---

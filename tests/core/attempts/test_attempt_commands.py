@@ -7,15 +7,12 @@ import pytest
 
 from airflow_backfill.core.attempts.attempt import HEARTBEAT_MS
 from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
     CatchUpGoal,
     ConsumeLogGoal,
-    FinishGoal,
     Goal,
     ResumeGoal,
     SnapshotGoal,
     UpstreamGoal,
-    VerifyGoal,
 )
 from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import BackfillError, Cancelled, Interrupted, NotConverging
@@ -33,9 +30,10 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, ONE_FILE, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.attempts.runs import epochs_applied, events, files_read
 from tests.core.builds import caught_up, planned, sealed, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, ONE_FILE, SNAPSHOT, VERIFY, V, follow
 
 CONSUME_ALL = ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE)
 
@@ -121,7 +119,7 @@ def test_a_pause_stops_the_last_epochs_and_the_follower_too() -> None:
     model.finished_after_proof()
     for _ in ("the first epoch after the hand-off", "the next"):
         model.write()
-        paused(model, UpstreamGoal(ROUND, upto=model.source.head))
+        paused(model, follow(model.source.head))
     assert epochs_applied(model) == Counter(range(8, 13))
 
 
@@ -159,8 +157,8 @@ def test_after_a_cancel_no_row_is_written(writes: int) -> None:
         attempt.finish()
     rounds = len(model.rounds)
     assert rounds == writes - 1 if writes > 1 else rounds == 0
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal(), UpstreamGoal(ROUND, upto=9)):
+    assert model.run(CANCEL).phase is Phase.CANCELLED
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VERIFY, FINISH, follow(9)):
         with pytest.raises(Cancelled):
             model.run(task)
     assert len(model.rounds) == rounds
@@ -170,7 +168,7 @@ def test_a_resumed_build_goes_on_where_it_was() -> None:
     model = planned()
     attempt = writing(model, SNAPSHOT, 4)
     number = model.order(Command(Verb.CANCEL))
-    model.run(CancelGoal())
+    model.run(CANCEL)
     state = model.run(ResumeGoal(number))
     assert (state.phase, state.control.cancelled) == (Phase.SNAPSHOT, False)
     model.run(SNAPSHOT)
@@ -183,7 +181,7 @@ def test_a_resumed_build_goes_on_where_it_was() -> None:
 def test_an_old_cancel_does_not_come_back_after_a_resume() -> None:
     model = planned()
     number = model.order(Command(Verb.CANCEL))
-    model.run(CancelGoal())
+    model.run(CANCEL)
     model.run(ResumeGoal(number))
     assert model.run(SNAPSHOT).sealed
 
@@ -225,7 +223,7 @@ def test_a_cancel_inside_a_round_ends_the_attempt_without_it() -> None:
     with pytest.raises(Cancelled):
         attempt.finish()
     assert len(model.rounds) == 1
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    assert model.run(CANCEL).phase is Phase.CANCELLED
 
 
 def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -> None:
@@ -250,7 +248,7 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
 
 def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards() -> None:
     model = caught_up()
-    attempt = model.start(VerifyGoal())
+    attempt = model.start(VERIFY)
     attempt.until(VerifyTarget)
     number = model.order(Command(Verb.PAUSE))
     attempt.step(INTERRUPTED)
@@ -262,7 +260,7 @@ def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards
 
 def test_a_cancel_inside_a_verification_ends_it() -> None:
     model = caught_up()
-    attempt = model.start(VerifyGoal())
+    attempt = model.start(VERIFY)
     attempt.until(VerifyTarget)
     model.order(Command(Verb.CANCEL))
     attempt.step(Interrupted("cancelled"))

@@ -12,9 +12,10 @@ from airflow_backfill.core.errors import Fenced, RecordInvalid
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
-from tests.core.attempts.runs import CONSUME, ONE_FILE, V, events, files_read
+from tests.core.attempts.runs import events, files_read
 from tests.core.builds import planned, writing
 from tests.core.model_target import Model
+from tests.core.tasks import CONSUME, ONE_FILE, V
 
 
 def test_files_that_two_lanes_left_half_read_go_to_three() -> None:

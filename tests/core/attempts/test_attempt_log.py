@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal, UpstreamGoal
 from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, NotConverging, SourceReplaced
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -25,9 +17,10 @@ from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read
+from tests.core.attempts.runs import epochs_applied, events, files_read
 from tests.core.builds import caught_up, finished, planned, sealed, writing
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, follow
 
 # --- the pinned epoch ---
 
@@ -51,7 +44,7 @@ def test_the_snapshot_is_sealed_exactly_once(files: int, rate: int | None) -> No
     if rate is not None:
         model.order(Command(Verb.THROTTLE, rate))
     model.run(SnapshotGoal(0, 1, RoundSize(200, 10**9)))
-    sealed = model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    sealed = model.run(CONSUME)
     assert events(model).count("seal") == 1
     assert sealed.applied == V
     assert files_read(model) == Counter(range(files))
@@ -103,7 +96,7 @@ def test_what_comes_after_the_hand_off_epoch_does_not_end_the_build_and_ends_its
     model.alter(configuration={})
     assert model.finished_after_proof().handoff == V
     with pytest.raises(FeedOff):
-        model.run(UpstreamGoal(ROUND, upto=V + 2))
+        model.run(follow(V + 2))
     assert model.state().applied == V + 1
 
 
@@ -133,7 +126,7 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
 def test_a_cancel_asks_no_rule_of_the_target() -> None:
     model = planned()
     model.set_properties(**{"delta.appendOnly": "true"})
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    assert model.run(CANCEL).phase is Phase.CANCELLED
 
 
 def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round() -> None:
@@ -160,7 +153,7 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
     model = Model()
     assert model.finished().handoff == V
     head = model.target.head
-    state = model.run(UpstreamGoal(ROUND, upto=V))
+    state = model.run(follow(V))
     assert state.applied == V
     assert events(model)[-1] == "claim" and model.target.head == head + 1
 
@@ -273,9 +266,9 @@ def test_each_epoch_is_applied_once_across_the_hand_off(later: int, during: int)
     handoff = attempt.finish().handoff
     assert handoff is not None
     model.write(times=later)
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).applied == handoff
-    state = model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    model.run(VERIFY)
+    assert model.run(FINISH).applied == handoff
+    state = model.run(follow(model.source.head))
     assert state.applied == model.source.head
     assert epochs_applied(model) == Counter(range(V + 1, model.source.head + 1))
     assert state.phase is (Phase.UPSTREAM if model.source.head > handoff else Phase.FINISHED)
@@ -292,14 +285,14 @@ def test_versions_without_rows_advance_the_follower() -> None:
     model = finished()
     for n in range(10):
         model.write() if n % 3 == 0 else model.optimize()
-    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).applied == V + 10
+    assert model.run(follow(model.source.head)).applied == V + 10
 
 
 def test_a_follower_that_was_restarted_knows_its_epoch() -> None:
     model = finished(times=2)
-    model.run(UpstreamGoal(ROUND, upto=V + 2))
+    model.run(follow(V + 2))
     model.write(times=2)
-    model.run(UpstreamGoal(ROUND, upto=V + 4))
+    model.run(follow(V + 4))
     assert epochs_applied(model) == Counter(range(V + 1, V + 5))
     assert model.state().totals.upstream_epochs == 4
 

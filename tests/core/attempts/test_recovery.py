@@ -8,14 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    ConsumeLogGoal,
-    FinishGoal,
-    RepairGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, RepairGoal, SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     Fenced,
@@ -36,9 +29,8 @@ from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import planned, writing
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
-
-V = 7
+from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
+from tests.core.tasks import CONSUME, FINISH, VERIFY, V, follow
 
 
 def recovered(model: Model, epoch: int) -> BuildState:
@@ -55,7 +47,7 @@ def sealed() -> Model:
 
 def caught_up() -> Model:
     model = sealed()
-    model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    model.run(CONSUME)
     return model
 
 
@@ -68,7 +60,7 @@ def finished() -> Model:
 
 def upstream() -> Model:
     model = finished()
-    model.run(UpstreamGoal(ROUND, upto=V + 2))
+    model.run(follow(V + 2))
     return model
 
 
@@ -96,11 +88,11 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
     assert (state.phase, state.handoff, state.applied, state.certificate) == (Phase.CATCH_UP, epoch, epoch, None)
     assert set(state.positions) == {Consumed(epoch)}
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
-    assert model.run(VerifyGoal()).certificate is not None
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+        model.run(FINISH)
+    assert model.run(VERIFY).certificate is not None
+    assert model.run(FINISH).phase is Phase.FINISHED
     model.write()
-    after = model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    after = model.run(follow(model.source.head))
     assert after.applied == model.source.head
     assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
 
@@ -111,8 +103,8 @@ def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
     with pytest.raises(TargetDiverged):
         model.state()
     recovered(model, V)
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    model.run(VERIFY)
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_a_change_after_the_recovery_counts() -> None:
@@ -127,7 +119,7 @@ def test_a_change_after_the_recovery_counts() -> None:
 
 def test_an_attempt_from_before_is_fenced() -> None:
     model = sealed()
-    zombie = model.start(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    zombie = model.start(CONSUME)
     while not (isinstance(zombie.waits_at, fx.CommitRecord) and zombie.waits_at.record.event is Event.EPOCHS):
         zombie.step()
     recovered(model, V)
@@ -164,9 +156,9 @@ def test_orders_of_before_are_over() -> None:
     state = recovered(model, V + 3)
     assert state.control == Control(2, paused=True), "a pause is lifted by its own command, a cancel is over"
     model.order(Command(Verb.RESUME))
-    assert model.run(VerifyGoal()).certificate is not None
+    assert model.run(VERIFY).certificate is not None
     model.order(Command(Verb.HOLD))
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
@@ -180,10 +172,10 @@ def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
     assert state.totals == before and before.upstream_rows > 0
     assert state.control == Control(3, paused=True, rate=50_000, held=True)
     model.order(Command(Verb.RESUME))
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
+    model.run(VERIFY)
+    model.run(FINISH)
     model.write()
-    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
+    assert model.run(follow(model.source.head)).totals.upstream_rows > before.upstream_rows
 
 
 def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
@@ -208,8 +200,8 @@ def test_a_snapshot_that_lanes_were_reading_goes_on_as_one_to_be_repaired() -> N
         assert zombie.finish().phase is Phase.CATCH_UP
     assert len(model.works) == works, "rows of a lane that was fenced landed"
     model.run(RepairGoal())
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    model.run(VERIFY)
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
@@ -319,11 +311,11 @@ def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
     assert (state.phase, state.applied, state.certificate) == (Phase.CATCH_UP, V + 3, None)
     assert model.works[-1] == fx.RewriteKeys(V + 3)
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
+        model.run(FINISH)
     works = len(model.works)
     model.run(RepairGoal())
     assert len(model.works) == works, "a retry of a repair that is done wrote again"
-    assert model.run(VerifyGoal()).certificate is not None
+    assert model.run(VERIFY).certificate is not None
     model.run(RepairGoal())
     assert model.records()[-1].event is Event.CERTIFY, "what is proven is not repaired"
 
@@ -332,7 +324,7 @@ def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
     model = caught_up()
     recovered(model, V + 3)
     model.run(RepairGoal())
-    verifying = model.start(VerifyGoal())
+    verifying = model.start(VERIFY)
     verifying.until(fx.VerifyTarget)
     with pytest.raises(VerificationFailed):
         verifying.step(VerificationFailed("still wrong"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, UpstreamGoal
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import Waiting
@@ -16,9 +16,9 @@ from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, SNAPSHOT, V
 from tests.core.builds import planned, sealed
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.tasks import CATCH_UP, SNAPSHOT, V, follow
 
 LIMIT = MaxLag(epochs=3)
 ONE_EACH = ConsumeLogGoal(RoundSize(10**9, 1), LIMIT, PATIENCE)
@@ -78,7 +78,7 @@ def test_nobody_waits_in_another_phase() -> None:
     assert asked(model) is None
     model.finished_after_proof()
     assert asked(model) is None
-    model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    model.run(follow(model.source.head))
     model.write(times=9)
     assert asked(model) is None
 

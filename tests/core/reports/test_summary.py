@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.splits.files import AtFile
@@ -22,8 +15,9 @@ from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import caught_up, planned, sealed
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.model_target import Model
 from tests.core.states import CERTIFICATE, V, state, view
+from tests.core.tasks import CANCEL, CONSUME, FINISH, READ, VERIFY, follow
 
 ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
 
@@ -67,8 +61,8 @@ def test_a_log_that_was_applied_in_one_round_is_done() -> None:
     model = Model()
     model.plan()
     model.write(times=5)
-    model.run(SnapshotGoal(0, 1, ROUND))
-    summary = summarize(model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))
+    model.run(READ)
+    summary = summarize(model.run(CONSUME))
     assert summary["percent"] == 100 and summary["pending"]["epochs"] == 0
 
 
@@ -77,7 +71,7 @@ def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
     model.write(rows=5, times=2)
     model.finished()
     model.write(rows=7)
-    rows = summarize(model.run(UpstreamGoal(ROUND, upto=V + 3)))["rows"]
+    rows = summarize(model.run(follow(V + 3)))["rows"]
     assert rows == {"consuming_snapshot": 60, "consuming_log_store": 10, "consuming_upstream": 7}
 
 
@@ -96,7 +90,7 @@ def test_rows_do_not_grow_with_the_number_of_splits() -> None:
         model = Model([FileSize(100, 10)] * 3, splits=splits)
         model.finished()
         model.write(rows=10)
-        assert summarize(model.run(UpstreamGoal(ROUND, upto=V + 1)))["rows"]["consuming_upstream"] == 10
+        assert summarize(model.run(follow(V + 1)))["rows"]["consuming_upstream"] == 10
 
 
 def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
@@ -108,7 +102,7 @@ def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
 def test_a_cancelled_build_shows_how_far_it_was() -> None:
     model = planned()
     model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=4)
-    summary = summarize(model.run(CancelGoal()))
+    summary = summarize(model.run(CANCEL))
     assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
     assert summary["read"] == {"unit": "files", "done": 2, "of": 6}
 
@@ -124,8 +118,8 @@ def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
 def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
     """The finish does not look at the source: its record must not say that nothing is pending."""
     model = caught_up(times=4)
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
+    model.run(VERIFY)
+    model.run(FINISH)
     seen = summarize(model.state())["pending"]
     assert (seen["head"], seen["epochs"]) == (V + 4, 4)
 

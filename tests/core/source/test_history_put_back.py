@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    Goal,
-    RepairGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, Goal, RepairGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.gates import gate
@@ -32,17 +22,15 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import finished, planned, writing
 from tests.core.chain_model import claimed, turns
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
+from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
-
-V = 7
-CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 
 
 def reading() -> Model:
     """Some of the snapshot is read."""
     model = planned()
-    work = writing(model, SnapshotGoal(0, 1, ROUND), 2)
+    work = writing(model, READ, 2)
     work.step()
     return model
 
@@ -51,7 +39,7 @@ def ranges() -> Model:
     """Some of the ranges are read, and stand at a later epoch than was planned."""
     model = arranged()
     model.write(times=3)
-    until_round(model.start(SnapshotGoal(0, 1, ROUND)), 2)
+    until_round(model.start(READ), 2)
     return model
 
 
@@ -70,13 +58,13 @@ def logged() -> Model:
 
 def pinned() -> Model:
     model = logged()
-    model.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))
+    model.run(CATCH_UP)
     return model
 
 
 def upstream() -> Model:
     model = finished(times=3)
-    model.run(UpstreamGoal(ROUND, upto=V + 3))
+    model.run(follow(V + 3))
     return model
 
 
@@ -92,14 +80,14 @@ def in_part() -> Model:
 
 
 BUILDS: dict[str, tuple[Callable[[], Model], Goal]] = {
-    "snapshot": (reading, SnapshotGoal(0, 1, ROUND)),
-    "arrangement": (ranges, SnapshotGoal(0, 1, ROUND)),
+    "snapshot": (reading, READ),
+    "arrangement": (ranges, READ),
     "sealed": (sealed, CONSUME),
     "consume log": (logged, CONSUME),
     "a part of an epoch": (in_part, CONSUME),
-    "catch-up": (pinned, VerifyGoal()),
+    "catch-up": (pinned, VERIFY),
     "repair": (pinned, RepairGoal()),
-    "upstream": (upstream, UpstreamGoal(ROUND, upto=V + 12)),
+    "upstream": (upstream, follow(V + 12)),
 }
 
 
@@ -160,7 +148,7 @@ def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
     with pytest.raises(SourceReplaced):
         model.beside(me).finish()
     with pytest.raises(SourceReplaced):
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
 
 
 def test_the_gate_does_not_open_on_another_history() -> None:
@@ -176,13 +164,13 @@ def test_a_build_can_be_ended_and_finished_whatever_became_of_its_source() -> No
     model = logged()
     model.put_back(V - 1)
     model.write(times=20)
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    assert model.run(CANCEL).phase is Phase.CANCELLED
     model = pinned()
-    model.run(VerifyGoal())
+    model.run(VERIFY)
     model.put_back(V - 1)
     model.write(times=20)
     stands = model.state().stands
-    assert model.run(FinishGoal()).stands == stands
+    assert model.run(FINISH).stands == stands
 
 
 def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
@@ -191,9 +179,9 @@ def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
     model.write(times=12)
     Running(model, recover(model.attempt(), V + 3)).finish()
     assert model.state().stands == (CommitId(V + 3, f"{V + 3} of history 2"),)
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
-    assert model.run(UpstreamGoal(ROUND, upto=V + 6)).applied == V + 6
+    model.run(VERIFY)
+    model.run(FINISH)
+    assert model.run(follow(V + 6)).applied == V + 6
 
 
 def test_a_history_that_is_gone_leaves_nothing_to_compare() -> None:

@@ -22,6 +22,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import planned, sealed, writing
 from tests.core.histories import SEEDS, random_build, states
 from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model, Running
+from tests.core.tasks import READ
 
 
 def read(model: Model, build: str | None = None) -> BuildState:
@@ -186,9 +187,9 @@ HARMLESS: dict[str, dict[str, Any]] = {
 def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -> None:
     model = planned()
     if when == "half read":
-        model.start(SnapshotGoal(0, 1, ROUND)).until(CommitRecord, nth=3)
+        model.start(READ).until(CommitRecord, nth=3)
     if when == "sealed":
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
         model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     before = read(model)
     model.foreign(**FOREIGN[name])
@@ -235,7 +236,7 @@ def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     with pytest.raises(TargetDiverged):
         read(model)
     with pytest.raises(TargetDiverged):
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
     assert model.target.head == landed
 
 

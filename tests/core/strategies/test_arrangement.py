@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.delta.epochs import FEED
 from airflow_backfill.core.errors import HistoryLost, PositionRegressed, RecordInvalid, SchemaChanged
 from airflow_backfill.core.reports.summary import summarize
@@ -18,10 +17,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import writing
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
-
-V = 7
-READ = SnapshotGoal(0, 1, ROUND)
+from tests.core.model_target import SCHEMA, Model, Running
+from tests.core.tasks import CATCH_UP, CONSUME, FINISH, READ, VERIFY, V
 
 
 def arranged(*borders: str) -> Model:
@@ -189,12 +186,7 @@ def test_the_rest_of_the_build_is_the_same() -> None:
     model = arranged()
     model.run(READ)
     model.write(times=3)
-    for task in (
-        ConsumeLogGoal(ROUND, NO_LAG, PATIENCE),
-        CatchUpGoal(ROUND, NO_LAG, PATIENCE),
-        VerifyGoal(),
-        FinishGoal(),
-    ):
+    for task in (CONSUME, CATCH_UP, VERIFY, FINISH):
         state = model.run(task)
     assert (state.phase, state.handoff, state.applied) == (Phase.FINISHED, V + 3, V + 3)
 
