@@ -31,23 +31,14 @@ def test_a_location_is_taken_apart(url: str, expected: tuple[str, str, str]) -> 
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRET/KEY@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRET+KEY=@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRETKEY",
-        "s3a://SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE:12/SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE%3ASECRETKEY%40bucket/t",
-        "abfss://container:SECRETKEY@account/t",
-        "abfss://container:12@account/SECRETKEY@",
-        "abfss://container@account/t?sv=1&sig=SECRETKEY",
-        "https://host/t?X-Amz-Signature=SECRETKEY@x",
-        "AKIAEXAMPLE:SECRETKEY@bucket/t",
-        "file://AKIAEXAMPLE:SECRETKEY@host/t",
-        "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t\n",
-    ],
-)
+    ["s3a://AKIAEXAMPLE:SECRETKEY@bucket/t", "s3a://AKIAEXAMPLE:SECRET/KEY@bucket/t",
+     "s3a://AKIAEXAMPLE:SECRET+KEY=@bucket/t", "s3a://AKIAEXAMPLE:SECRETKEY", "s3a://SECRETKEY@bucket/t",
+     "s3a://AKIAEXAMPLE:12/SECRETKEY@bucket/t", "s3a://AKIAEXAMPLE%3ASECRETKEY%40bucket/t",
+     "abfss://container:SECRETKEY@account/t", "abfss://container:12@account/SECRETKEY@",
+     "abfss://container@account/t?sv=1&sig=SECRETKEY", "https://host/t?X-Amz-Signature=SECRETKEY@x",
+     "AKIAEXAMPLE:SECRETKEY@bucket/t", "file://AKIAEXAMPLE:SECRETKEY@host/t",
+     "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t\n"],
+)  # fmt: skip
 def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(InvalidSpec) as raised:
         Location.parse(url)

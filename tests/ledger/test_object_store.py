@@ -79,14 +79,9 @@ def test_a_log_and_a_journal_in_a_bucket(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("url", "extra"),
-    [
-        ("hdfs://name/t", {}),
-        ("s3:///t", {}),
-        ("s3://bucket/t", {"aws_nonsense": "1"}),
-        ("s3://bucket/t", {"allow_http": "true"}),
-        ("gs://bucket/t", {"aws_region": "x"}),
-    ],
-)
+    [("hdfs://name/t", {}), ("s3:///t", {}), ("s3://bucket/t", {"aws_nonsense": "1"}),
+     ("s3://bucket/t", {"allow_http": "true"}), ("gs://bucket/t", {"aws_region": "x"})],
+)  # fmt: skip
 def test_what_cannot_be_opened_is_refused(url: str, extra: dict[str, str]) -> None:
     with pytest.raises(InvalidSpec):
         open_store(url, options=extra)

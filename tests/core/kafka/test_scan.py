@@ -52,14 +52,9 @@ def test_what_is_read_next(split: Split, quota: int, offsets: Offsets | None) ->
 
 @pytest.mark.parametrize(
     ("offsets", "visible", "state"),
-    [
-        ((290,), None, C(301)),
-        ((301,), None, F()),
-        ((290, 305), Offsets(302, 306), F()),
-        ((302,), Offsets(302, 303), F()),
-        ((400,), Offsets(400, 401), F()),
-    ],
-)
+    [((290,), None, C(301)), ((301,), None, F()), ((290, 305), Offsets(302, 306), F()),
+     ((302,), Offsets(302, 303), F()), ((400,), Offsets(400, 401), F())],
+)  # fmt: skip
 def test_catching_up(offsets: tuple[int, ...], visible: Offsets | None, state: object) -> None:
     split, seen = after_upstream(C301, Batch(offsets[0], offsets[-1], len(offsets)), VERSIONS)
     assert (split.state, seen) == (state, visible)
@@ -188,14 +183,9 @@ def test_more_rows_than_offsets_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("covered", "rows"),
-    [
-        (Offsets(99, 200), None),
-        (Offsets(101, 200), None),
-        (Offsets(100, 1001), None),
-        (Offsets(100, 200), Batch(100, 200, 2)),
-        (Offsets(100, 200), Batch(99, 150, 2)),
-    ],
-)
+    [(Offsets(99, 200), None), (Offsets(101, 200), None), (Offsets(100, 1001), None),
+     (Offsets(100, 200), Batch(100, 200, 2)), (Offsets(100, 200), Batch(99, 150, 2))],
+)  # fmt: skip
 def test_a_read_of_something_else_is_refused(covered: Offsets, rows: Batch | None) -> None:
     with pytest.raises(OffsetsInvalid) as refused:
         after_read(B99, covered, rows)

@@ -214,13 +214,9 @@ def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:
 
 @pytest.mark.parametrize(
     ("size", "taken"),
-    [
-        (RoundSize(), 48),
-        (RoundSize(cuts=10**6), 1_000),
-        (RoundSize(cuts=10**6, files=90), 45),
-        (RoundSize(files=1), 1),
-    ],
-)
+    [(RoundSize(), 48), (RoundSize(cuts=10**6), 1_000), (RoundSize(cuts=10**6, files=90), 45),
+     (RoundSize(files=1), 1)],
+)  # fmt: skip
 def test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts(size: RoundSize, taken: int) -> None:
     many = [Epoch(V + 1 + n, 0, 1, 1, files=2, cuts=n % 3 == 0) for n in range(3_000)]
     assert len(found(round_of(at(Consumed(V)), seen(*many), size))) == taken
