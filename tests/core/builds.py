@@ -9,6 +9,7 @@ from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.attempt import Attempt
 from tests.core.model_target import Model, Running
+from tests.core.tasks import CONSUME, follow
 
 
 def planned(files: int = 6, lanes: int = 1, **fields: Any) -> Model:
@@ -29,6 +30,20 @@ def caught_up(**writes: int) -> Model:
 
 def finished(**writes: int) -> Model:
     return _with(Model.finished, writes)
+
+
+def logged() -> Model:
+    """A build that consumes the log and has applied three epochs of it."""
+    model = sealed(times=3)
+    model.run(CONSUME)
+    return model
+
+
+def upstream(times: int) -> Model:
+    """A finished build that has followed so many epochs."""
+    model = finished(times=times)
+    model.run(follow(model.source.head))
+    return model
 
 
 def _with(build: Callable[[Model], object], writes: dict[str, int]) -> Model:

@@ -28,7 +28,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
-from tests.core.builds import planned, writing
+from tests.core.builds import finished, logged, planned, sealed, upstream, writing
 from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
 from tests.core.tasks import CONSUME, FINISH, VERIFY, V, follow
 
@@ -38,36 +38,10 @@ def recovered(model: Model, epoch: int) -> BuildState:
     return state
 
 
-def sealed() -> Model:
-    model = Model()
-    model.sealed()
-    model.write(times=3)
-    return model
-
-
-def caught_up() -> Model:
-    model = sealed()
-    model.run(CONSUME)
-    return model
-
-
-def finished() -> Model:
-    model = Model()
-    model.finished()
-    model.write(times=2)
-    return model
-
-
-def upstream() -> Model:
-    model = finished()
-    model.run(follow(V + 2))
-    return model
-
-
 STANDS: dict[str, tuple[Callable[[], Model], int]] = {
-    "consume_log": (caught_up, V + 3),
-    "finished": (finished, V),
-    "upstream": (upstream, V + 2),
+    "consume_log": (logged, V + 3),
+    "finished": (lambda: finished(times=2), V),
+    "upstream": (lambda: upstream(2), V + 2),
 }
 
 
@@ -98,7 +72,7 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
 
 
 def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
-    model = finished()
+    model = finished(times=2)
     model.foreign("RESTORE")
     with pytest.raises(TargetDiverged):
         model.state()
@@ -108,7 +82,7 @@ def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
 
 
 def test_a_change_after_the_recovery_counts() -> None:
-    model = caught_up()
+    model = logged()
     lose_records(model)
     running = Running(model, recover(model.attempt(), V + 3))
     running.until(fx.CommitRecord)
@@ -118,7 +92,7 @@ def test_a_change_after_the_recovery_counts() -> None:
 
 
 def test_an_attempt_from_before_is_fenced() -> None:
-    model = sealed()
+    model = sealed(times=3)
     zombie = model.start(CONSUME)
     while not (isinstance(zombie.waits_at, fx.CommitRecord) and zombie.waits_at.record.event is Event.EPOCHS):
         zombie.step()
@@ -130,7 +104,7 @@ def test_an_attempt_from_before_is_fenced() -> None:
 
 
 def test_a_newer_attempt_fences_the_recovery() -> None:
-    model = caught_up()
+    model = logged()
     running = Running(model, recover(model.attempt(), V + 3))
     running.until(fx.CommitRecord)
     model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
@@ -140,7 +114,7 @@ def test_a_newer_attempt_fences_the_recovery() -> None:
 
 
 def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
-    model = caught_up()
+    model = logged()
     older = model.attempt()
     model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
     commits = len(model.target.commits)
@@ -150,7 +124,7 @@ def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
 
 
 def test_orders_of_before_are_over() -> None:
-    model = caught_up()
+    model = logged()
     model.order(Command(Verb.PAUSE))
     model.order(Command(Verb.CANCEL))
     state = recovered(model, V + 3)
@@ -162,7 +136,7 @@ def test_orders_of_before_are_over() -> None:
 
 
 def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
-    model = upstream()
+    model = upstream(2)
     model.order(Command(Verb.HOLD))
     model.order(Command(Verb.THROTTLE, rate=50_000))
     model.order(Command(Verb.PAUSE))
@@ -179,7 +153,7 @@ def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
 
 
 def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
-    model = upstream()
+    model = upstream(2)
     state, newest = model.state(), model.records()[-1]
     damaged = {**newest.to_json(), "seq": newest.seq + 1, "totals": {"log_rows": -50}}
     model.land_text(newest.app_id, newest.seq + 1, json.dumps(damaged))
@@ -243,24 +217,20 @@ def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
 
 
 def test_recovering_twice_says_it_twice() -> None:
-    model = caught_up()
+    model = logged()
     first, second = recovered(model, V + 3), recovered(model, V + 3)
     assert second.newest is not None and first.newest is not None
     assert second.newest.version == first.newest.version + 1 and second.positions == first.positions
 
 
 def test_a_lost_answer_is_found_in_the_log() -> None:
-    model = caught_up()
+    model = logged()
     running = Running(model, recover(model.attempt(), V + 3))
     write = running.until(fx.CommitRecord)
     model.answer(write)
     running.step(fx.CommitOutcome(conflict="the answer was lost"))
     assert running.finish().phase is Phase.CATCH_UP
     assert [r.event for r in model.records()].count(Event.RECOVER) == 1
-
-
-def _nothing() -> Model:
-    return Model()
 
 
 def _read_in_part() -> Model:
@@ -271,7 +241,7 @@ def _read_in_part() -> Model:
 
 
 def _another_table() -> Model:
-    model = caught_up()
+    model = logged()
     metadata = model.target.read(0).metadata
     assert metadata is not None and metadata.table_id == TARGET_ID
     model.foreign("CREATE OR REPLACE TABLE", metadata=replace(metadata, table_id="another"))
@@ -279,15 +249,15 @@ def _another_table() -> Model:
 
 
 def _another_source() -> Model:
-    model = caught_up()
+    model = logged()
     model.alter(table_id=f"not {SOURCE_ID}")
     return model
 
 
 REFUSED = {
-    "no build": (_nothing, V, NotPlanned),
-    "an epoch before the snapshot's": (caught_up, V - 1, NotAllowedNow),
-    "an epoch that is not there yet": (caught_up, V + 9, SourceReplaced),
+    "no build": (Model, V, NotPlanned),
+    "an epoch before the snapshot's": (logged, V - 1, NotAllowedNow),
+    "an epoch that is not there yet": (logged, V + 9, SourceReplaced),
     "another table": (_another_table, V, NotAllowedNow),
     "another source": (_another_source, V, SourceReplaced),
 }
@@ -304,7 +274,7 @@ def test_what_cannot_be_recovered_is_refused_and_nothing_is_written(case: str) -
 
 
 def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
-    model = caught_up()
+    model = logged()
     model.foreign("UPDATE")
     recovered(model, V + 3)
     state = model.run(RepairGoal())
@@ -321,7 +291,7 @@ def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
 
 
 def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
-    model = caught_up()
+    model = logged()
     recovered(model, V + 3)
     model.run(RepairGoal())
     verifying = model.start(VERIFY)
@@ -334,6 +304,5 @@ def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
 
 
 def test_there_is_nothing_to_repair_before_the_hand_off_epoch() -> None:
-    model = caught_up()
     with pytest.raises(NotAllowedNow):
-        model.run(RepairGoal())
+        logged().run(RepairGoal())

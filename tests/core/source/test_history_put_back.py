@@ -20,7 +20,7 @@ from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.builds import finished, planned, writing
+from tests.core.builds import logged, planned, sealed, upstream, writing
 from tests.core.chain_model import claimed, turns
 from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
@@ -43,28 +43,9 @@ def ranges() -> Model:
     return model
 
 
-def sealed() -> Model:
-    model = Model()
-    model.sealed()
-    return model
-
-
-def logged() -> Model:
-    model = sealed()
-    model.write(times=3)
-    model.run(CONSUME)
-    return model
-
-
 def pinned() -> Model:
     model = logged()
     model.run(CATCH_UP)
-    return model
-
-
-def upstream() -> Model:
-    model = finished(times=3)
-    model.run(follow(V + 3))
     return model
 
 
@@ -87,7 +68,7 @@ BUILDS: dict[str, tuple[Callable[[], Model], Goal]] = {
     "a part of an epoch": (in_part, CONSUME),
     "catch-up": (pinned, VERIFY),
     "repair": (pinned, RepairGoal()),
-    "upstream": (upstream, follow(V + 12)),
+    "upstream": (lambda: upstream(3), follow(V + 12)),
 }
 
 
@@ -174,7 +155,7 @@ def test_a_build_can_be_ended_and_finished_whatever_became_of_its_source() -> No
 
 
 def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
-    model = upstream()
+    model = upstream(3)
     model.put_back(V - 1)
     model.write(times=12)
     Running(model, recover(model.attempt(), V + 3)).finish()
