@@ -21,16 +21,7 @@ from airflow_backfill.core.errors import (
     VerificationFailed,
 )
 from airflow_backfill.core.splits.files import AtFile
-from airflow_backfill.core.state.effect import (
-    CommitOutcome,
-    CommitRecord,
-    ReadCommands,
-    ReadCommit,
-    ReadHead,
-    ReadSourceLog,
-    SleepUntil,
-    VerifyTarget,
-)
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -45,7 +36,7 @@ from tests.core.tasks import CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, fol
 def test_an_attempt_begins_with_a_claim_that_holds_no_rows() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    first = attempt.until(CommitRecord)
+    first = attempt.until(fx.CommitRecord)
     assert (first.record.event, first.record.seq, first.record.generation) == (Event.CLAIM, 1, 1)
     assert not model.rounds
 
@@ -55,8 +46,8 @@ def test_no_round_begins_before_the_last_one_was_read_back() -> None:
     model.run(SNAPSHOT)
     kinds = [type(effect) for effect in model.effects]
     for n, kind in enumerate(kinds):
-        if kind is CommitRecord:
-            assert kinds[n + 1] is ReadHead
+        if kind is fx.CommitRecord:
+            assert kinds[n + 1] is fx.ReadHead
 
 
 @pytest.mark.parametrize("left_over", [False, True])
@@ -68,7 +59,7 @@ def test_nothing_is_read_before_a_plan_is_committed(left_over: bool) -> None:
         with pytest.raises(NotPlanned):
             model.run(task)
     assert model.target.head == 0
-    assert {type(effect) for effect in model.effects} == {ReadHead, ReadCommit}
+    assert {type(effect) for effect in model.effects} == {fx.ReadHead, fx.ReadCommit}
 
 
 def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
@@ -85,9 +76,9 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
     while not attempt.ended:
-        if isinstance(attempt.waits_at, CommitRecord):
+        if isinstance(attempt.waits_at, fx.CommitRecord):
             model.answer(attempt.waits_at)
-            attempt.step(CommitOutcome(error=ApplicationFailed("the answer was lost")))
+            attempt.step(fx.CommitOutcome(error=ApplicationFailed("the answer was lost")))
         else:
             attempt.step()
     assert attempt.error is None
@@ -98,7 +89,7 @@ def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again(
     model = planned()
     attempt = writing(model, SNAPSHOT, 3)
     before = model.state()
-    attempt.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
+    attempt.step(fx.CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert model.state() == before
@@ -111,7 +102,7 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     model = planned()
     older, newer = model.attempt(), model.attempt()
     attempt = writing(model, SNAPSHOT, 2, me=older)
-    model.start(SNAPSHOT, newer).until(CommitRecord, nth=2)
+    model.start(SNAPSHOT, newer).until(fx.CommitRecord, nth=2)
     head = model.target.head
     with pytest.raises(Fenced) as raised:
         attempt.finish()
@@ -124,7 +115,7 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
     attempts = [model.attempt() for _ in range(4)]
     running = [model.start(SNAPSHOT, me) for me in attempts]
     for one in running:
-        one.until(CommitRecord)
+        one.until(fx.CommitRecord)
     results = []
     for one in running:
         try:
@@ -138,7 +129,7 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
 def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
     model = planned()
     older, newer = model.attempt(), model.attempt()
-    model.start(SNAPSHOT, newer).until(CommitRecord, nth=3)
+    model.start(SNAPSHOT, newer).until(fx.CommitRecord, nth=3)
     head = model.target.head
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, older)
@@ -149,7 +140,7 @@ def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> No
 def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: bool) -> None:
     model = finished(times=2)
     follower = model.start(follow(V + 2))
-    follower.until(CommitRecord, nth=2 if followed else 1)
+    follower.until(fx.CommitRecord, nth=2 if followed else 1)
     state = model.run(TakeOverGoal())
     assert state.applied == V
     head = model.target.head
@@ -170,12 +161,12 @@ def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
 def test_maintenance_that_keeps_winning_ends_with_a_name_after_growing_pauses() -> None:
     model = planned()
     attempt, waits = model.start(SNAPSHOT), []
-    attempt.until(CommitRecord, nth=2)
+    attempt.until(fx.CommitRecord, nth=2)
     for _ in range(CONTENTION_LIMIT):
-        attempt.until(CommitRecord)
+        attempt.until(fx.CommitRecord)
         model.foreign("OPTIMIZE", data_change=False)
-        attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
-        attempt.until(SleepUntil)
+        attempt.step(fx.CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(fx.SleepUntil)
         waits.append(attempt.waits_at.until - model.now)  # type: ignore[union-attr]
         attempt.step()
     with pytest.raises(TargetContended) as raised:
@@ -190,10 +181,10 @@ def test_a_round_that_lands_forgets_the_lost_ones() -> None:
     attempt = model.start(SNAPSHOT)
     for _ in range(3):
         for _ in range(CONTENTION_LIMIT - 1):
-            attempt.until(CommitRecord)
+            attempt.until(fx.CommitRecord)
             model.foreign("OPTIMIZE", data_change=False)
-            attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
-        attempt.until(CommitRecord)
+            attempt.step(fx.CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(fx.CommitRecord)
         attempt.step()
     attempt.finish()
     assert files_read(model) == Counter(range(3))
@@ -259,7 +250,7 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
 def test_a_read_that_fails_at_the_first_chunk_leaves_a_plan_that_can_be_resumed() -> None:
     model = planned()
     attempt = writing(model, SNAPSHOT, 2)
-    attempt.step(CommitOutcome(error=ApplicationFailed("the read failed")))
+    attempt.step(fx.CommitOutcome(error=ApplicationFailed("the read failed")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert (model.state().phase, model.state().positions) == (Phase.SNAPSHOT, (AtFile(0),) * 3)
@@ -276,7 +267,7 @@ NO_PROOF = (VerificationFailed("two keys differ"), ApplicationFailed("the compar
 def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> None:
     model = caught_up()
     attempt = model.start(VERIFY)
-    attempt.until(VerifyTarget)
+    attempt.until(fx.VerifyTarget)
     attempt.step(error)
     with pytest.raises(type(error)):
         attempt.finish()
@@ -288,7 +279,7 @@ def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> No
 def test_a_proof_names_the_version_that_was_compared() -> None:
     model = caught_up()
     attempt = model.start(VERIFY)
-    compared = attempt.until(VerifyTarget)
+    compared = attempt.until(fx.VerifyTarget)
     model.foreign("OPTIMIZE", data_change=False)
     certificate = attempt.finish().certificate
     assert certificate is not None
@@ -299,7 +290,7 @@ def test_a_proof_names_the_version_that_was_compared() -> None:
 def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None:
     model = caught_up()
     attempt = model.start(VERIFY)
-    attempt.until(VerifyTarget)
+    attempt.until(fx.VerifyTarget)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
@@ -311,7 +302,7 @@ def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() 
     model = caught_up()
     attempt, begun = model.start(VERIFY), model.now
     while not attempt.ended:
-        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, VerifyTarget) else None)
+        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, fx.VerifyTarget) else None)
     assert isinstance(attempt.error, SourceUnavailable) and attempt.error.retry
     assert 60_000 < model.now - begun <= 90_000
     model.run(VERIFY)
@@ -324,18 +315,18 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
     model = Model()
     model.write(times=2)
     model.finished()
-    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, ReadCommands)]
+    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, fx.ReadCommands)]
     assert any(files for _, files in looks) and not looks[-1][1]
-    assert all(isinstance(before, ReadSourceLog) for before, files in looks if files), (
+    assert all(isinstance(before, fx.ReadSourceLog) for before, files in looks if files), (
         "listed of a source nobody has looked at"
     )
-    watched = [e.after for e in model.effects if isinstance(e, ReadSourceLog)]
+    watched = [e.after for e in model.effects if isinstance(e, fx.ReadSourceLog)]
     assert watched == sorted(watched) and set(watched) == {V, V + 2}
 
 
 def test_attempts_are_told_apart_by_name_even_with_one_number() -> None:
     """After a lost control folder two attempts may have drawn one generation."""
     model = planned()
-    model.start(SNAPSHOT, Attempt(5, "one")).until(CommitRecord, nth=3)
+    model.start(SNAPSHOT, Attempt(5, "one")).until(fx.CommitRecord, nth=3)
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, Attempt(5, "two"))

@@ -12,15 +12,7 @@ from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, Go
 from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import BackfillError, Cancelled, Interrupted
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.core.state.effect import (
-    AppendFiles,
-    ApplyEpochs,
-    CommitOutcome,
-    CommitRecord,
-    ReadCommands,
-    SleepUntil,
-    VerifyTarget,
-)
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -39,11 +31,11 @@ def test_a_pause_is_acknowledged_at_the_next_barrier_and_no_row_follows() -> Non
     attempt = writing(model, SNAPSHOT, 3)
     rounds = len(model.rounds) + 1
     number = model.order(Command(Verb.PAUSE))
-    attempt.until(SleepUntil)
+    attempt.until(fx.SleepUntil)
     assert model.state().control.number == number and len(model.rounds) == rounds
     for _ in range(30):
         attempt.step()
-        attempt.until(SleepUntil)
+        attempt.until(fx.SleepUntil)
     assert len(model.rounds) == rounds
     model.order(Command(Verb.RESUME))
     attempt.finish()
@@ -55,7 +47,7 @@ def test_a_rate_of_0_lets_no_row_through() -> None:
     model.order(Command(Verb.THROTTLE, 0))
     attempt = model.start(SNAPSHOT)
     for _ in range(20):
-        attempt.until(SleepUntil)
+        attempt.until(fx.SleepUntil)
         assert attempt.waits_at.why == "the rate is 0"  # type: ignore[union-attr]
         attempt.step()
     assert not model.rounds
@@ -65,9 +57,9 @@ def test_a_paused_attempt_looks_at_the_commands_every_few_seconds_and_renews_its
     model = planned()
     model.order(Command(Verb.PAUSE))
     attempt, began = model.start(SNAPSHOT), model.now
-    attempt.until(SleepUntil)
+    attempt.until(fx.SleepUntil)
     while model.now < began + 10 * HEARTBEAT_MS:
-        attempt.until(SleepUntil)
+        attempt.until(fx.SleepUntil)
         assert attempt.waits_at.until - model.now <= POLL_MS  # type: ignore[union-attr]
         attempt.step()
         if model.now == began + 3 * HEARTBEAT_MS:
@@ -83,7 +75,7 @@ def test_commands_act_in_every_phase_that_moves_rows() -> None:
     for task in (CONSUME, CATCH_UP):
         model.order(Command(Verb.PAUSE))
         attempt = model.start(task)
-        attempt.until(SleepUntil)
+        attempt.until(fx.SleepUntil)
         assert attempt.waits_at.why == "paused"  # type: ignore[union-attr]
     assert not epochs_applied(model)
     model.order(Command(Verb.RESUME))
@@ -96,7 +88,7 @@ def paused(model: Model, task: Goal) -> None:
     rounds, number = len(model.rounds), model.order(Command(Verb.PAUSE))
     attempt = model.start(task)
     for _ in range(20):
-        attempt.until(SleepUntil)
+        attempt.until(fx.SleepUntil)
         attempt.step()
     assert (len(model.rounds), model.state().control.number) == (rounds, number)
     model.order(Command(Verb.RESUME))
@@ -127,7 +119,7 @@ def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(
     model.order(Command(verb))
     for _ in range(4):
         attempt = model.start(SNAPSHOT)
-        while not attempt.ended and not isinstance(attempt.waits_at, SleepUntil):
+        while not attempt.ended and not isinstance(attempt.waits_at, fx.SleepUntil):
             attempt.step()
         model.write()
     assert (model.state().control.paused, model.state().control.held) == (verb is Verb.PAUSE, verb is Verb.HOLD)
@@ -139,7 +131,7 @@ def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(
 def test_after_a_cancel_no_row_is_written(writes: int) -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=writes)
+    attempt.until(fx.CommitRecord, nth=writes)
     model.order(Command(Verb.CANCEL))
     with pytest.raises(Cancelled):
         attempt.finish()
@@ -178,8 +170,8 @@ def test_a_pause_inside_a_round_is_acknowledged_and_each_file_is_read_once(lande
     if landed:
         model.answer(attempt.waits_at)
     number = model.order(Command(Verb.PAUSE))
-    attempt.step(CommitOutcome(error=INTERRUPTED))
-    assert attempt.until(SleepUntil).why == "paused"
+    attempt.step(fx.CommitOutcome(error=INTERRUPTED))
+    assert attempt.until(fx.SleepUntil).why == "paused"
     assert (model.state().control.number, len(model.rounds)) == (number, 1 + landed)
     model.order(Command(Verb.RESUME))
     attempt.finish()
@@ -190,7 +182,7 @@ def test_a_cancel_inside_a_round_ends_the_attempt_without_it() -> None:
     model = planned()
     attempt = writing(model, SNAPSHOT, 3)
     model.order(Command(Verb.CANCEL))
-    attempt.step(CommitOutcome(error=Interrupted("cancelled")))
+    attempt.step(fx.CommitOutcome(error=Interrupted("cancelled")))
     with pytest.raises(Cancelled):
         attempt.finish()
     assert len(model.rounds) == 1
@@ -203,11 +195,11 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
     attempt = model.start(SNAPSHOT)
     while not attempt.ended:
         effect = attempt.waits_at
-        if isinstance(effect, ReadCommands):
+        if isinstance(effect, fx.ReadCommands):
             spared[0] = effect.spared
-        if isinstance(effect, CommitRecord) and isinstance(effect.work, AppendFiles) and not spared[0]:
+        if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.AppendFiles) and not spared[0]:
             model.order(Command(Verb.PAUSE))
-            attempt.step(CommitOutcome(error=INTERRUPTED))
+            attempt.step(fx.CommitOutcome(error=INTERRUPTED))
             model.order(Command(Verb.RESUME))
             interrupted += 1
         else:
@@ -220,10 +212,10 @@ def test_pausing_again_and_again_is_no_contention_and_stops_nothing_for_ever() -
 def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards() -> None:
     model = caught_up()
     attempt = model.start(VERIFY)
-    attempt.until(VerifyTarget)
+    attempt.until(fx.VerifyTarget)
     number = model.order(Command(Verb.PAUSE))
     attempt.step(INTERRUPTED)
-    assert attempt.until(SleepUntil, nth=2).why == "paused"
+    assert attempt.until(fx.SleepUntil, nth=2).why == "paused"
     assert model.state().control.number == number
     model.order(Command(Verb.RESUME))
     assert attempt.finish().certificate is not None
@@ -232,7 +224,7 @@ def test_a_pause_inside_a_verification_is_acknowledged_and_it_goes_on_afterwards
 def test_a_cancel_inside_a_verification_ends_it() -> None:
     model = caught_up()
     attempt = model.start(VERIFY)
-    attempt.until(VerifyTarget)
+    attempt.until(fx.VerifyTarget)
     model.order(Command(Verb.CANCEL))
     attempt.step(Interrupted("cancelled"))
     with pytest.raises(Cancelled):
@@ -247,7 +239,7 @@ def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() 
     attempt, taken = model.start(CONSUME_ALL), []
     while not attempt.ended:
         write = attempt.waits_at
-        if isinstance(write, CommitRecord) and isinstance(write.work, ApplyEpochs):
+        if isinstance(write, fx.CommitRecord) and isinstance(write.work, fx.ApplyEpochs):
             taken.append(len(write.work.epochs))
             # A tenth of a second an epoch; from the fifth round on the machine is fast.
             model.write_ms = 100 * taken[-1] if len(taken) < 5 else 1
@@ -259,5 +251,5 @@ def test_rounds_that_take_long_however_small_they_are_stay_as_large_as_they_may_
     model = sealed(times=8_000)
     model.write_ms = 200_000
     model.run(CONSUME_ALL)
-    works = [work for work in model.works if isinstance(work, ApplyEpochs)]
+    works = [work for work in model.works if isinstance(work, fx.ApplyEpochs)]
     assert [len(work.epochs) for work in works] == [1_000, 500, *[1_000] * 6, 500]
