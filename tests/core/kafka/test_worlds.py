@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.kafka.opening import Expiry, asked_alone, opened
 from airflow_backfill.core.kafka.scan import after_read, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Finished
-from tests.core.kafka.topic import Partition
-from tests.core.kafka.world import World, failing, inside
+from tests.core.kafka.topic import Partition, batch, inside
+from tests.core.kafka.world import World, failing
 
 LEAST = {
     "restart": 300,
@@ -73,7 +72,7 @@ def alone(seed: int) -> None:
         assert offsets.stop <= pinned
         covered += len(offsets)
         rows = partition.between(offsets.start, offsets.stop)
-        split, visible = after_read(split, offsets, Batch(rows[0], rows[-1], len(rows)) if rows else None)
+        split, visible = after_read(split, offsets, batch(rows))
         split = settled_alone(split)
         target += inside(rows, visible)
         rounds += 1
