@@ -45,15 +45,10 @@ def test_what_is_malformed_is_named_with_its_value(action: dict[str, Any], said:
 
 
 def test_an_append_is_summed_up() -> None:
+    metrics = {"numFiles": "2", "numOutputRows": "30", "note": "x", "part": "1.5", "n": 4}
+    info = {"timestamp": 5, "operation": "WRITE", "userMetadata": "{}", "operationMetrics": metrics}
     commit = parse(
-        {
-            "commitInfo": {
-                "timestamp": 5,
-                "operation": "WRITE",
-                "userMetadata": "{}",
-                "operationMetrics": {"numFiles": "2", "numOutputRows": "30", "note": "x", "part": "1.5", "n": 4},
-            }
-        },
+        {"commitInfo": info},
         {"txn": {"appId": "build/0/1", "version": 3, "lastUpdated": 9}},
         {"txn": {"appId": "other", "version": 0}},
         add(10),
@@ -117,17 +112,10 @@ def test_change_files_are_change() -> None:
 
 
 def test_metadata_and_protocol() -> None:
+    fields = {"partitionColumns": ["p"], "configuration": {"k": "v"}}
     commit = parse(
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["a"], "writerFeatures": []}},
-        {
-            "metaData": {
-                "id": "t",
-                "schemaString": "{}",
-                "partitionColumns": ["p"],
-                "configuration": {"k": "v"},
-                "createdTime": 1,
-            }
-        },
+        {"metaData": {"id": "t", "schemaString": "{}", "createdTime": 1, **fields}},
     )
     assert commit.protocol is not None and commit.protocol.reader_features == {"a"}
     assert commit.metadata is not None

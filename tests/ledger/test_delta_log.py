@@ -14,6 +14,7 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDe
 from airflow_backfill.core.values.commit import Protocol, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
+from tests.ledger.large_log import ACTIONS
 
 WriteLog = Callable[[Mapping[str, bytes | str]], Path]
 Run = Callable[..., str]
@@ -52,30 +53,8 @@ def checksum(table_id: str, protocol: dict[str, Any] = NEW) -> str:
 
 
 def checkpoint(*actions: dict[str, Any]) -> bytes:
-    strings = pa.list_(pa.string())
-    schema = pa.schema(
-        {
-            "add": pa.struct({"path": pa.string()}),
-            "metaData": pa.struct(
-                {
-                    "id": pa.string(),
-                    "schemaString": pa.string(),
-                    "partitionColumns": strings,
-                    "configuration": pa.map_(pa.string(), pa.string()),
-                }
-            ),
-            "protocol": pa.struct(
-                {
-                    "minReaderVersion": pa.int32(),
-                    "minWriterVersion": pa.int32(),
-                    "readerFeatures": strings,
-                    "writerFeatures": strings,
-                }
-            ),
-        }
-    )
     sink = BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(actions), schema=schema), sink)
+    pq.write_table(pa.Table.from_pylist(list(actions), schema=ACTIONS), sink)
     return sink.getvalue()
 
 
@@ -94,30 +73,16 @@ def log(table: Path) -> DeltaLog:
 
 
 def state(table_id: str, protocol: dict[str, Any]) -> tuple[Protocol, TableMetadata]:
-    return (
-        Protocol(
-            protocol["minReaderVersion"],
-            protocol["minWriterVersion"],
-            frozenset(protocol.get("readerFeatures", ())),
-            frozenset(protocol.get("writerFeatures", ())),
-        ),
-        TableMetadata(table_id, "{}", ("p",), {"k": table_id}),
-    )
+    features = (frozenset(protocol.get(kind, ())) for kind in ("readerFeatures", "writerFeatures"))
+    numbers = protocol["minReaderVersion"], protocol["minWriterVersion"]
+    return Protocol(*numbers, *features), TableMetadata(table_id, "{}", ("p",), {"k": table_id})
 
 
 def test_head_and_versions_of_a_plain_log(write_log: WriteLog) -> None:
-    table = write_log(
-        commits(0, 12)
-        | {
-            name(20, "json.tmp"): "",
-            f"{0:020}.{9:020}.compacted.json": "{}",
-            f"_staged_commits/{name(13)}": "{}",
-            name(14, "crc"): "{}",
-        }
-    )
-    assert log(table).head() == 11 and log(table).versions(-1) == list(range(12))
-    assert log(table).versions(9) == [10, 11] and log(table).versions(11) == []
-    assert log(table).earliest() == 0
+    others = {name(20, "json.tmp"): "", name(14, "crc"): "{}", f"{0:020}.{9:020}.compacted.json": "{}"}
+    table = write_log(commits(0, 12) | others | {f"_staged_commits/{name(13)}": "{}"})
+    assert log(table).head() == 11 and log(table).earliest() == 0
+    assert [log(table).versions(after) for after in (-1, 9, 11)] == [list(range(12)), [10, 11], []]
 
 
 def test_a_log_that_grows_is_read_anew(write_log: WriteLog) -> None:
@@ -201,15 +166,10 @@ def test_summaries_below_the_last_checkpoint_are_found(write_log: WriteLog) -> N
 
 
 def test_the_newest_summary_is_taken(write_log: WriteLog) -> None:
-    table = write_log(
-        commits(0, 8)
-        | {
-            name(4, "crc"): checksum("t4"),
-            name(5, "checkpoint.parquet"): checkpoint(*rows_of("t5", OLD)),
-            name(6, "crc"): checksum("t6"),
-            name(9, "crc"): checksum("beyond the head"),
-        }
-    )
+    sums = {name(version, "crc"): checksum(f"t{version}") for version in (4, 6)}
+    beyond = {name(9, "crc"): checksum("beyond the head")}
+    middle = {name(5, "checkpoint.parquet"): checkpoint(*rows_of("t5", OLD))}
+    table = write_log(commits(0, 8) | sums | middle | beyond)
     assert log(table).protocol_and_metadata() == state("t6", NEW)
     (table / "_delta_log" / name(6, "crc")).unlink()
     assert log(table).protocol_and_metadata() == state("t5", OLD)
