@@ -85,14 +85,17 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
     assert files_read(model) == Counter(range(6))
 
 
-def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again() -> None:
+@pytest.mark.parametrize("writes", [2, 3], ids=["the first round", "the second"])
+def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again(writes: int) -> None:
     model = planned()
-    attempt = writing(model, SNAPSHOT, 3)
+    attempt = writing(model, SNAPSHOT, writes)
     before = model.state()
     attempt.step(fx.CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert model.state() == before
+    assert (before.phase, before.positions[1:]) == (Phase.SNAPSHOT, (AtFile(0),) * 2)
+    assert before.positions[0] == AtFile(writes - 2)
     assert model.run(SNAPSHOT).sealed
     assert files_read(model) == Counter(range(6))
 
@@ -102,12 +105,22 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     model = planned()
     older, newer = model.attempt(), model.attempt()
     attempt = writing(model, SNAPSHOT, 2, me=older)
-    model.start(SNAPSHOT, newer).until(fx.CommitRecord, nth=2)
+    writing(model, SNAPSHOT, 2, me=newer)
     head = model.target.head
     with pytest.raises(Fenced) as raised:
         attempt.finish()
     assert raised.value.data["by"] == newer.name
     assert model.target.head == head and not model.rounds
+
+
+def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
+    model = planned()
+    older, newer = model.attempt(), model.attempt()
+    writing(model, SNAPSHOT, 3, me=newer)
+    head = model.target.head
+    with pytest.raises(Fenced):
+        model.run(SNAPSHOT, older)
+    assert model.target.head == head
 
 
 def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
@@ -124,16 +137,6 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
             results.append(False)
     assert results[-1]
     assert files_read(model) == Counter(range(6))
-
-
-def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
-    model = planned()
-    older, newer = model.attempt(), model.attempt()
-    model.start(SNAPSHOT, newer).until(fx.CommitRecord, nth=3)
-    head = model.target.head
-    with pytest.raises(Fenced):
-        model.run(SNAPSHOT, older)
-    assert model.target.head == head
 
 
 @pytest.mark.parametrize("followed", [False, True])
@@ -245,16 +248,6 @@ def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
     for task in (CATCH_UP, VERIFY, FINISH, FINISH):
         model.run(task)
     assert events(model).count("finish") == events(model).count("pin") == 1
-
-
-def test_a_read_that_fails_at_the_first_chunk_leaves_a_plan_that_can_be_resumed() -> None:
-    model = planned()
-    attempt = writing(model, SNAPSHOT, 2)
-    attempt.step(fx.CommitOutcome(error=ApplicationFailed("the read failed")))
-    with pytest.raises(ApplicationFailed):
-        attempt.finish()
-    assert (model.state().phase, model.state().positions) == (Phase.SNAPSHOT, (AtFile(0),) * 3)
-    assert model.run(SNAPSHOT).sealed
 
 
 # --- verification ---
