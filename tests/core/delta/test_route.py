@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +28,18 @@ def ways(legs: list[Leg]) -> list[tuple[int, int, str]]:
     return [(leg.epochs.start, leg.epochs.stop, leg.route.value) for leg in legs]
 
 
-def test_change_data_is_read_where_there_is_some() -> None:
-    assert ways(choose(updates(1, 30))) == [(1, 31, "feed")]
+@pytest.mark.parametrize(
+    ("footprints", "expected"),
+    [
+        (updates(1, 30), (1, 31, "feed")),
+        (deletes(1, 1), (1, 2, "feed")),
+        ([Footprint(n, files={f"new{n}": MB}) for n in range(5)], (0, 5, "feed")),
+        ([one for n in range(0, 20, 2) for one in (*updates(n, 1), *deletes(n + 1, 1))], (0, 20, "difference")),
+    ],
+    ids=["change data", "one delete", "appends", "deletes and updates in turn"],
+)
+def test_all_epochs_of_a_kind_go_one_way(footprints: list[Footprint], expected: tuple[int, int, str]) -> None:
+    assert ways(choose(footprints)) == [expected]
 
 
 def test_deletes_over_the_same_files_are_read_once() -> None:
@@ -37,24 +48,10 @@ def test_deletes_over_the_same_files_are_read_once() -> None:
     assert "10 files are read once for 30 epochs" in leg.reason
 
 
-def test_one_delete_is_read_by_its_feed() -> None:
-    assert ways(choose(deletes(1, 1))) == [(1, 2, "feed")]
-
-
-def test_appends_are_read_by_the_feed() -> None:
-    appends = [Footprint(n, files={f"new{n}": MB}) for n in range(5)]
-    assert ways(choose(appends)) == [(0, 5, "feed")]
-
-
 def test_a_run_of_deletes_among_updates_that_touched_other_files() -> None:
     light = [Footprint(n, changes=[MB], files={f"large{n}": 5000 * MB}) for n in (1, 2, 9)]
     legs = choose([*light[:2], *deletes(3, 6), light[2]])
     assert ways(legs) == [(1, 3, "feed"), (3, 9, "difference"), (9, 10, "feed")]
-
-
-def test_deletes_and_updates_in_turn_are_one_difference() -> None:
-    mixed = [one for n in range(0, 20, 2) for one in (*updates(n, 1), *deletes(n + 1, 1))]
-    assert ways(choose(mixed)) == [(0, 20, "difference")]
 
 
 def test_a_difference_does_not_reach_over_a_rewrite_or_a_change_of_schema() -> None:

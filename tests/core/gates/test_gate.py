@@ -62,15 +62,8 @@ def test_an_epoch_that_stops_the_build_closes_the_gate_for_good_however_much_may
 
 def test_each_reason_is_said_in_words() -> None:
     verdict = ask(state(Phase.CONSUME_LOG), V + 4, Verb.HOLD, window_open=False, approved=False)
-    assert verdict == Waiting(
-        (
-            "4 epochs are pending after epoch 7",
-            "the build is on hold",
-            "the time window is closed",
-            "the hand-off is not approved yet",
-        ),
-        lag=True,
-    )
+    said = "4 epochs are pending after epoch 7", "the build is on hold", "the time window is closed"
+    assert verdict == Waiting((*said, "the hand-off is not approved yet"), lag=True)
 
 
 def test_before_the_first_round_the_gate_waits() -> None:
@@ -97,14 +90,10 @@ def test_an_epoch_that_is_applied_in_part_has_to_be_finished_first(max_lag: MaxL
     assert ask(state(Phase.CONSUME_LOG, Consumed(8)), head=8, max_lag=max_lag) == Ready(8)
 
 
-def test_a_release_lifts_a_hold() -> None:
+@pytest.mark.parametrize("verbs", [[Verb.HOLD, Verb.RELEASE], [Verb.PAUSE], [Verb.RESUME], [Verb.RELEASE]], ids=str)
+def test_a_release_lifts_a_hold_and_other_commands_are_none_of_the_gates_business(verbs: list[Verb]) -> None:
     assert isinstance(ask(state(Phase.CONSUME_LOG), V, Verb.HOLD), Waiting)
-    assert ask(state(Phase.CONSUME_LOG), V, Verb.HOLD, Verb.RELEASE) == Ready(V)
-
-
-@pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.RESUME, Verb.RELEASE])
-def test_other_commands_are_none_of_the_gates_business(verb: Verb) -> None:
-    assert ask(state(Phase.CONSUME_LOG), V, verb) == Ready(V)
+    assert ask(state(Phase.CONSUME_LOG), V, *verbs) == Ready(V)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +130,9 @@ def test_a_bound_of_time_looks_at_the_oldest_pending_epoch(at: int, now: int, mo
     assert within(MaxLag(age=most), state(Phase.CONSUME_LOG), source, now) == (now - at <= most)
 
 
-def test_nothing_pending_is_within_any_bound() -> None:
+def test_nothing_pending_is_within_any_bound_and_before_the_seal_nothing_is() -> None:
     for max_lag in (NO_LAG, MaxLag(age=0)):
         assert within(max_lag, state(Phase.CONSUME_LOG), view(), now=10**12)
-
-
-def test_before_the_seal_nothing_is_within_any_bound() -> None:
     for max_lag in (MaxLag(epochs=10**9), MaxLag(age=10**12)):
         assert not within(max_lag, state(Phase.SNAPSHOT), view(), now=0)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,15 +47,13 @@ def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: 
     assert summary["percent"] == round(100 * done / 6, 1) and summary["epoch"] is None
 
 
-@pytest.mark.parametrize(("applied", "percent"), [(V, 0), (V + 6, 60), (V + 10, 100), (V + 12, 100)])
-def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, percent: float) -> None:
-    seen = Pending(head=V + 10, epochs=10, rows=10, at=0)
-    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(10, 10), pending=seen)
+@pytest.mark.parametrize(
+    ("applied", "pending", "percent"), [(V, 10, 0), (V + 6, 10, 60), (V + 10, 10, 100), (V + 12, 10, 100), (V, 0, 100)]
+)
+def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, pending: int, percent: float) -> None:
+    seen = Pending(head=V + 10, epochs=10, rows=10, at=0) if pending else None
+    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(pending, pending), pending=seen)
     assert summarize(log)["percent"] == percent
-
-
-def test_a_log_without_anything_pending_is_done() -> None:
-    assert summarize(state(Phase.CONSUME_LOG, bound=Bound(0, 0)))["percent"] == 100
 
 
 def test_a_log_that_was_applied_in_one_round_is_done() -> None:
@@ -146,11 +145,8 @@ def test_nothing_pending_needs_no_past() -> None:
 
 @pytest.mark.parametrize(("age", "warned"), [(0, False), (7, False), (8, True), (10, True), (11, True)])
 def test_the_warning_comes_when_a_quarter_of_the_retention_is_left(age: int, warned: bool) -> None:
-    found = lag(state(Phase.CONSUME_LOG), view(V + 1, at=HOUR, kept=10 * HOUR), (1 + age) * HOUR)
-    warning = running_out(found)
+    log, source = state(Phase.CONSUME_LOG), view(V + 1, at=HOUR)
+    warning = running_out(lag(log, replace(source, kept=10 * HOUR), (1 + age) * HOUR))
     assert (warning is not None) is warned
     assert warning is None or f" {max(10 - age, 0) * 60} more minutes" in warning
-
-
-def test_a_source_that_was_not_looked_at_warns_of_nothing() -> None:
-    assert running_out(lag(state(Phase.CONSUME_LOG), view(V + 1), HOUR)) is None
+    assert running_out(lag(log, source, (1 + age) * HOUR)) is None, "nobody knows how long it is kept"

@@ -80,15 +80,11 @@ def test_a_lane_that_ended_long_ago_is_found_where_a_later_record_saw_it() -> No
 # --- what is not there ---
 
 
-def test_a_table_without_a_build_is_not_planned() -> None:
+def test_a_table_without_that_build_is_not_planned_and_the_name_is_told() -> None:
     with pytest.raises(NotPlanned):
         read(Model())
-
-
-def test_a_build_of_another_name_is_not_planned_and_named() -> None:
-    model = sealed()
     with pytest.raises(NotPlanned) as raised:
-        read(model, "b2")
+        read(sealed(), "b2")
     assert raised.value.data["wanted"] == "b2"
 
 
@@ -208,18 +204,14 @@ def test_maintenance_by_somebody_else_is_fine(name: str) -> None:
     assert read(model) == Running(model, catch_up(before)).finish() == expected
 
 
-def test_an_optimize_that_carries_the_last_record_along_is_no_barrier() -> None:
+def test_an_optimize_that_carries_the_last_record_along_is_no_barrier_and_rows_that_do_are_foreign() -> None:
     """Auto-compaction runs in the session of the round: its commit has that round's user metadata."""
     model = Model()
     before = model.sealed()
     text = model.target.commits[-1].user_metadata
     model.foreign("OPTIMIZE", data_change=False, user_metadata=text)
     assert read(model) == replace(before, proven=model.target.head)
-
-
-def test_rows_with_a_copy_of_the_last_record_are_foreign_all_the_same() -> None:
-    model = sealed()
-    model.foreign("WRITE", user_metadata=model.target.commits[-1].user_metadata)
+    model.foreign("WRITE", user_metadata=text)
     with pytest.raises(TargetDiverged):
         read(model)
 

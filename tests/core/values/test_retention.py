@@ -21,11 +21,8 @@ def test_intervals(interval: str, hours: float) -> None:
     assert Retention.of({LOG: interval}).log == hours * HOUR
 
 
-def test_the_defaults_of_delta() -> None:
+def test_the_defaults_of_delta_and_the_shorter_one_counts() -> None:
     retention = Retention.of({})
     assert (retention.log, retention.files) == (30 * 24 * HOUR, 7 * 24 * HOUR)
     assert retention.shorter == retention.files
-
-
-def test_the_shorter_one_counts() -> None:
     assert Retention.of({LOG: "interval 1 day", FILES: "interval 3 days"}).shorter == 24 * HOUR
