@@ -14,22 +14,25 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
 from tests.core.attempts.runs import events, files_read
 from tests.core.builds import planned, writing
-from tests.core.model_target import Model
+from tests.core.model_target import Model, Running
 from tests.core.tasks import CONSUME, ONE_FILE, V
+
+
+def side_by_side(attempts: list[Running]) -> None:
+    """All of them go on in turn, to their ends."""
+    while any(not one.ended for one in attempts):
+        for one in attempts:
+            if not one.ended:
+                one.step()
+    assert [one.error for one in attempts] == [None] * len(attempts)
 
 
 def test_files_that_two_lanes_left_half_read_go_to_three() -> None:
     model = planned(files=30, splits=5, lanes=2)
     for lane in (0, 1):
-        model.start(SnapshotGoal(lane, 2, ONE_FILE)).until(CommitRecord, nth=5)
-    half = sum(files_read(model).values())
-    assert 0 < half < 30
-    running = [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in range(3)]
-    while any(not one.ended for one in running):
-        for one in running:
-            if not one.ended:
-                one.step()
-    assert [one.error for one in running] == [None] * 3
+        writing(model, SnapshotGoal(lane, 2, ONE_FILE), 5)
+    assert 0 < sum(files_read(model).values()) < 30
+    side_by_side([model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in range(3)])
     assert files_read(model) == Counter(range(30)) and model.state().layout.lanes == 3
 
 
@@ -63,11 +66,7 @@ def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
     working += [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in (0, 2)]
     while not closed(model, 1):
         working[1].step()
-    while any(not one.ended for one in working):
-        for one in working:
-            if not one.ended:
-                one.step()
-    assert [one.error for one in working] == [None] * 3
+    side_by_side(working)
     assert files_read(model) == Counter(range(30))
 
 

@@ -62,19 +62,9 @@ def test_what_landed_is_in_the_target_once_the_history_is_finished(split: Split,
 
 def test_the_json_can_be_read_by_people() -> None:
     assert BEGUN.to_json() == {
-        "partition": 3,
-        "state": ["backfilling", 99],
-        "target": 300,
-        "read": 90,
-        "written": 90,
-        "scanned": 199,
-        "credit": 300,
-        "landed": 300,
-        "end": 5001,
-        "oldest": None,
-        "cut": None,
-        "sum": 1590438693,
-    }
+        "partition": 3, "state": ["backfilling", 99], "target": 300, "read": 90, "written": 90, "scanned": 199,
+        "credit": 300, "landed": 300, "end": 5001, "oldest": None, "cut": None, "sum": 1590438693,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("state", STATES, ids=str)

@@ -13,18 +13,10 @@ from tests.core.kafka.topic import Partition, batch, inside
 from tests.core.kafka.world import World, failing
 
 LEAST = {
-    "restart": 300,
-    "range without a record": 50,
-    "stopped at a hole": 30,
-    "stopped by the landing table": 10,
-    "repaid a credit": 1,
-    "proven new": 50,
-    "backfilled new": 50,
-    "landing older than the log": 10,
-    "retention overtakes": 5,
-    "read what was kept": 20,
-    "passed over": 1,
-}
+    "restart": 300, "range without a record": 50, "stopped at a hole": 30, "stopped by the landing table": 10,
+    "repaid a credit": 1, "proven new": 50, "backfilled new": 50, "landing older than the log": 10,
+    "retention overtakes": 5, "read what was kept": 20, "passed over": 1,
+}  # fmt: skip
 """How often 250 worlds come to what is hard, at least."""
 
 
