@@ -12,6 +12,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from tests.ledger.json_target import JsonBuild
 
+Captured = pytest.CaptureFixture[str]
+
 HERE = Path(__file__).parent
 
 
@@ -37,25 +39,21 @@ def submit(tmp_path: Path, received: Path) -> str:
     return str(script)
 
 
-def said(capsys: pytest.CaptureFixture[str], status: int, *argv: str) -> dict[str, Any]:
+def said(capsys: Captured, status: int, *argv: str) -> dict[str, Any]:
     assert main([*argv, "--json"]) == status
     captured = capsys.readouterr()
     found: dict[str, Any] = json.loads(captured.err if status else captured.out)
     return found
 
 
-def test_a_cancel_is_ordered_first_and_then_committed(
-    build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cancel_is_ordered_first_and_then_committed(build: JsonBuild, submit: str, capsys: Captured) -> None:
     found = said(capsys, 0, "cancel", build.location, "--spark-submit", submit)
     assert (found["number"], found["phase"]) == (1, "cancelled")
     assert found["control"]["number"] == 1 and found["control"]["cancelled"]
     assert build.state().phase is Phase.CANCELLED and Path(build.location).is_dir()
 
 
-def test_settings_and_jars_are_passed_on(
-    build: JsonBuild, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)
     given = json.loads(received.read_text())
@@ -68,7 +66,7 @@ def test_settings_and_jars_are_passed_on(
     "record", [{"airflow_backfill": 2}, {"airflow_backfill": 1, "totals": {"log_rows": -50}}, None]
 )
 def test_a_build_that_cannot_be_read_can_be_dropped(
-    record: dict[str, Any] | None, build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
+    record: dict[str, Any] | None, build: JsonBuild, submit: str, capsys: Captured
 ) -> None:
     lane = f"{build.plan().build}/1/0"
     if record is not None:
@@ -83,13 +81,13 @@ def test_a_build_that_cannot_be_read_can_be_dropped(
     assert found["dropped"] == [build.location] and not Path(build.location).exists()
 
 
-def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: Captured) -> None:
     assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
     assert f"dropped: {build.location}" in capsys.readouterr().out and not Path(build.location).exists()
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL, drop=True))]
 
 
-def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: Captured) -> None:
     assert said(capsys, 0, "cancel", build.location, "--no-submit") == {"command": "cancel", "number": 1}
     assert build.state().phase is Phase.SNAPSHOT
 
@@ -98,12 +96,7 @@ def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: pytest.
     ("code", "says"), [("TARGET_BUSY", "holds the lock"), ("", "no memory")], ids=["coded", "lost"]
 )
 def test_an_application_that_fails_is_told_and_the_cancel_stays_ordered(
-    code: str,
-    says: str,
-    build: JsonBuild,
-    submit: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    code: str, says: str, build: JsonBuild, submit: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAILS", code)
     error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
@@ -114,7 +107,7 @@ def test_an_application_that_fails_is_told_and_the_cancel_stays_ordered(
 
 
 def test_a_finished_build_is_not_cancelled_and_nothing_is_started(
-    tmp_path: Path, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, submit: str, received: Path, capsys: Captured
 ) -> None:
     build = JsonBuild(tmp_path / "other")
     build.finished()

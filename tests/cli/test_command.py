@@ -15,6 +15,8 @@ from airflow_backfill.ledger.control_folder import SUFFIX
 from tests.core.tasks import CANCEL, READ, follow
 from tests.ledger.json_target import JsonBuild
 
+Captured = pytest.CaptureFixture[str]
+
 ALL = frozenset(Verb) - {Verb.SKIP}
 """Of a table there is nothing to skip."""
 
@@ -90,7 +92,7 @@ def test_waiting_ends_when_a_barrier_acknowledges(build: JsonBuild) -> None:
     assert build.state().control.held
 
 
-def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: Captured) -> None:
     build.plan()
     assert main(["pause", build.location, "--wait", "0", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"command": "pause", "number": 1, "acknowledged": False}
@@ -99,7 +101,7 @@ def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: py
 
 
 @pytest.mark.parametrize("rate", ["-1", "1.5", "1e3", "NaN", "", " 5", "5 ", "٣", "9" * 16, "None", "0x10"])
-def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: Captured) -> None:
     build.plan()
     try:
         code = main(["throttle", "--json", build.location, "--", rate])
@@ -114,9 +116,7 @@ def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: pytest.
 @pytest.mark.parametrize(
     "target", ["relative/path", "", "/a/../b", "s3a://AK:CANARYSECRET@bucket/x", "s3://b/x?sig=CANARYSECRET"]
 )
-def test_a_target_that_is_no_location_is_refused_without_its_secrets(
-    target: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_is_no_location_is_refused_without_its_secrets(target: str, capsys: Captured) -> None:
     for command in ("status", "pause", "hold"):
         assert main([command, target, "--json"]) == 1
         captured = capsys.readouterr()
@@ -124,9 +124,7 @@ def test_a_target_that_is_no_location_is_refused_without_its_secrets(
         assert "CANARYSECRET" not in captured.out + captured.err
 
 
-def test_a_target_that_somebody_else_changed_is_not_commanded(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_somebody_else_changed_is_not_commanded(build: JsonBuild, capsys: Captured) -> None:
     build.sealed()
     build.foreign("RESTORE", data_change=False)
     assert main(["pause", build.location]) == 1

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,8 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX, ControlFolder, location_beside
 from tests.core.model_target import Model
+from tests.ledger.processes import let_go, started
 
-REPO = Path(__file__).parents[2]
 EIGHT = """
 import sys
 from airflow_backfill.core.values.control import Command, Verb
@@ -46,21 +43,9 @@ def control(target: str) -> ControlFolder:
 
 def eight_processes(target: str, arguments: list[str]) -> list[tuple[int, str]]:
     """What eight processes print that work on one folder at the same time: numbers with a text each."""
-    environment = {**os.environ, "PYTHONPATH": str(REPO)}
-    pipe = subprocess.PIPE
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", EIGHT, target, argument], env=environment, stdin=pipe, stdout=pipe, text=True
-        )
-        for argument in arguments
-    ]
-    for process in started:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    lines = [line.split() for process in started for line in process.communicate()[0].splitlines()]
+    processes = [started(EIGHT, target, argument) for argument in arguments]
+    let_go(processes)
+    lines = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
     return [(int(number), text) for number, text in lines]
 
 

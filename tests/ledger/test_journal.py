@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,8 +10,7 @@ import pytest
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
 from airflow_backfill.ledger.local_store import LocalStore
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+from tests.ledger.processes import let_go, started
 
 APPEND = """
 import sys
@@ -27,14 +23,6 @@ sys.stdin.readline()
 for number in range(count):
     print(journal.append({"process": process, "number": number, "text": "x" * 2000}), flush=True)
 """
-
-
-def appender(root: Path, process: int, count: int) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", APPEND, str(root), str(process), str(count)]
-    pipe = subprocess.PIPE
-    started = subprocess.Popen(arguments, env=ENVIRONMENT, stdin=pipe, stdout=pipe, text=True)
-    assert started.stdout is not None and started.stdout.readline() == "ready\n"
-    return started
 
 
 @pytest.fixture
@@ -53,11 +41,8 @@ def test_documents_come_back_in_order(journal: Journal, tmp_path: Path) -> None:
 
 def test_a_hundred_appends_of_eight_processes_get_a_hundred_numbers(tmp_path: Path) -> None:
     counts = [13, 13, 13, 13, 12, 12, 12, 12]
-    processes = [appender(tmp_path, process, count) for process, count in enumerate(counts)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
+    processes = [started(APPEND, tmp_path, process, count) for process, count in enumerate(counts)]
+    let_go(processes)
     drawn = {p: [int(n) for n in started.communicate()[0].split()] for p, started in enumerate(processes)}
     assert sorted(n for numbers in drawn.values() for n in numbers) == list(range(1, 101))
     stored = Journal(LocalStore(str(tmp_path)), "control/commands").after(0)
@@ -69,12 +54,9 @@ def test_a_hundred_appends_of_eight_processes_get_a_hundred_numbers(tmp_path: Pa
 
 def test_killed_processes_leave_no_gap_and_no_half_document(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        processes = list(pool.map(lambda number: appender(tmp_path, number, 100_000), range(4)))
+        processes = list(pool.map(lambda number: started(APPEND, tmp_path, number, 100_000), range(4)))
     acknowledged: set[int] = set()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
+    let_go(processes)
     for process in processes:
         assert process.stdout is not None
         acknowledged.update(int(process.stdout.readline()) for _ in range(5))

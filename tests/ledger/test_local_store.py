@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +13,7 @@ from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
+from tests.ledger.processes import started
 
 Run = Callable[..., str]
 
@@ -55,13 +54,8 @@ def test_of_many_creations_at_once_one_wins_and_its_content_is_whole(tmp_path: P
 
 
 def test_a_killed_writer_leaves_no_half_file_and_its_leftovers_are_hidden(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     for _ in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", CREATE_FOREVER, str(tmp_path)], env=environment, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
+        with started(CREATE_FOREVER, tmp_path) as process:
             while not (tmp_path / "f" / "head").exists():
                 pass
             process.send_signal(signal.SIGKILL)
