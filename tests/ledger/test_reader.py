@@ -308,9 +308,7 @@ def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], build: Json
             check_source(build.draft(), view, V, ())
 
 
-def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
-    build: JsonBuild, watcher: SourceWatch
-) -> None:
+def test_a_view_names_the_commits_and_reads_a_put_back_log_anew(build: JsonBuild, watcher: SourceWatch) -> None:
     """What a watcher remembers of commits that are others now would pass for what is there."""
     build.write(rows=5, times=4)
     before = watcher.view(V)

@@ -196,16 +196,14 @@ def test_the_log_ends_if_rounds_take_more_than_arrives_and_is_named_if_not(
 
 
 @pytest.mark.parametrize(
-    ("arrivals", "capacity", "max_lag", "pending"),
+    ("arrivals", "capacity", "lag", "pending"),
     [(1, 1, 0, 100), (40, 10**6, 10, 40)],
     ids=["one arrival a round", "rounds that take everything"],
 )
-def test_a_log_that_never_comes_within_the_lag_is_named(
-    arrivals: int, capacity: int, max_lag: int, pending: int
-) -> None:
+def test_a_log_that_never_comes_within_the_lag_is_named(arrivals: int, capacity: int, lag: int, pending: int) -> None:
     """Though nothing may be left behind by any round, and the target is forty epochs behind for ever."""
     with pytest.raises(NotConverging) as raised:
-        consumed(arrivals, capacity, pending=100, max_lag=max_lag)
+        consumed(arrivals, capacity, pending=100, max_lag=lag)
     assert raised.value.data["pending"] == pending
 
 

@@ -18,6 +18,14 @@ def settling(model: Model, draft: Plan | None = None) -> Running:
     return Running(model, settle(draft or model.draft(), model.now))
 
 
+def committing() -> tuple[Model, Running]:
+    """A planner that is about to commit its plan."""
+    model = Model()
+    planner = settling(model)
+    planner.until(CommitPlan)
+    return model, planner
+
+
 def plans(model: Model) -> list[Plan]:
     build = model.draft().build
     commits = [model.target.read(version) for version in range(model.target.head + 1)]
@@ -68,18 +76,14 @@ def test_the_same_spec_is_the_same() -> None:
 
 @pytest.mark.parametrize("error", [None, ApplicationFailed("the response was lost")], ids=["told", "lost"])
 def test_what_the_client_was_told_does_not_matter_once_the_plan_is_there(error: ApplicationFailed | None) -> None:
-    model = Model()
-    planner = settling(model)
-    planner.until(CommitPlan)
+    model, planner = committing()
     model.answer(planner.waits_at)
     planner.step(CommitOutcome(conflict="x" if error is None else None, error=error))
     assert planner.finish() == model.draft()
 
 
 def test_an_error_is_raised_if_nothing_landed() -> None:
-    model = Model()
-    planner = settling(model)
-    planner.until(CommitPlan)
+    model, planner = committing()
     planner.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed, match="request"):
         planner.finish()

@@ -95,21 +95,19 @@ def test_at_least_one_chunk_a_round_however_much_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("writes", "taken"),
+    ("writes", "fit"),
     [
         ([{"rows": 400, "times": 5}, {"rows": 5_000}, {"rows": 400}], [2, 2, 1, 1, 1]),
         ([{"size": 90, "times": 5}], [2, 2, 1]),
     ],
     ids=["ROUND takes 1,000 rows", "ROUND takes 200 bytes"],
 )
-def test_a_round_takes_the_changes_that_fit_it_and_one_epoch_always(
-    writes: list[dict[str, int]], taken: list[int]
-) -> None:
+def test_a_round_takes_the_changes_that_fit_and_one_epoch_always(writes: list[dict[str, int]], fit: list[int]) -> None:
     model, running = reading(1)
     for write in writes:
         model.write(**write)
     running.finish()
-    assert [len(work.changes) for work in reads(model) if work.changes] == taken
+    assert [len(work.changes) for work in reads(model) if work.changes] == fit
 
 
 def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:

@@ -105,6 +105,16 @@ def splits(move: Move | Wait | None) -> dict[int, Split]:
     return {p.split.partition: p.split for p in move.positions if isinstance(p, AtOffset)}
 
 
+def all_at(**changes: Any) -> BuildState:
+    """A build of which every partition stands alike."""
+    return further(BuildState.planned(plan()), **{f"p{n}": replace(split, **changes) for n, split in PLANNED.items()})
+
+
+def taken(move: Move | Wait | None) -> fx.TakeOffsets:
+    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
+    return move.work
+
+
 def further(state: BuildState, **changes: Split) -> BuildState:
     positions = [AtOffset(E0, changes.get(f"p{n}", p.split)) for n, p in enumerate(state.positions)]
     return replace(state, positions=tuple(positions))
@@ -155,13 +165,12 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
     move, asked = turn(state, seen(16), sifted=sifted)
     assert [type(effect) for effect in asked] == [fx.AskBroker, fx.ReadLanded, fx.FetchRecords]
     assert asked[2].ranges == {1: Offsets(0, 40)}
-    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
-    assert move.work.landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
+    assert taken(move).landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
 
 
 def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
-    done = {f"p{n}": replace(s, state=Finished(), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=fx.Landed({1: Batch(10, 21, 12)}))
+    done = all_at(state=Finished(), scanned=9, read=10, written=10, cut=9)
+    move, _ = turn(done, seen(5, 7), sifted=fx.Landed({1: Batch(10, 21, 12)}))
     assert isinstance(move, Move) and (move.rows, move.bytes) == (12, 12)
     both, _ = turn(BuildState.planned(plan()), seen(3), sifted=fx.Landed({0: Batch(5, 7, 3)}))
     assert isinstance(both, Move) and both.rows >= 40 and both.bytes >= 10
@@ -241,11 +250,10 @@ def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_wai
 
 
 def test_what_has_stopped_asks_no_broker() -> None:
-    done = {f"p{n}": replace(s, state=CatchingUp(9), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, asked = turn(further(BuildState.planned(plan()), **done), seen(1), sifted=fx.Landed({1: Batch(8, 12, 5)}))
+    done = all_at(state=CatchingUp(9), scanned=9, read=10, written=10, cut=9)
+    move, asked = turn(done, seen(1), sifted=fx.Landed({1: Batch(8, 12, 5)}))
     assert [type(effect) for effect in asked] == [fx.ReadLanded]
-    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
-    assert move.work.landed == {1: Offsets(10, 13)}
+    assert taken(move).landed == {1: Offsets(10, 13)}
 
 
 def test_a_partition_of_another_lane_is_named() -> None:
@@ -259,9 +267,8 @@ def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
     logs = {**LOGS, 3: Log(0, 9), 4: Log(0, 9)}
     sifted = fx.Landed({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
     move, _ = turn(BuildState.planned(plan()), seen(8), sifted=sifted, topic=fx.Topic("id", logs))
-    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
-    assert splits(move)[3].state == Finished() and move.work.landed == {3: Offsets(0, 5)}
-    assert splits(move)[4].state == Finished() and move.work.fetched[4] == Offsets(0, 5)
+    assert splits(move)[3].state == Finished() and taken(move).landed == {3: Offsets(0, 5)}
+    assert splits(move)[4].state == Finished() and taken(move).fetched[4] == Offsets(0, 5)
 
 
 @pytest.mark.parametrize("order", [None, "timestamp"])
@@ -283,8 +290,7 @@ def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order:
 
 @pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
 def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int, Batch], outcome: str) -> None:
-    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state = sealed(further(BuildState.planned(plan()), **finished))
+    state = sealed(all_at(state=Finished(), target=None))
     arguments: dict[str, Any] = {
         "sifted": fx.Landed({3: Batch(2, 4, 3)}), "topic": fx.Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
         "step": Poll(EVERYTHING),
@@ -319,22 +325,21 @@ def test_records_that_retention_took_are_read_where_they_landed() -> None:
     assert (splits(move)[0].floor, splits(move)[0].scanned, splits(move)[0].lost) == (3, 2, 0)
 
 
+SHORT = fx.Topic("id", {**LOGS, 0: Log(30, 100)})
+SOME = {0: Batch(10, 19, 10)}
+
+
 def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:
-    state = BuildState.planned(plan(spec={"expired": "skip"}))
-    move, _ = turn(state, seen(), topic=fx.Topic("id", {**LOGS, 0: Log(30, 100)}), landed={0: Batch(10, 19, 10)})
+    move, _ = turn(BuildState.planned(plan(spec={"expired": "skip"})), seen(), topic=SHORT, landed=SOME)
     assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
     with pytest.raises(KafkaLost) as lost:
-        turn(
-            BuildState.planned(plan()), seen(), topic=fx.Topic("id", {**LOGS, 0: Log(30, 100)}),
-            landed={0: Batch(10, 19, 10)},
-        )  # fmt: skip
+        turn(BuildState.planned(plan()), seen(), topic=SHORT, landed=SOME)
     assert lost.value.data["missing"] == 20 and "table-backfill skip" in lost.value.message
 
 
 def test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered() -> None:
-    state, control = BuildState.planned(plan()), obey(Control(), [(1, Command(Verb.SKIP))])
-    topic = fx.Topic("id", {**LOGS, 0: Log(30, 100)})
-    move, _ = turn(state, replace(seen(), control=control), topic=topic, landed={0: Batch(10, 19, 10)})
+    ordered = replace(seen(), control=obey(Control(), [(1, Command(Verb.SKIP))]))
+    move, _ = turn(BuildState.planned(plan()), ordered, topic=SHORT, landed=SOME)
     assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
 
 
@@ -348,8 +353,7 @@ def sealed(state: BuildState) -> BuildState:
 
 
 def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named() -> None:
-    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state, task = further(BuildState.planned(plan()), **finished), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
+    state, task = all_at(state=Finished(), target=None), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
     named = replace(state, positions=state.plan.splits.widened(state.positions, len(state.positions) + 1, E0))
     assert isinstance(task.step(state, seen()), Move) and isinstance(task.step(named, seen()), Read)
 

@@ -15,6 +15,7 @@ COMMANDS = st.one_of(
     st.builds(Command, st.just(Verb.THROTTLE), RATES),
     st.builds(Command, st.just(Verb.CANCEL), drop=st.booleans()),
 )
+Orders = list[tuple[int, Command]]
 LISTS = st.lists(COMMANDS, max_size=12).map(lambda commands: list(enumerate(commands, start=1)))
 
 
@@ -24,13 +25,13 @@ def test_a_command_survives_its_json(command: Command) -> None:
 
 
 @given(LISTS)
-def test_a_control_state_survives_its_json(commands: list[tuple[int, Command]]) -> None:
+def test_a_control_state_survives_its_json(commands: Orders) -> None:
     control = obey(Control(), commands)
     assert Control.from_json(json.loads(json.dumps(control.to_json()))) == control
 
 
 @given(LISTS)
-def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int, Command]]) -> None:
+def test_each_switch_stands_as_its_last_command_left_it(commands: Orders) -> None:
     control = obey(Control(), commands)
 
     def last(*verbs: Verb) -> Command | None:
@@ -48,9 +49,7 @@ def test_each_switch_stands_as_its_last_command_left_it(commands: list[tuple[int
 
 
 @given(LISTS, st.data())
-def test_commands_have_the_same_effect_at_once_or_in_pieces(
-    commands: list[tuple[int, Command]], data: st.DataObject
-) -> None:
+def test_commands_have_the_same_effect_at_once_or_in_pieces(commands: Orders, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(commands)))
     known = obey(Control(), commands[:cut])
     assert obey(known, commands[cut:]) == obey(known, commands) == obey(Control(), commands)
