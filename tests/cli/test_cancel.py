@@ -12,6 +12,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from tests.ledger.json_target import JsonBuild
 
+Captured = pytest.CaptureFixture[str]
+
 HERE = Path(__file__).parent
 
 
@@ -37,31 +39,25 @@ def submit(tmp_path: Path, received: Path) -> str:
     return str(script)
 
 
-def said(capsys: pytest.CaptureFixture[str], status: int, *argv: str) -> dict[str, Any]:
+def said(capsys: Captured, status: int, *argv: str) -> dict[str, Any]:
     assert main([*argv, "--json"]) == status
     captured = capsys.readouterr()
     found: dict[str, Any] = json.loads(captured.err if status else captured.out)
     return found
 
 
-def test_a_cancel_is_ordered_first_and_then_committed(
-    build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cancel_is_ordered_first_and_then_committed(build: JsonBuild, submit: str, capsys: Captured) -> None:
     found = said(capsys, 0, "cancel", build.location, "--spark-submit", submit)
     assert (found["number"], found["phase"]) == (1, "cancelled")
     assert found["control"]["number"] == 1 and found["control"]["cancelled"]
-    assert build.state().phase is Phase.CANCELLED
-    assert Path(build.location).is_dir()
+    assert build.state().phase is Phase.CANCELLED and Path(build.location).is_dir()
 
 
-def test_settings_and_jars_are_passed_on(
-    build: JsonBuild, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)
     given = json.loads(received.read_text())
-    assert given["argv"][: len(settings)] == settings
-    assert "--drop" not in given["argv"]
+    assert given["argv"][: len(settings)] == settings and "--drop" not in given["argv"]
     assert build.plan().build in given["argv"]
     assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
 
@@ -70,7 +66,7 @@ def test_settings_and_jars_are_passed_on(
     "record", [{"airflow_backfill": 2}, {"airflow_backfill": 1, "totals": {"log_rows": -50}}, None]
 )
 def test_a_build_that_cannot_be_read_can_be_dropped(
-    record: dict[str, Any] | None, build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]
+    record: dict[str, Any] | None, build: JsonBuild, submit: str, capsys: Captured
 ) -> None:
     lane = f"{build.plan().build}/1/0"
     if record is not None:
@@ -82,18 +78,16 @@ def test_a_build_that_cannot_be_read_can_be_dropped(
         "TARGET_DIVERGED",
     )
     found = said(capsys, 0, "cancel", build.location, "--drop", "--spark-submit", submit)
-    assert found["dropped"] == [build.location]
-    assert not Path(build.location).exists()
+    assert found["dropped"] == [build.location] and not Path(build.location).exists()
 
 
-def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: Captured) -> None:
     assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
-    assert f"dropped: {build.location}" in capsys.readouterr().out
-    assert not Path(build.location).exists()
+    assert f"dropped: {build.location}" in capsys.readouterr().out and not Path(build.location).exists()
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL, drop=True))]
 
 
-def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: Captured) -> None:
     assert said(capsys, 0, "cancel", build.location, "--no-submit") == {"command": "cancel", "number": 1}
     assert build.state().phase is Phase.SNAPSHOT
 
@@ -102,24 +96,18 @@ def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: pytest.
     ("code", "says"), [("TARGET_BUSY", "holds the lock"), ("", "no memory")], ids=["coded", "lost"]
 )
 def test_an_application_that_fails_is_told_and_the_cancel_stays_ordered(
-    code: str,
-    says: str,
-    build: JsonBuild,
-    submit: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    code: str, says: str, build: JsonBuild, submit: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAILS", code)
     error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
-    assert error["code"] == (code or "APPLICATION_FAILED")
-    assert says in error["message"]
+    assert error["code"] == (code or "APPLICATION_FAILED") and says in error["message"]
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL))]
     monkeypatch.delenv("FAILS")
     assert said(capsys, 0, "cancel", build.location, "--spark-submit", submit)["phase"] == "cancelled"
 
 
 def test_a_finished_build_is_not_cancelled_and_nothing_is_started(
-    tmp_path: Path, submit: str, received: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, submit: str, received: Path, capsys: Captured
 ) -> None:
     build = JsonBuild(tmp_path / "other")
     build.finished()

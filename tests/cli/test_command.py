@@ -9,12 +9,13 @@ import pytest
 
 from airflow_backfill.cli.command import acknowledged, ordered
 from airflow_backfill.cli.main import main
-from airflow_backfill.core.attempts.goals import CancelGoal, SnapshotGoal, UpstreamGoal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX
-from tests.core.model_target import ROUND
+from tests.core.tasks import CANCEL, READ, follow
 from tests.ledger.json_target import JsonBuild
+
+Captured = pytest.CaptureFixture[str]
 
 ALL = frozenset(Verb) - {Verb.SKIP}
 """Of a table there is nothing to skip."""
@@ -38,10 +39,10 @@ def in_phase(build: JsonBuild, phase: str) -> None:
         case "upstream":
             build.finished()
             build.write()
-            build.run(UpstreamGoal(ROUND, upto=build.source.head))
+            build.run(follow(build.source.head))
         case "cancelled":
             build.plan()
-            build.run(CancelGoal())
+            build.run(CANCEL)
     assert build.state().phase.value == phase
 
 
@@ -76,7 +77,7 @@ def test_after_a_lost_folder_numbers_go_on_above_the_last_that_a_barrier_acknowl
     build.plan()
     for verb in (Verb.HOLD, Verb.RELEASE, Verb.HOLD):
         ordered(build.location, Command(verb))
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     shutil.rmtree(build.location + SUFFIX)
     assert ordered(build.location, Command(Verb.RELEASE)) == 4
 
@@ -84,14 +85,14 @@ def test_after_a_lost_folder_numbers_go_on_above_the_last_that_a_barrier_acknowl
 def test_waiting_ends_when_a_barrier_acknowledges(build: JsonBuild) -> None:
     build.plan()
     number = ordered(build.location, Command(Verb.HOLD))
-    worker = Thread(target=lambda: build.run(SnapshotGoal(0, 1, ROUND)))
+    worker = Thread(target=lambda: build.run(READ))
     worker.start()
     assert acknowledged(build.location, number, seconds=60)
     worker.join()
     assert build.state().control.held
 
 
-def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: Captured) -> None:
     build.plan()
     assert main(["pause", build.location, "--wait", "0", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"command": "pause", "number": 1, "acknowledged": False}
@@ -100,7 +101,7 @@ def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: py
 
 
 @pytest.mark.parametrize("rate", ["-1", "1.5", "1e3", "NaN", "", " 5", "5 ", "٣", "9" * 16, "None", "0x10"])
-def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: Captured) -> None:
     build.plan()
     try:
         code = main(["throttle", "--json", build.location, "--", rate])
@@ -115,9 +116,7 @@ def test_what_is_no_rate_is_refused(rate: str, build: JsonBuild, capsys: pytest.
 @pytest.mark.parametrize(
     "target", ["relative/path", "", "/a/../b", "s3a://AK:CANARYSECRET@bucket/x", "s3://b/x?sig=CANARYSECRET"]
 )
-def test_a_target_that_is_no_location_is_refused_without_its_secrets(
-    target: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_is_no_location_is_refused_without_its_secrets(target: str, capsys: Captured) -> None:
     for command in ("status", "pause", "hold"):
         assert main([command, target, "--json"]) == 1
         captured = capsys.readouterr()
@@ -125,9 +124,7 @@ def test_a_target_that_is_no_location_is_refused_without_its_secrets(
         assert "CANARYSECRET" not in captured.out + captured.err
 
 
-def test_a_target_that_somebody_else_changed_is_not_commanded(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_somebody_else_changed_is_not_commanded(build: JsonBuild, capsys: Captured) -> None:
     build.sealed()
     build.foreign("RESTORE", data_change=False)
     assert main(["pause", build.location]) == 1

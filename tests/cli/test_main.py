@@ -10,19 +10,13 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.cli.main import HELP, main
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    VerifyGoal,
-)
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import location_beside
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY
 from tests.ledger.json_target import JsonBuild
+
+Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -33,30 +27,27 @@ def build(tmp_path: Path) -> JsonBuild:
 
 
 def finish(build: JsonBuild) -> None:
-    build.run(SnapshotGoal(0, 1, ROUND))
-    for task in (ConsumeLogGoal(ROUND, NO_LAG, PATIENCE), CatchUpGoal(ROUND, NO_LAG, PATIENCE)):
+    for task in (READ, CONSUME, CATCH_UP, VERIFY, FINISH):
         build.run(task)
-    build.run(VerifyGoal())
-    build.run(FinishGoal())
 
 
-def said(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
+def said(capsys: Captured, *argv: str) -> dict:
     assert main([*argv, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def refused(capsys: Captured, *argv: str) -> str:
     assert main([*argv, "--json"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     return json.loads(captured.err)["code"]
 
 
-def test_status_says_where_a_build_is(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_where_a_build_is(build: JsonBuild, capsys: Captured) -> None:
     found = said(capsys, "status", build.location)
     assert (found["phase"], found["percent"], found["epoch"]) == ("snapshot", 0.0, None)
     build.write(times=3)
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found = said(capsys, "status", build.location)
     assert (found["percent"], found["lag"]["epochs"]) == (100.0, 3)
     finish(build)
@@ -83,33 +74,31 @@ def test_status_says_where_a_build_is(build: JsonBuild, capsys: pytest.CaptureFi
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_lies_beside_the_target(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str], argv: list[str], command: Command
+    build: JsonBuild, capsys: Captured, argv: list[str], command: Command
 ) -> None:
     verb, *rest = argv
     assert said(capsys, verb, build.location, *rest)["number"] == 1
     assert list(build.reader.commands(build.state().plan.build)) == [(1, command)]
 
 
-def test_status_tells_what_is_ordered_from_what_is_acknowledged(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_tells_what_is_ordered_from_what_is_acknowledged(build: JsonBuild, capsys: Captured) -> None:
     said(capsys, "throttle", build.location, "1000000")
     assert main(["status", build.location]) == 0
     assert "waits for the next barrier, which acknowledges commands up to 1" in capsys.readouterr().out
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found = said(capsys, "status", build.location)
     assert (found["control"]["number"], found["control"]["rate"], found["ordered"]) == (1, 1000000, 1)
 
 
-def test_a_cancel_stops_the_next_attempt(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cancel_stops_the_next_attempt(build: JsonBuild, capsys: Captured) -> None:
     said(capsys, "cancel", build.location, "--no-submit")
     with pytest.raises(Cancelled):
-        build.run(SnapshotGoal(0, 1, ROUND))
-    build.run(CancelGoal())
+        build.run(READ)
+    build.run(CANCEL)
     assert refused(capsys, "pause", build.location) == "NOT_ALLOWED_NOW"
 
 
-def test_what_could_have_no_effect_is_refused(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_have_no_effect_is_refused(build: JsonBuild, capsys: Captured) -> None:
     finish(build)
     for verb in ("cancel", "hold", "release"):
         assert refused(capsys, verb, build.location) == "NOT_ALLOWED_NOW"
@@ -119,7 +108,7 @@ def test_what_could_have_no_effect_is_refused(build: JsonBuild, capsys: pytest.C
     assert list(build.reader.commands(build.state().plan.build)) == []
 
 
-def test_a_cancel_whose_application_cannot_start_says_so(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cancel_whose_application_cannot_start_says_so(build: JsonBuild, capsys: Captured) -> None:
     command = ["cancel", build.location, "--spark-submit", "/nonexistent/spark-submit"]
     assert refused(capsys, *command) == "APPLICATION_FAILED"
     assert list(build.reader.commands(build.state().plan.build)) == [(1, Command(Verb.CANCEL))]
@@ -131,17 +120,13 @@ def test_a_wrong_command_line_ends_with_2() -> None:
     assert ended.value.code == 2
 
 
-def test_a_file_in_the_place_of_the_control_folder_is_refused(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_in_the_place_of_the_control_folder_is_refused(build: JsonBuild, capsys: Captured) -> None:
     shutil.rmtree(location_beside(build.location))
     Path(location_beside(build.location)).write_text("mine")
     assert refused(capsys, "pause", build.location) == "TARGET_EXISTS"
 
 
-def test_recover_writes_nothing_beside_a_table_that_no_build_made(
-    build: JsonBuild, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recover_writes_nothing_beside_a_table_that_no_build_made(build: JsonBuild, capsys: Captured) -> None:
     for place, code in ((build.spec.source, "NOT_PLANNED"), (build.location + "x", "SOURCE_NOT_DELTA")):
         assert place is not None
         assert refused(capsys, "recover", place, "--epoch", "3", "--spark-submit", "/nonexistent") == code
@@ -149,22 +134,12 @@ def test_recover_writes_nothing_beside_a_table_that_no_build_made(
 
 
 ODD = (
-    *("", " ", "x", "-1", "0", "1e400", "nan", "inf", "none", "9" * 400, "²", "\x00", "--", "-", "--json"),
-    *(
-        "../t",
-        ".backfill",
-        "s3:/b/x",
-        "s3a://AK:SK@b/x",
-        "zzz://b/x",
-        "file:",
-        "file:/",
-        "file://host/x",
-        "/" + "x" * 300,
-    ),
-)
+    "", " ", "x", "-1", "0", "1e400", "nan", "inf", "none", "9" * 400, "²", "\x00", "--", "-", "--json", "../t",
+    ".backfill", "s3:/b/x", "s3a://AK:SK@b/x", "zzz://b/x", "file:", "file:/", "file://host/x", "/" + "x" * 300,
+)  # fmt: skip
 
 
-def test_any_command_line_ends_with_a_code_or_a_usage(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_command_line_ends_with_a_code_or_a_usage(build: JsonBuild, capsys: Captured) -> None:
     rng = random.Random(13)
     for _ in range(100):
         words = [rng.choice([*HELP, ""]), build.location, "--json"]

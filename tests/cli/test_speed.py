@@ -38,8 +38,7 @@ def test_waiting_slows_a_build_down(build: JsonBuild) -> None:
     build.order(Command(Verb.THROTTLE, 5))
     build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
     speed = recent_speed(build.reader.log, build.state())
-    assert speed is not None
-    assert 4 <= speed.rows <= 6
+    assert speed is not None and 4 <= speed.rows <= 6
 
 
 def test_one_round_has_no_speed(build: JsonBuild) -> None:

@@ -22,7 +22,8 @@ from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND
+from tests.core.model_target import NO_LAG, PATIENCE
+from tests.core.tasks import READ
 from tests.ledger.json_target import JsonBuild
 
 REPO = Path(__file__).parents[2]
@@ -49,8 +50,7 @@ def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     found, text = shown(build)
     assert (found["percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
     assert text.startswith("orders: snapshot, 25.0 % (25 rows/s, 1 min 0 s left)\n")
-    assert "files     10 of 40" in text
-    assert "before the snapshot's epoch" in text
+    assert "files     10 of 40" in text and "before the snapshot's epoch" in text
 
 
 def test_what_a_chain_announced_is_shown(build: JsonBuild) -> None:
@@ -92,8 +92,7 @@ def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
         (lost.generation, None),
         (fenced.generation, "FENCED"),
     ]
-    assert "attempt   2 snapshot: no outcome yet" in text
-    assert "attempt   3 snapshot: FENCED" in text
+    assert "attempt   2 snapshot: no outcome yet" in text and "attempt   3 snapshot: FENCED" in text
 
 
 def test_only_the_last_attempts_are_shown(build: JsonBuild) -> None:
@@ -108,7 +107,7 @@ def test_commands_in_force_are_those_that_a_barrier_acknowledged(build: JsonBuil
     build.order(Command(Verb.HOLD))
     build.order(Command(Verb.THROTTLE, 5_000))
     assert "in force" not in shown(build)[1]
-    build.run(SnapshotGoal(0, 1, ROUND))
+    build.run(READ)
     found, text = shown(build)
     assert "in force  held, 5,000 rows/s at most" in text
     assert found["ordered"] == found["control"]["number"] == 2
@@ -126,8 +125,7 @@ def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, 
             Path(build.spec.source, "_delta_log", commit_name(build.source.head)).write_text("{")
     found, text = shown(build)
     assert (found["phase"], found["epoch"], found["lag"]) == ("consume_log", 7, None)
-    assert "unknown, because the source cannot be read" in text
-    assert "waits for an operator: [" in text
+    assert "unknown, because the source cannot be read" in text and "waits for an operator: [" in text
 
 
 def test_a_hole_in_the_log_is_told_with_what_is_pending(build: JsonBuild) -> None:
@@ -145,8 +143,7 @@ def test_a_finished_build_shows_its_proof_and_goes_on_counting(build: JsonBuild)
     build.write(times=3)
     found, text = shown(build)
     assert (found["phase"], found["percent"], found["lag"]["epochs"]) == ("finished", 100.0, 3)
-    assert "proven    42 rows at epoch 7, digest" in text
-    assert "hand-off at epoch 7" in text
+    assert "proven    42 rows at epoch 7, digest" in text and "hand-off at epoch 7" in text
 
 
 def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:

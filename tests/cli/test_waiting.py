@@ -23,35 +23,23 @@ def asked(build: BuildState, *verbs: Verb, now: int = 0, source: Any = None, tro
 
 
 HALF = state(Phase.SNAPSHOT, Consumed(V), AtFile(1), AtFile(0))
+RELEASE = "a release: the gate is on hold (table-backfill release TARGET)"
+RESUME = "a resume: the build is paused (table-backfill resume TARGET)"
+ANOTHER_RATE = "another rate: the rate is 0 (table-backfill throttle TARGET RATE)"
 SITUATIONS: dict[str, tuple[BuildState, list[str]]] = {
     "half read": (HALF, []),
     "read": (state(Phase.SNAPSHOT, Consumed(V)), ["the consume_log task: the snapshot is read"]),
     "sealed": (state(Phase.CONSUME_LOG), []),
-    "held": (
-        state(Phase.CONSUME_LOG, control=Control(1, held=True)),
-        ["a release: the gate is on hold (table-backfill release TARGET)"],
-    ),
+    "held": (state(Phase.CONSUME_LOG, control=Control(1, held=True)), [RELEASE]),
     "pinned": (state(Phase.CATCH_UP, handoff=9), []),
     "arrived": (state(Phase.CATCH_UP, handoff=V), ["the proof at epoch 7"]),
-    "proven": (
-        state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE),
-        ["the finish task: the copy is proven"],
-    ),
+    "proven": (state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE), ["the finish task: the copy is proven"]),
     "finished": (state(Phase.FINISHED, handoff=V), []),
     "upstream": (state(Phase.UPSTREAM, handoff=V), []),
     "cancelled": (state(Phase.CANCELLED), ["the plan task: the build was cancelled, and a new plan resumes it"]),
-    "paused": (
-        state(Phase.CONSUME_LOG, control=Control(1, paused=True)),
-        ["a resume: the build is paused (table-backfill resume TARGET)"],
-    ),
-    "rate 0": (
-        state(Phase.CONSUME_LOG, control=Control(1, rate=0)),
-        ["another rate: the rate is 0 (table-backfill throttle TARGET RATE)"],
-    ),
-    "no bytes": (
-        state(Phase.CONSUME_LOG, control=Control(1, byte_rate=0)),
-        ["another rate: the rate is 0 (table-backfill throttle TARGET RATE)"],
-    ),
+    "paused": (state(Phase.CONSUME_LOG, control=Control(1, paused=True)), [RESUME]),
+    "rate 0": (state(Phase.CONSUME_LOG, control=Control(1, rate=0)), [ANOTHER_RATE]),
+    "no bytes": (state(Phase.CONSUME_LOG, control=Control(1, byte_rate=0)), [ANOTHER_RATE]),
 }
 
 
@@ -69,7 +57,7 @@ def test_a_hold_matters_at_the_gate_only() -> None:
 def test_commands_that_no_barrier_has_acknowledged_are_waited_for_and_counted_as_given() -> None:
     assert asked(HALF, Verb.THROTTLE, Verb.PAUSE) == [
         "the next barrier, which acknowledges commands up to 2",
-        "a resume: the build is paused (table-backfill resume TARGET)",
+        RESUME,
     ]
     assert asked(HALF, Verb.CANCEL)[0].startswith("the cancel application")
 

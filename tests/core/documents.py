@@ -22,32 +22,31 @@ def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from paths(inner, (*before, name))
 
 
-def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A copy of the document with another value in one place."""
-    found = copy.deepcopy(document)
-    holder = found
+def _opened(document: Any, path: tuple[Any, ...]) -> tuple[Any, Any]:
+    """A copy of the document, and what holds the value at the path in it."""
+    found = holder = copy.deepcopy(document)
     for name in path[:-1]:
         holder = holder[name]
+    return found, holder
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of the document with another value in one place."""
+    found, holder = _opened(document, path)
     holder[path[-1]] = value
     return found
 
 
 def dropped(document: Any, path: tuple[Any, ...]) -> Any:
     """A copy of the document without one value."""
-    found = copy.deepcopy(document)
-    holder = found
-    for name in path[:-1]:
-        holder = holder[name]
+    found, holder = _opened(document, path)
     del holder[path[-1]]
     return found
 
 
 def added(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     """A copy of the document with one value more, beside the one at the path."""
-    found = copy.deepcopy(document)
-    holder = found
-    for name in path[:-1]:
-        holder = holder[name]
+    found, holder = _opened(document, path)
     if isinstance(holder, dict):
         holder["extra"] = value
     else:

@@ -94,18 +94,10 @@ def after(state: BuildState, lane: int, event: Event, **changes: Any) -> Barrier
     last = state.lanes[lane]
     assert last is not None and state.newest is not None
     record = replace(
-        last.record,
-        seq=last.record.seq + 1,
-        prev=state.newest.version,
-        event=event,
-        positions=state.positions,
-        totals=last.totals,
-        work=Totals(),
-        epochs=None,
-        bound=state.bound,
-        handoff=state.handoff,
+        last.record, seq=last.record.seq + 1, prev=state.newest.version, event=event, positions=state.positions,
+        totals=last.totals, work=Totals(), epochs=None, bound=state.bound, handoff=state.handoff,
         certificate=state.certificate,
-    )
+    )  # fmt: skip
     return Barrier(state.newest.version + 1, 0, replace(record, **changes), 0)
 
 

@@ -50,15 +50,13 @@ def test_an_announcement_is_read_as_it_was_meant(name: str, format_: int) -> Non
 @pytest.mark.parametrize("name", named("plan"))
 def test_a_plan_says_what_it_said_and_keeps_the_fingerprint_that_records_name(name: str) -> None:
     plan = Plan.from_json(document(name))
-    assert json.loads(plan.encode()) == document(name)
-    assert plan.fingerprint == FINGERPRINTS[name]
+    assert json.loads(plan.encode()) == document(name) and plan.fingerprint == FINGERPRINTS[name]
 
 
 @pytest.mark.parametrize("name", named("command"))
 def test_a_command_says_what_it_said(name: str) -> None:
     written = document(name)
-    assert len(written.pop("build")) == 32
-    assert Command.from_json(written).to_json() == written
+    assert len(written.pop("build")) == 32 and Command.from_json(written).to_json() == written
 
 
 def test_there_are_documents_of_each_kind() -> None:

@@ -39,40 +39,25 @@ METADATA = {
     "configuration": {"delta.enableChangeDataFeed": "true"},
     "createdTime": 1_700_000_000_000,
 }
-_STRUCTS = {
-    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
-    "add": pa.struct(
-        [
-            ("path", pa.string()),
-            ("partitionValues", pa.map_(pa.string(), pa.string())),
-            ("size", pa.int64()),
-            ("modificationTime", pa.int64()),
-            ("dataChange", pa.bool_()),
-            ("stats", pa.string()),
-        ]
-    ),
-    "metaData": pa.struct(
-        [
-            ("id", pa.string()),
-            (
-                "format",
-                pa.struct([("provider", pa.string()), ("options", pa.map_(pa.string(), pa.string()))]),
-            ),
-            ("schemaString", pa.string()),
-            ("partitionColumns", pa.list_(pa.string())),
-            ("configuration", pa.map_(pa.string(), pa.string())),
-            ("createdTime", pa.int64()),
-        ]
-    ),
-    "protocol": pa.struct(
-        [
-            ("minReaderVersion", pa.int32()),
-            ("minWriterVersion", pa.int32()),
-            ("readerFeatures", pa.list_(pa.string())),
-            ("writerFeatures", pa.list_(pa.string())),
-        ]
-    ),
-}
+TEXT, NUMBER, TEXTS, MAP = pa.string(), pa.int64(), pa.list_(pa.string()), pa.map_(pa.string(), pa.string())
+ACTIONS = pa.schema(
+    {
+        "txn": pa.struct({"appId": TEXT, "version": NUMBER, "lastUpdated": NUMBER}),
+        "add": pa.struct(
+            {"path": TEXT, "partitionValues": MAP, "size": NUMBER, "modificationTime": NUMBER}
+            | {"dataChange": pa.bool_(), "stats": TEXT}
+        ),
+        "metaData": pa.struct(
+            {"id": TEXT, "format": pa.struct({"provider": TEXT, "options": MAP}), "schemaString": TEXT}
+            | {"partitionColumns": TEXTS, "configuration": MAP, "createdTime": NUMBER}
+        ),
+        "protocol": pa.struct(
+            {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
+            | {"readerFeatures": TEXTS, "writerFeatures": TEXTS}
+        ),
+    }
+)
+"""The columns of a checkpoint."""
 
 
 def write_large_log(table: Path) -> None:
@@ -118,10 +103,7 @@ def _commit_info(version: int) -> dict[str, Any]:
         "timestamp": 1_700_000_000_000 + version * 1000,
         "operation": "WRITE",
         "operationParameters": {"mode": "Append", "partitionBy": "[]"},
-        "operationMetrics": {
-            "numFiles": str(FILES_PER_COMMIT),
-            "numOutputRows": str(FILES_PER_COMMIT * ROWS_PER_FILE),
-        },
+        "operationMetrics": {"numFiles": str(FILES_PER_COMMIT), "numOutputRows": str(FILES_PER_COMMIT * ROWS_PER_FILE)},
         "userMetadata": json.dumps({"build": "build-1", "seq": version + 1}),
         "engineInfo": "Apache-Spark/4.2.0 Delta-Lake/4.4.0",
     }
@@ -141,13 +123,12 @@ def _checksum(version: int, size: int) -> dict[str, Any]:
 
 
 def _write_checkpoint(log: Path) -> None:
-    schema = pa.schema(list(_STRUCTS.items()))
     name = f"{CHECKPOINT:020}.checkpoint.parquet"
     count = 0
-    with pq.ParquetWriter(log / name, schema) as writer:
+    with pq.ParquetWriter(log / name, ACTIONS) as writer:
         for actions in _batches():
             count += len(actions)
-            writer.write_table(pa.Table.from_pylist(actions, schema=schema))
+            writer.write_table(pa.Table.from_pylist(actions, schema=ACTIONS))
     (log / "_last_checkpoint").write_text(json.dumps({"version": CHECKPOINT, "size": count}))
 
 

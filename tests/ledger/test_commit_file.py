@@ -45,21 +45,10 @@ def test_what_is_malformed_is_named_with_its_value(action: dict[str, Any], said:
 
 
 def test_an_append_is_summed_up() -> None:
+    metrics = {"numFiles": "2", "numOutputRows": "30", "note": "x", "part": "1.5", "n": 4}
+    info = {"timestamp": 5, "operation": "WRITE", "userMetadata": "{}", "operationMetrics": metrics}
     commit = parse(
-        {
-            "commitInfo": {
-                "timestamp": 5,
-                "operation": "WRITE",
-                "userMetadata": "{}",
-                "operationMetrics": {
-                    "numFiles": "2",
-                    "numOutputRows": "30",
-                    "note": "x",
-                    "part": "1.5",
-                    "n": 4,
-                },
-            }
-        },
+        {"commitInfo": info},
         {"txn": {"appId": "build/0/1", "version": 3, "lastUpdated": 9}},
         {"txn": {"appId": "other", "version": 0}},
         add(10),
@@ -82,8 +71,7 @@ def test_deletion_vectors_count_hidden_rows_beside_physical_ones() -> None:
     old = {"storageType": "u", "cardinality": 2}
     new = {"storageType": "u", "cardinality": 5}
     commit = parse(remove(10, deletionVector=old), add(10, deletionVector=new))
-    assert commit.added == FileTotals(1, 100, 10, 5)
-    assert commit.removed == FileTotals(1, 100, 10, 2)
+    assert commit.added == FileTotals(1, 100, 10, 5) and commit.removed == FileTotals(1, 100, 10, 2)
     assert not commit.append_only
 
 
@@ -119,37 +107,20 @@ def test_rewrites_do_not_change_rows() -> None:
 
 def test_change_files_are_change() -> None:
     commit = parse({"cdc": {"path": "c", "size": 9, "dataChange": False}}, add())
-    assert commit.changed == FileTotals(1, 9, None, 0)
-    assert not commit.append_only
+    assert commit.changed == FileTotals(1, 9, None, 0) and not commit.append_only
     assert parse({"cdc": {"path": "c", "size": 9, "dataChange": False}}).data_change
 
 
 def test_metadata_and_protocol() -> None:
+    fields = {"partitionColumns": ["p"], "configuration": {"k": "v"}}
     commit = parse(
-        {
-            "protocol": {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": ["a"],
-                "writerFeatures": [],
-            }
-        },
-        {
-            "metaData": {
-                "id": "t",
-                "schemaString": "{}",
-                "partitionColumns": ["p"],
-                "configuration": {"k": "v"},
-                "createdTime": 1,
-            }
-        },
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["a"], "writerFeatures": []}},
+        {"metaData": {"id": "t", "schemaString": "{}", "createdTime": 1, **fields}},
     )
-    assert commit.protocol is not None
-    assert commit.protocol.reader_features == {"a"}
+    assert commit.protocol is not None and commit.protocol.reader_features == {"a"}
     assert commit.metadata is not None
     assert (commit.metadata.table_id, commit.metadata.partition_columns) == ("t", ("p",))
-    assert commit.metadata.configuration == {"k": "v"}
-    assert not commit.data_change
+    assert commit.metadata.configuration == {"k": "v"} and not commit.data_change
 
 
 def test_the_time_within_the_commit_goes_before_that_of_the_clock() -> None:
@@ -211,18 +182,7 @@ def test_a_line_without_end_is_refused() -> None:
 
 _keys = st.text(max_size=3) | st.sampled_from(
     [
-        *(
-            "add",
-            "remove",
-            "cdc",
-            "txn",
-            "metaData",
-            "protocol",
-            "commitInfo",
-            "size",
-            "stats",
-            "deletionVector",
-        ),
+        *("add", "remove", "cdc", "txn", "metaData", "protocol", "commitInfo", "size", "stats", "deletionVector"),
         *("cardinality", "dataChange", "appId", "version", "id", "schemaString", "configuration"),
         *("partitionColumns", "minReaderVersion", "minWriterVersion", "readerFeatures", "timestamp"),
         *("inCommitTimestamp", "operation", "operationMetrics", "userMetadata", "numRecords"),
@@ -262,8 +222,7 @@ commit = parse_commit(0, (chunk for _ in range(200)))
 print(commit.added.files, commit.added.rows, peak_kilobytes() - before)
 """
     files, rows, grown = map(int, run(program).split())
-    assert rows == 5 * files
-    assert files > 150_000
+    assert rows == 5 * files and files > 150_000
     assert grown < 20_000, "kilobytes, for 200 MB of commit"
 
 

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,8 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX, ControlFolder, location_beside
 from tests.core.model_target import Model
+from tests.ledger.processes import let_go, started
 
-REPO = Path(__file__).parents[2]
 EIGHT = """
 import sys
 from airflow_backfill.core.values.control import Command, Verb
@@ -46,22 +43,9 @@ def control(target: str) -> ControlFolder:
 
 def eight_processes(target: str, arguments: list[str]) -> list[tuple[int, str]]:
     """What eight processes print that work on one folder at the same time: numbers with a text each."""
-    environment = {**os.environ, "PYTHONPATH": str(REPO)}
-    pipe = subprocess.PIPE
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", EIGHT, target, argument], env=environment, stdin=pipe, stdout=pipe, text=True
-        )
-        for argument in arguments
-    ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    lines = [line.split() for process in started for line in process.communicate()[0].splitlines()]
+    processes = [started(EIGHT, target, argument) for argument in arguments]
+    let_go(processes)
+    lines = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
     return [(int(number), text) for number, text in lines]
 
 
@@ -71,10 +55,8 @@ def test_the_folder_lies_beside_the_target_and_not_in_it() -> None:
 
 
 def test_nothing_is_made_by_looking(control: ControlFolder, tmp_path: Path) -> None:
-    assert control.attempts() == []
-    assert control.commands("b1") == []
-    assert control.plan("b1") is None
-    assert control.outcome(Attempt(1, "x")) is None
+    assert control.attempts() == [] and control.commands("b1") == []
+    assert control.plan("b1") is None and control.outcome(Attempt(1, "x")) is None
     assert control.announced(Attempt(1, "x")) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -116,16 +98,14 @@ def test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody(tar
     assert new.generation == 4
     again = Attempt(new.generation, old.name)
     after.store_outcome(again, {"code": "OK"})
-    assert after.outcome(new) is None
-    assert after.outcome(again) is not None
+    assert after.outcome(new) is None and after.outcome(again) is not None
 
 
 def test_a_lost_folder_without_a_log_gives_a_number_twice_and_never_a_name(target: str) -> None:
     old = ControlFolder.beside(target).draw_attempt({}, floor=0)
     shutil.rmtree(target + SUFFIX)
     new = ControlFolder.beside(target).draw_attempt({}, floor=0)
-    assert new.generation == old.generation
-    assert new.name != old.name
+    assert new.generation == old.generation and new.name != old.name
 
 
 # --- commands ---
@@ -141,8 +121,7 @@ def test_commands_of_another_build_of_the_target_are_none_of_this_ones(control: 
     for build, verb in (("b1", Verb.PAUSE), ("b2", Verb.HOLD), ("b1", Verb.RESUME)):
         control.order(build, Command(verb))
     assert control.commands("b1") == [(1, Command(Verb.PAUSE)), (3, Command(Verb.RESUME))]
-    assert control.commands("b2") == [(2, Command(Verb.HOLD))]
-    assert control.commands("b3") == []
+    assert control.commands("b2") == [(2, Command(Verb.HOLD))] and control.commands("b3") == []
 
 
 def test_eight_processes_give_eighty_commands_and_none_is_lost(target: str, control: ControlFolder) -> None:
@@ -189,8 +168,7 @@ def test_what_is_no_command_is_refused_and_not_skipped(
 def test_the_copy_of_a_plan_is_the_plan(control: ControlFolder) -> None:
     plan = Model().draft()
     control.store_plan(plan)
-    assert control.plan(plan.build) == plan
-    assert control.plan("b2") is None
+    assert control.plan(plan.build) == plan and control.plan("b2") is None
 
 
 def test_the_first_copy_of_a_plan_stays(control: ControlFolder) -> None:

@@ -14,17 +14,13 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDe
 from airflow_backfill.core.values.commit import Protocol, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
+from tests.ledger.large_log import ACTIONS
 
 WriteLog = Callable[[Mapping[str, bytes | str]], Path]
 Run = Callable[..., str]
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
-NEW = {
-    "minReaderVersion": 3,
-    "minWriterVersion": 7,
-    "readerFeatures": ["deletionVectors"],
-    "writerFeatures": ["x"],
-}
+NEW = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": ["x"]}
 OLD = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
@@ -57,30 +53,8 @@ def checksum(table_id: str, protocol: dict[str, Any] = NEW) -> str:
 
 
 def checkpoint(*actions: dict[str, Any]) -> bytes:
-    strings = pa.list_(pa.string())
-    schema = pa.schema(
-        {
-            "add": pa.struct({"path": pa.string()}),
-            "metaData": pa.struct(
-                {
-                    "id": pa.string(),
-                    "schemaString": pa.string(),
-                    "partitionColumns": strings,
-                    "configuration": pa.map_(pa.string(), pa.string()),
-                }
-            ),
-            "protocol": pa.struct(
-                {
-                    "minReaderVersion": pa.int32(),
-                    "minWriterVersion": pa.int32(),
-                    "readerFeatures": strings,
-                    "writerFeatures": strings,
-                }
-            ),
-        }
-    )
     sink = BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(actions), schema=schema), sink)
+    pq.write_table(pa.Table.from_pylist(list(actions), schema=ACTIONS), sink)
     return sink.getvalue()
 
 
@@ -99,46 +73,28 @@ def log(table: Path) -> DeltaLog:
 
 
 def state(table_id: str, protocol: dict[str, Any]) -> tuple[Protocol, TableMetadata]:
-    return (
-        Protocol(
-            protocol["minReaderVersion"],
-            protocol["minWriterVersion"],
-            frozenset(protocol.get("readerFeatures", ())),
-            frozenset(protocol.get("writerFeatures", ())),
-        ),
-        TableMetadata(table_id, "{}", ("p",), {"k": table_id}),
-    )
+    features = (frozenset(protocol.get(kind, ())) for kind in ("readerFeatures", "writerFeatures"))
+    numbers = protocol["minReaderVersion"], protocol["minWriterVersion"]
+    return Protocol(*numbers, *features), TableMetadata(table_id, "{}", ("p",), {"k": table_id})
 
 
 def test_head_and_versions_of_a_plain_log(write_log: WriteLog) -> None:
-    table = write_log(
-        commits(0, 12)
-        | {
-            name(20, "json.tmp"): "",
-            f"{0:020}.{9:020}.compacted.json": "{}",
-            f"_staged_commits/{name(13)}": "{}",
-            name(14, "crc"): "{}",
-        }
-    )
-    assert log(table).head() == 11
-    assert log(table).versions(-1) == list(range(12))
-    assert log(table).versions(9) == [10, 11]
-    assert log(table).versions(11) == []
-    assert log(table).earliest() == 0
+    others = {name(20, "json.tmp"): "", name(14, "crc"): "{}", f"{0:020}.{9:020}.compacted.json": "{}"}
+    table = write_log(commits(0, 12) | others | {f"_staged_commits/{name(13)}": "{}"})
+    assert log(table).head() == 11 and log(table).earliest() == 0
+    assert [log(table).versions(after) for after in (-1, 9, 11)] == [list(range(12)), [10, 11], []]
 
 
 def test_a_log_that_grows_is_read_anew(write_log: WriteLog) -> None:
     following = log(write_log(commits(0, 3)))
     assert following.head() == 2
     write_log(commits(3, 5))
-    assert following.head() == 4
-    assert following.versions(2) == [3, 4]
+    assert following.head() == 4 and following.versions(2) == [3, 4]
 
 
 def test_holes_are_told_as_they_are(write_log: WriteLog) -> None:
     table = write_log(commits(4, 7) | commits(8, 10) | {name(5, "checkpoint.parquet"): b""})
-    assert log(table).earliest() == 4
-    assert log(table).versions(3) == [4, 5, 6, 8, 9]
+    assert log(table).earliest() == 4 and log(table).versions(3) == [4, 5, 6, 8, 9]
     with pytest.raises(HistoryLost, match="version 7 was deleted") as raised:
         log(table).read(7)
     assert raised.value.data == {"version": 7, "file": name(7)}
@@ -175,8 +131,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, write_log: WriteLog) -> Non
 
 def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
     table = write_log({name(9, "checkpoint.parquet"): checkpoint(*rows_of("t", NEW))})
-    assert log(table).head() == 9
-    assert log(table).versions(-1) == []
+    assert log(table).head() == 9 and log(table).versions(-1) == []
     assert log(table).protocol_and_metadata() == state("t", NEW)
     with pytest.raises(HistoryLost, match="all commit files were deleted"):
         log(table).earliest()
@@ -187,8 +142,7 @@ def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
 )
 def test_the_pointer_to_the_checkpoint_is_only_a_hint(pointer: str, write_log: WriteLog) -> None:
     table = write_log(commits(0, 8) | {name(4, "crc"): checksum("t4"), "_last_checkpoint": pointer})
-    assert log(table).head() == 7
-    assert log(table).protocol_and_metadata() == state("t4", NEW)
+    assert log(table).head() == 7 and log(table).protocol_and_metadata() == state("t4", NEW)
     assert log(table).earliest() == 0
 
 
@@ -212,15 +166,10 @@ def test_summaries_below_the_last_checkpoint_are_found(write_log: WriteLog) -> N
 
 
 def test_the_newest_summary_is_taken(write_log: WriteLog) -> None:
-    table = write_log(
-        commits(0, 8)
-        | {
-            name(4, "crc"): checksum("t4"),
-            name(5, "checkpoint.parquet"): checkpoint(*rows_of("t5", OLD)),
-            name(6, "crc"): checksum("t6"),
-            name(9, "crc"): checksum("beyond the head"),
-        }
-    )
+    sums = {name(version, "crc"): checksum(f"t{version}") for version in (4, 6)}
+    beyond = {name(9, "crc"): checksum("beyond the head")}
+    middle = {name(5, "checkpoint.parquet"): checkpoint(*rows_of("t5", OLD))}
+    table = write_log(commits(0, 8) | sums | middle | beyond)
     assert log(table).protocol_and_metadata() == state("t6", NEW)
     (table / "_delta_log" / name(6, "crc")).unlink()
     assert log(table).protocol_and_metadata() == state("t5", OLD)
@@ -248,11 +197,7 @@ def test_every_kind_of_checkpoint_is_read(write_log: WriteLog, tmp_path: Path) -
 
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}', "[]"])
 def test_bad_summaries_are_passed_over(content: str, write_log: WriteLog) -> None:
-    bad = {
-        name(4, "crc"): content,
-        name(3, "checkpoint.parquet"): content,
-        name(2, f"checkpoint.{UUID}.json"): content,
-    }
+    bad = {name(4, "crc"): content, name(3, "checkpoint.parquet"): content, name(2, f"checkpoint.{UUID}.json"): content}
     table = write_log(commits(0, 5) | bad)
     assert log(table).protocol_and_metadata() == state("t0", OLD)
     for version in (0, 1):

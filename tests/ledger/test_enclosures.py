@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import FinishGoal, UpstreamGoal, VerifyGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.kafka.split import Split
@@ -18,10 +17,9 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.ledger import enclosures
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import ROUND, Running
+from tests.core.model_target import Running
+from tests.core.tasks import FINISH, VERIFY, V, follow
 from tests.ledger.json_target import JsonBuild
-
-V = 7
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def files(build: JsonBuild) -> list[Path]:
 def test_a_build_of_large_records_reaches_its_end_and_is_read_by_everybody(build: JsonBuild) -> None:
     state = build.finished()
     build.write(times=2)
-    build.run(UpstreamGoal(ROUND, upto=V + 2))
+    build.run(follow(V + 2))
     assert state.certificate is not None
     assert BuildReader(build.location).state().applied == V + 2
     texts = [build.target.read(v).user_metadata for v in range(1, build.target.head + 1)]
@@ -58,8 +56,8 @@ def test_a_record_that_is_lost_or_altered_is_named_and_a_recovery_lives_it_down(
     assert name in raised.value.data["file"]
     state: BuildState = Running(build, recover(build.attempt(), V)).finish()
     assert state.handoff == V
-    build.run(VerifyGoal())
-    assert build.run(FinishGoal()).applied == V
+    build.run(VERIFY)
+    assert build.run(FINISH).applied == V
 
 
 def test_a_retry_writes_the_same_file_and_mends_a_damaged_one(build: JsonBuild) -> None:

@@ -15,16 +15,9 @@ def test_known_protocols_pass() -> None:
 
 @pytest.mark.parametrize(
     "feature",
-    [
-        "catalogManaged",
-        "catalogOwned-preview",
-        "coordinatedCommits-preview",
-        "redirectReaderWriter-preview",
-        "redirectWriterOnly-preview",
-        "adaptiveMetadata-preview",
-        "featureOfTomorrow",
-    ],
-)
+    ["catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "redirectReaderWriter-preview",
+     "redirectWriterOnly-preview", "adaptiveMetadata-preview", "featureOfTomorrow"],
+)  # fmt: skip
 def test_what_is_not_known_is_refused_by_name(feature: str) -> None:
     for protocol in (
         Protocol(3, 7, frozenset({feature}), KNOWN | {feature}),

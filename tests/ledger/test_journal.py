@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,8 +10,7 @@ import pytest
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 from airflow_backfill.ledger.journal import MAX_DOCUMENT_BYTES, Journal
 from airflow_backfill.ledger.local_store import LocalStore
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+from tests.ledger.processes import let_go, started
 
 APPEND = """
 import sys
@@ -29,15 +25,6 @@ for number in range(count):
 """
 
 
-def appender(root: Path, process: int, count: int) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", APPEND, str(root), str(process), str(count)]
-    pipe = subprocess.PIPE
-    started = subprocess.Popen(arguments, env=ENVIRONMENT, stdin=pipe, stdout=pipe, text=True)
-    assert started.stdout is not None
-    assert started.stdout.readline() == "ready\n"
-    return started
-
-
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     return Journal(LocalStore(str(tmp_path)), "control/commands")
@@ -45,25 +32,17 @@ def journal(tmp_path: Path) -> Journal:
 
 def test_documents_come_back_in_order(journal: Journal, tmp_path: Path) -> None:
     assert journal.after(0) == []
-    documents = [
-        {"verb": "pause", "note": "ü\n"},
-        {"verb": "resume", "n": {"a": [1, None]}},
-        {"verb": "cancel"},
-    ]
+    documents = [{"verb": "pause", "note": "ü\n"}, {"verb": "resume", "n": {"a": [1, None]}}, {"verb": "cancel"}]
     assert [journal.append(document) for document in documents] == [1, 2, 3]
     assert journal.after(0) == list(enumerate(documents, start=1))
-    assert journal.after(2) == [(3, documents[2])]
-    assert journal.after(3) == []
+    assert journal.after(2) == [(3, documents[2])] and journal.after(3) == []
     assert (tmp_path / "control/commands/000000001.json").exists()
 
 
 def test_a_hundred_appends_of_eight_processes_get_a_hundred_numbers(tmp_path: Path) -> None:
     counts = [13, 13, 13, 13, 12, 12, 12, 12]
-    processes = [appender(tmp_path, process, count) for process, count in enumerate(counts)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
+    processes = [started(APPEND, tmp_path, process, count) for process, count in enumerate(counts)]
+    let_go(processes)
     drawn = {p: [int(n) for n in started.communicate()[0].split()] for p, started in enumerate(processes)}
     assert sorted(n for numbers in drawn.values() for n in numbers) == list(range(1, 101))
     stored = Journal(LocalStore(str(tmp_path)), "control/commands").after(0)
@@ -75,12 +54,9 @@ def test_a_hundred_appends_of_eight_processes_get_a_hundred_numbers(tmp_path: Pa
 
 def test_killed_processes_leave_no_gap_and_no_half_document(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        processes = list(pool.map(lambda number: appender(tmp_path, number, 100_000), range(4)))
+        processes = list(pool.map(lambda number: started(APPEND, tmp_path, number, 100_000), range(4)))
     acknowledged: set[int] = set()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
+    let_go(processes)
     for process in processes:
         assert process.stdout is not None
         acknowledged.update(int(process.stdout.readline()) for _ in range(5))
@@ -90,15 +66,13 @@ def test_killed_processes_leave_no_gap_and_no_half_document(tmp_path: Path) -> N
         # A last number may have been cut off by the kill.
         acknowledged.update(int(line) for line in process.communicate()[0].split("\n")[:-1])
     numbers = [number for number, _ in Journal(LocalStore(str(tmp_path)), "control/commands").after(0)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert acknowledged <= set(numbers)
+    assert numbers == list(range(1, len(numbers) + 1)) and acknowledged <= set(numbers)
 
 
 def test_numbers_begin_above_the_floor(journal: Journal) -> None:
     assert journal.append({"n": 1}, floor=7) == 8
     assert journal.append({"n": 2}, floor=3) == 9
-    assert journal.append({"n": 3}) == 10
-    assert [number for number, _ in journal.after(0)] == [8, 9, 10]
+    assert journal.append({"n": 3}) == 10 and [number for number, _ in journal.after(0)] == [8, 9, 10]
 
 
 def test_companions_stand_beside_their_document(journal: Journal, tmp_path: Path) -> None:
@@ -108,10 +82,8 @@ def test_companions_stand_beside_their_document(journal: Journal, tmp_path: Path
     journal.put_beside(number, "outcome", {"code": "DONE"})
     assert (tmp_path / "control/commands/000000007.outcome.json").exists()
     assert journal.read_beside(number, "outcome") == {"code": "DONE"}
-    assert journal.read_beside(number, "other") is None
-    assert journal.after(0) == [(7, {"attempt": "x"})]
-    assert journal.after(6) == [(7, {"attempt": "x"})]
-    assert journal.after(7) == []
+    assert journal.read_beside(number, "other") is None and journal.after(0) == [(7, {"attempt": "x"})]
+    assert journal.after(6) == [(7, {"attempt": "x"})] and journal.after(7) == []
     assert journal.append({"attempt": "y"}) == 8
 
 
@@ -124,8 +96,7 @@ def test_a_damaged_document_is_named(content: str, journal: Journal, tmp_path: P
         journal.after(0)
     with pytest.raises(RecordInvalid, match=r"000000001\.outcome\.json"):
         journal.read_beside(1, "outcome")
-    assert journal.append({"n": 3}) == 3
-    assert journal.after(2) == [(3, {"n": 3})]
+    assert journal.append({"n": 3}) == 3 and journal.after(2) == [(3, {"n": 3})]
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "3.json", "000000003.JSON", "000000003.json.bak", "0000000030.json"])
@@ -158,8 +129,7 @@ def test_what_does_not_fit_is_refused_before_it_is_written(journal: Journal) -> 
     with pytest.raises(RecordInvalid):
         journal.append({}, floor=10**9 - 1)
     largest = {"text": "x" * (MAX_DOCUMENT_BYTES - len(json.dumps({"text": ""}, separators=(",", ":"))))}
-    assert journal.append(largest) == 1
-    assert journal.after(0) == [(1, largest)]
+    assert journal.append(largest) == 1 and journal.after(0) == [(1, largest)]
 
 
 def test_a_folder_outside_the_store_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +13,7 @@ from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
+from tests.ledger.processes import started
 
 Run = Callable[..., str]
 
@@ -39,8 +38,7 @@ def test_the_contract_of_a_store(check: Callable[[Store], None], tmp_path: Path)
 @pytest.mark.parametrize("url", ["{}", "file:{}", "file://{}", "{}/"])
 def test_every_spelling_of_a_path_is_the_same_store(url: str, tmp_path: Path) -> None:
     store = open_store(url.format(tmp_path))
-    assert isinstance(store, LocalStore)
-    assert store.url == str(tmp_path)
+    assert isinstance(store, LocalStore) and store.url == str(tmp_path)
 
 
 def test_of_many_creations_at_once_one_wins_and_its_content_is_whole(tmp_path: Path) -> None:
@@ -56,13 +54,8 @@ def test_of_many_creations_at_once_one_wins_and_its_content_is_whole(tmp_path: P
 
 
 def test_a_killed_writer_leaves_no_half_file_and_its_leftovers_are_hidden(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     for _ in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", CREATE_FOREVER, str(tmp_path)], env=environment, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
+        with started(CREATE_FOREVER, tmp_path) as process:
             while not (tmp_path / "f" / "head").exists():
                 pass
             process.send_signal(signal.SIGKILL)
@@ -109,19 +102,14 @@ for write in (store.create, store.put):
     except SourceUnavailable as error:
         print(error.retry, error.data["file"])
 """
-    assert run(program, tmp_path) == "True f/large\n" * 2
-    assert os.listdir(tmp_path / "f") == ["small"]
+    assert run(program, tmp_path) == "True f/large\n" * 2 and os.listdir(tmp_path / "f") == ["small"]
 
 
 def test_trouble_with_the_disk_is_coded(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     store = LocalStore(str(tmp_path))
-    for call in (
-        lambda: store.read("f", 1),
-        lambda: list(store.chunks("loop/x")),
-        lambda: store.put("f", b"x"),
-    ):
+    for call in (lambda: store.read("f", 1), lambda: list(store.chunks("loop/x")), lambda: store.put("f", b"x")):
         with pytest.raises(SourceUnavailable, match=str(tmp_path)):
             call()
 

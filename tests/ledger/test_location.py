@@ -20,38 +20,25 @@ from airflow_backfill.ledger.location import Location, first_line
         ("hdfs://name:8020/t", ("hdfs", "name:8020", "/t")),
         ("hdfs:///t", ("hdfs", "", "/t")),
         ("s3://bucket/user@host/t", ("s3", "bucket", "/user@host/t")),
-        (
-            "abfss://container@account.dfs.core.windows.net/t",
-            ("abfss", "container@account.dfs.core.windows.net", "/t"),
-        ),
+        ("abfss://container@account.dfs.core.windows.net/t", ("abfss", "container@account.dfs.core.windows.net", "/t")),
     ],
 )
 def test_a_location_is_taken_apart(url: str, expected: tuple[str, str, str]) -> None:
     location = Location.parse(url)
     assert (location.scheme, location.authority, location.path) == expected
-    assert location.local is (expected[0] == "file")
-    assert Location.parse(location.url) == location
+    assert location.local is (expected[0] == "file") and Location.parse(location.url) == location
 
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRET/KEY@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRET+KEY=@bucket/t",
-        "s3a://AKIAEXAMPLE:SECRETKEY",
-        "s3a://SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE:12/SECRETKEY@bucket/t",
-        "s3a://AKIAEXAMPLE%3ASECRETKEY%40bucket/t",
-        "abfss://container:SECRETKEY@account/t",
-        "abfss://container:12@account/SECRETKEY@",
-        "abfss://container@account/t?sv=1&sig=SECRETKEY",
-        "https://host/t?X-Amz-Signature=SECRETKEY@x",
-        "AKIAEXAMPLE:SECRETKEY@bucket/t",
-        "file://AKIAEXAMPLE:SECRETKEY@host/t",
-        "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t\n",
-    ],
-)
+    ["s3a://AKIAEXAMPLE:SECRETKEY@bucket/t", "s3a://AKIAEXAMPLE:SECRET/KEY@bucket/t",
+     "s3a://AKIAEXAMPLE:SECRET+KEY=@bucket/t", "s3a://AKIAEXAMPLE:SECRETKEY", "s3a://SECRETKEY@bucket/t",
+     "s3a://AKIAEXAMPLE:12/SECRETKEY@bucket/t", "s3a://AKIAEXAMPLE%3ASECRETKEY%40bucket/t",
+     "abfss://container:SECRETKEY@account/t", "abfss://container:12@account/SECRETKEY@",
+     "abfss://container@account/t?sv=1&sig=SECRETKEY", "https://host/t?X-Amz-Signature=SECRETKEY@x",
+     "AKIAEXAMPLE:SECRETKEY@bucket/t", "file://AKIAEXAMPLE:SECRETKEY@host/t",
+     "s3a://AKIAEXAMPLE:SECRETKEY@bucket/t\n"],
+)  # fmt: skip
 def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(InvalidSpec) as raised:
         Location.parse(url)
@@ -61,19 +48,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "",
-        "data/t",
-        "./t",
-        "file:",
-        "file://host/t",
-        "s3://b/../c",
-        "/a/../b",
-        "/a\0b",
-        "/a\nb",
-        "s3:b/t",
-        "C:\\t",
-    ],
+    ["", "data/t", "./t", "file:", "file://host/t", "s3://b/../c", "/a/../b", "/a\0b", "/a\nb", "s3:b/t", "C:\\t"],
 )
 def test_what_is_no_clean_location_is_refused(url: str) -> None:
     with pytest.raises(InvalidSpec):

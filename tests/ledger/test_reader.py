@@ -10,15 +10,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     HistoryLost,
@@ -41,12 +33,12 @@ from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
-from tests.ledger.json_target import JsonBuild
+from tests.core.model_target import ROUND, SCHEMA, Model, Running
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
+from tests.ledger.json_target import JsonBuild, JsonLog
 from tests.ledger.process_cost import bytes_read
 
 Run = Callable[..., str]
-V = 7
 
 
 @pytest.fixture
@@ -58,6 +50,17 @@ def commit_file(table: str, version: int) -> Path:
     return Path(table, "_delta_log", commit_name(version))
 
 
+def forget(log: JsonLog, table: str, *versions: int) -> None:
+    """The log is cleaned up: these commits are gone, and a checksum says what they said of the table."""
+    log.write_checksum()
+    for version in versions:
+        commit_file(table, version).unlink()
+
+
+def read(build: JsonBuild) -> BuildState:
+    return BuildReader(build.location).state()
+
+
 # --- the state of a build ---
 
 
@@ -66,46 +69,36 @@ def test_the_state_is_read_from_the_files_in_every_phase(build: JsonBuild) -> No
     model = Model()
     steps: list[tuple[Phase, Callable[[Any], Any]]] = [
         (Phase.SNAPSHOT, lambda b: b.plan()),
-        (Phase.SNAPSHOT, lambda b: b.run(SnapshotGoal(0, 1, ROUND))),
-        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))),
-        (Phase.CATCH_UP, lambda b: b.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))),
-        (Phase.CATCH_UP, lambda b: b.run(VerifyGoal())),
-        (Phase.FINISHED, lambda b: b.run(FinishGoal())),
-        (Phase.UPSTREAM, lambda b: (b.write(), b.run(UpstreamGoal(ROUND, upto=V + 4)))),
+        (Phase.SNAPSHOT, lambda b: b.run(READ)),
+        (Phase.CONSUME_LOG, lambda b: (b.write(times=3), b.run(CONSUME))),
+        (Phase.CATCH_UP, lambda b: b.run(CATCH_UP)),
+        (Phase.CATCH_UP, lambda b: b.run(VERIFY)),
+        (Phase.FINISHED, lambda b: b.run(FINISH)),
+        (Phase.UPSTREAM, lambda b: (b.write(), b.run(follow(V + 4)))),
     ]
     for phase, step in steps:
         step(build)
         step(model)
-        found = BuildReader(build.location).state()
+        found = read(build)
         expected = model.state()
         assert found.phase is expected.phase is phase
-        assert (found.positions, found.applied, found.totals) == (
-            expected.positions,
-            expected.applied,
-            expected.totals,
-        )
+        assert (found.positions, found.applied, found.totals) == (expected.positions, expected.applied, expected.totals)
         assert (found.handoff, found.proven) == (expected.handoff, expected.proven)
 
 
 def test_a_cancelled_build_is_read_as_such(build: JsonBuild) -> None:
     build.plan()
     build.order(Command(Verb.CANCEL))
-    build.run(CancelGoal())
-    assert BuildReader(build.location).state().phase is Phase.CANCELLED
-
-
-def test_a_plan_that_is_only_in_the_log_is_found_there(build: JsonBuild) -> None:
-    sealed = build.sealed()
-    shutil.rmtree(build.location + SUFFIX + "/plans")
-    assert BuildReader(build.location).state() == sealed
+    build.run(CANCEL)
+    assert read(build).phase is Phase.CANCELLED
 
 
 def test_a_lost_control_folder_loses_nothing_of_the_state(build: JsonBuild) -> None:
+    """The plan is found in the log."""
     sealed = build.sealed()
     shutil.rmtree(build.location + SUFFIX)
     reader = BuildReader(build.location)
-    assert reader.state() == sealed
-    assert reader.commands(sealed.plan.build) == []
+    assert reader.state() == sealed and reader.commands(sealed.plan.build) == []
 
 
 def test_with_the_control_folder_gone_the_next_attempt_is_the_newest_all_the_same(build: JsonBuild) -> None:
@@ -131,27 +124,25 @@ def test_no_attempt_is_drawn_below_a_record_that_cannot_be_read(build: JsonBuild
 
 def test_a_plan_that_is_nowhere_any_more_is_an_error_with_a_name(build: JsonBuild) -> None:
     build.sealed()
-    build.target.write_checksum()
     shutil.rmtree(build.location + SUFFIX)
-    commit_file(build.location, 1).unlink()
+    forget(build.target, build.location, 1)
     with pytest.raises(RecordInvalid, match="neither in the target"):
-        BuildReader(build.location).state()
+        read(build)
 
 
 def test_the_plan_is_read_once(build: JsonBuild) -> None:
     sealed = build.sealed()
-    build.target.write_checksum()
     reader = BuildReader(build.location)
     reader.state()
     shutil.rmtree(build.location + SUFFIX)
-    commit_file(build.location, 1).unlink()
+    forget(build.target, build.location, 1)
     assert reader.state() == sealed
 
 
 def test_a_copy_of_the_plan_that_is_damaged_is_not_needed(build: JsonBuild) -> None:
     sealed = build.sealed()
     next(Path(build.location + SUFFIX, "plans").iterdir()).write_text("{")
-    assert BuildReader(build.location).state() == sealed
+    assert read(build) == sealed
 
 
 def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> None:
@@ -159,7 +150,7 @@ def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> No
     build.order(Command(Verb.PAUSE))
     Path(build.location + SUFFIX, "commands", "000000002.json").write_text("{")
     with pytest.raises(RecordInvalid, match=r"000000002\.json"):
-        build.run(VerifyGoal())
+        build.run(VERIFY)
     state: BuildState = Running(build, recover(build.attempt(), V)).finish()
     assert (state.handoff, state.control.number) == (V, 0)
 
@@ -171,25 +162,19 @@ def test_a_copy_of_the_plan_that_somebody_edited_is_refused(build: JsonBuild) ->
     document["source"]["epoch"] += 1
     copy.write_text(json.dumps(document))
     with pytest.raises(RecordInvalid, match="plan"):
-        BuildReader(build.location).state()
+        read(build)
 
 
-def test_no_table_is_not_a_build(tmp_path: Path) -> None:
+def test_no_table_is_not_a_build() -> None:
     with pytest.raises(SourceNotDelta):
-        BuildReader(str(tmp_path / "nothing")).state()
+        BuildReader("/nothing").state()
 
 
-def test_a_table_of_somebody_else_is_not_planned(build: JsonBuild) -> None:
+def test_a_table_without_a_plan_of_that_build_is_not_planned(build: JsonBuild) -> None:
     with pytest.raises(NotPlanned, match="not made by a table backfill"):
         BuildReader(build.spec.source).state()
-
-
-def test_a_target_without_a_plan_is_not_planned(build: JsonBuild) -> None:
     with pytest.raises(NotPlanned):
-        BuildReader(build.location).state()
-
-
-def test_another_build_than_the_targets_is_not_planned(build: JsonBuild) -> None:
+        read(build)
     build.sealed()
     with pytest.raises(NotPlanned):
         BuildReader(build.location).state("b2")
@@ -211,14 +196,14 @@ def test_a_protocol_that_cannot_be_read_is_named_before_any_record_is(
     build.sealed()
     build.foreign("UPGRADE PROTOCOL", data_change=False, protocol=protocol)
     with pytest.raises(UnsupportedTable, match=named):
-        BuildReader(build.location).state()
+        read(build)
 
 
 def test_rows_of_somebody_else_are_seen(build: JsonBuild) -> None:
     build.sealed()
     build.foreign("WRITE", added=FileTotals(1, 1, 1))
     with pytest.raises(TargetDiverged):
-        BuildReader(build.location).state()
+        read(build)
 
 
 def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) -> None:
@@ -226,12 +211,12 @@ def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) 
     newest = commit_file(build.location, build.target.head)
     newest.write_text(newest.read_text()[:-40])
     with pytest.raises(RecordInvalid):
-        BuildReader(build.location).state()
+        read(build)
 
 
 def test_a_reader_does_not_write(build: JsonBuild) -> None:
     build.plan()
-    attempt = build.start(SnapshotGoal(0, 1, ROUND))
+    attempt = build.start(READ)
     effect = attempt.until(CommitRecord)
     with pytest.raises(TypeError):
         build.reader.answer(effect)
@@ -267,17 +252,15 @@ def test_the_tables_are_ones_to_other_readers(build: JsonBuild) -> None:
 
 
 @pytest.fixture
-def watched(build: JsonBuild) -> tuple[JsonBuild, SourceWatch]:
-    plan = build.plan()
-    return build, watch_source(plan)
+def watcher(build: JsonBuild) -> SourceWatch:
+    return watch_source(build.plan())
 
 
 def numbers(view: Any) -> list[int]:
     return [epoch.number for epoch in view.epochs]
 
 
-def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_view_holds_every_epoch_after_the_applied_one(build: JsonBuild, watcher: SourceWatch) -> None:
     assert numbers(watcher.view(V)) == []
     build.write(rows=5, size=70)
     build.optimize()
@@ -288,22 +271,19 @@ def test_a_view_holds_every_epoch_after_the_applied_one(watched: tuple[JsonBuild
     assert numbers(watcher.view(9)) == [10]
 
 
-def test_asking_again_at_any_time_gives_what_asking_once_would(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_asking_again_at_any_time_gives_what_asking_once_would(build: JsonBuild, watcher: SourceWatch) -> None:
     for after in (7, 7, 8, 8, 10, 12):
         build.write()
         assert watcher.view(after) == watch_source(build.draft()).view(after)
 
 
-def test_a_view_from_an_earlier_epoch_has_no_hole(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_view_from_an_earlier_epoch_has_no_hole(build: JsonBuild, watcher: SourceWatch) -> None:
     build.write(times=5)
     watcher.view(10)
     assert numbers(watcher.view(V)) == [8, 9, 10, 11, 12]
 
 
-def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_commit_is_read_once_and_none_of_its_data_ever(build: JsonBuild, watcher: SourceWatch) -> None:
     build.write(times=300)
     build.source.write_checksum()
     before = bytes_read()
@@ -315,12 +295,9 @@ def test_a_commit_is_read_once_and_none_of_its_data_ever(watched: tuple[JsonBuil
 
 
 @pytest.mark.parametrize("gone", [[8], [10], [12], [9, 10]])
-def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], build: JsonBuild, watcher: SourceWatch) -> None:
     build.write(times=6)
-    build.source.write_checksum()
-    for version in gone:
-        commit_file(build.spec.source, version).unlink()
+    forget(build.source, build.spec.source, *gone)
     view = watcher.view(V)
     assert numbers(view) == [8, 9, 10, 11, 12, 13]
     stops = {e.number: e.stop for e in view.epochs if e.stop is not None}
@@ -331,11 +308,8 @@ def test_a_hole_in_the_log_is_an_epoch_that_says_so(gone: list[int], watched: tu
             check_source(build.draft(), view, V, ())
 
 
-def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
-    watched: tuple[JsonBuild, SourceWatch],
-) -> None:
+def test_a_view_names_the_commits_and_reads_a_put_back_log_anew(build: JsonBuild, watcher: SourceWatch) -> None:
     """What a watcher remembers of commits that are others now would pass for what is there."""
-    build, watcher = watched
     build.write(rows=5, times=4)
     before = watcher.view(V)
     assert before.commit(V) == CommitId(V, build.source.read(V).digest or "")
@@ -348,58 +322,47 @@ def test_a_view_names_the_commits_and_reads_a_log_that_was_put_back_anew(
     after = watcher.view(V)
     assert [e.rows for e in after.epochs] == [5, 9, 9, 9, 9, 9]
     assert after.commit(V) == before.commit(V) and after.commit(V + 4) != before.commit(V + 4)
-    build.source.write_checksum()
-    commit_file(build.spec.source, V).unlink()
+    forget(build.source, build.spec.source, V)
     assert watcher.view(V).commit(V) is None
 
 
-def test_a_log_that_was_cleaned_up_keeps_its_place(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_log_that_was_cleaned_up_keeps_its_place(build: JsonBuild, watcher: SourceWatch) -> None:
     build.write(times=6)
-    build.source.write_checksum()
-    for version in range(10):
-        commit_file(build.spec.source, version).unlink()
+    forget(build.source, build.spec.source, *range(10))
     view = watcher.view(V)
     assert numbers(view) == [8, 9, 10, 11, 12, 13]
     assert [e.number for e in view.epochs if e.stop is not None] == [8, 9]
 
 
-def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(tmp_path: Path) -> None:
-    build = JsonBuild(tmp_path)
-    watcher = watch_source(build.plan())
+def test_another_table_in_the_place_shows_its_id_and_none_of_its_epochs(build: JsonBuild, watcher: SourceWatch) -> None:
     shutil.rmtree(build.spec.source)
-    log = build._source_log()
-    for version in range(20):
-        metadata = TableMetadata("source-2", SCHEMA) if version == 0 else None
-        protocol = Protocol(1, 2) if version == 0 else None
-        log.land(replace(build.target.read(0), version=version, metadata=metadata, protocol=protocol))
+    log, first = build._source_log(), build.target.read(0)
+    log.land(replace(first, metadata=TableMetadata("source-2", SCHEMA), protocol=Protocol(1, 2)))
+    for version in range(1, 20):
+        log.land(replace(first, version=version, metadata=None, protocol=None))
     view = watcher.view(V)
     assert (view.table_id, view.head, numbers(view)) == ("source-2", 19, [])
     with pytest.raises(SourceReplaced):
         check_source(build.draft(), view, V, ())
 
 
-def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_table_that_was_replaced_in_its_own_log_is_seen_too(build: JsonBuild, watcher: SourceWatch) -> None:
     build.write()
     build.alter(table_id="source-2")
     with pytest.raises(SourceReplaced):
         check_source(build.draft(), watcher.view(V), V, ())
 
 
-def test_a_source_that_is_gone_is_no_silent_one(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_source_that_is_gone_is_no_silent_one(build: JsonBuild, watcher: SourceWatch) -> None:
     shutil.rmtree(build.spec.source)
     with pytest.raises(SourceNotDelta):
         watcher.view(V)
 
 
-def test_a_schema_change_is_seen_at_its_epoch(watched: tuple[JsonBuild, SourceWatch]) -> None:
-    build, watcher = watched
+def test_a_schema_change_is_seen_at_its_epoch(build: JsonBuild, watcher: SourceWatch) -> None:
     build.write()
     build.alter(schema_json='{"type":"struct","fields":[]}')
-    stops = [e.stop.code if e.stop else None for e in watcher.view(V).epochs]
-    assert stops == [None, "SCHEMA_CHANGED"]
+    assert [e.stop and e.stop.code for e in watcher.view(V).epochs] == [None, "SCHEMA_CHANGED"]
 
 
 WATCH = """

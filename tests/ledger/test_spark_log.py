@@ -48,8 +48,7 @@ def test_counts_add_up_to_the_rows_of_every_version(table: str, sample: Sample) 
     folder, expected = sample
     rows = 0
     for commit in read(folder, table):
-        assert commit.added.rows is not None
-        assert commit.removed.rows is not None
+        assert commit.added.rows is not None and commit.removed.rows is not None
         rows += commit.added.rows - commit.added.deleted_rows
         rows -= commit.removed.rows - commit.removed.deleted_rows
         assert rows == expected[table]["commits"][str(commit.version)]["rows"], commit
@@ -58,8 +57,7 @@ def test_counts_add_up_to_the_rows_of_every_version(table: str, sample: Sample) 
 def test_every_commit_changes_as_many_rows_as_it_did(sample: Sample) -> None:
     """And not every row of the files that it touched."""
     rows = [changed_rows(commit) for commit in read(sample[0], "changed")]
-    assert rows[:7] == [0, 1000, 500, 300, 170, 510, 0]
-    assert rows[9] == 0
+    assert rows[:7] == [0, 1000, 500, 300, 170, 510, 0] and rows[9] == 0
 
 
 def test_every_kind_of_commit_is_told_apart(sample: Sample) -> None:
@@ -112,8 +110,7 @@ def test_protocol_and_metadata_are_those_of_the_snapshot(table: str, sample: Sam
     log = DeltaLog(LocalStore(str(copy)))
     told = expected[table]
     listing = LogListing.of(path.name for path in (copy / "_delta_log").iterdir())
-    assert listing.checksums
-    assert listing.checkpoints
+    assert listing.checksums and listing.checkpoints
     for leave_out in ("*.none", "*.crc", "*.checkpoint.*"):
         for path in (copy / "_delta_log").glob(leave_out):
             path.unlink()
@@ -154,8 +151,7 @@ def test_deltalake_says_the_same(sample: Sample) -> None:
     history = {entry["version"]: entry for entry in opened.history()}
     for commit in commits:
         told = history[commit.version]
-        assert commit.timestamp == told["timestamp"]
-        assert commit.operation == told["operation"]
+        assert commit.timestamp == told["timestamp"] and commit.operation == told["operation"]
         assert commit.user_metadata == told.get("userMetadata")
 
 

@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-from airflow_backfill.core.attempts.goals import (
-    CatchUpGoal,
-    ConsumeLogGoal,
-    SnapshotGoal,
-)
-from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs, FileSize
-from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
-
-ONE_FILE = RoundSize(1, 10**9)
-SNAPSHOT = SnapshotGoal(0, 1, ONE_FILE)
-CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
-CATCH_UP = CatchUpGoal(ROUND, NO_LAG, PATIENCE)
-V = 7
-
-
-def planned(files: int = 6, lanes: int = 1, **fields: Any) -> Model:
-    model = Model([FileSize(100, 10)] * files, **fields)
-    model.plan(lanes=lanes)
-    return model
+from airflow_backfill.core.state.effect import AppendFiles, ApplyEpochs
+from tests.core.model_target import Model
 
 
 def events(model: Model) -> list[str]:

@@ -9,14 +9,7 @@ from itertools import pairwise
 import pytest
 
 from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
-from airflow_backfill.core.attempts.goals import (
-    ConsumeLogGoal,
-    FinishGoal,
-    Goal,
-    TakeOverGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, FinishGoal, Goal, TakeOverGoal
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
@@ -28,21 +21,14 @@ from airflow_backfill.core.errors import (
     VerificationFailed,
 )
 from airflow_backfill.core.splits.files import AtFile
-from airflow_backfill.core.state.effect import (
-    CommitOutcome,
-    CommitRecord,
-    ReadCommands,
-    ReadCommit,
-    ReadHead,
-    ReadSourceLog,
-    SleepUntil,
-    VerifyTarget,
-)
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.attempts.runs import epochs_applied, events, files_read
+from tests.core.builds import caught_up, finished, planned, sealed, writing
+from tests.core.model_target import NO_LAG, PATIENCE, Model
+from tests.core.tasks import CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, follow
 
 # --- claims and read-back ---
 
@@ -50,7 +36,7 @@ from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 def test_an_attempt_begins_with_a_claim_that_holds_no_rows() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
-    first = attempt.until(CommitRecord)
+    first = attempt.until(fx.CommitRecord)
     assert (first.record.event, first.record.seq, first.record.generation) == (Event.CLAIM, 1, 1)
     assert not model.rounds
 
@@ -60,8 +46,8 @@ def test_no_round_begins_before_the_last_one_was_read_back() -> None:
     model.run(SNAPSHOT)
     kinds = [type(effect) for effect in model.effects]
     for n, kind in enumerate(kinds):
-        if kind is CommitRecord:
-            assert kinds[n + 1] is ReadHead
+        if kind is fx.CommitRecord:
+            assert kinds[n + 1] is fx.ReadHead
 
 
 @pytest.mark.parametrize("left_over", [False, True])
@@ -69,11 +55,11 @@ def test_nothing_is_read_before_a_plan_is_committed(left_over: bool) -> None:
     """A copy of a plan that lies beside the target is none."""
     model = Model()
     model.stored_plan = model.draft() if left_over else None
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal()):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VERIFY, FINISH):
         with pytest.raises(NotPlanned):
             model.run(task)
     assert model.target.head == 0
-    assert {type(effect) for effect in model.effects} == {ReadHead, ReadCommit}
+    assert {type(effect) for effect in model.effects} == {fx.ReadHead, fx.ReadCommit}
 
 
 def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
@@ -81,7 +67,7 @@ def test_a_task_that_is_done_claims_and_writes_nothing() -> None:
     model.write()
     model.finished()
     head, certificate = model.target.head, model.state().certificate
-    for task in (SNAPSHOT, CONSUME, CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal(verified=False)):
+    for task in (SNAPSHOT, CONSUME, CATCH_UP, VERIFY, FINISH, FinishGoal(verified=False)):
         assert model.run(task).certificate == certificate
     assert model.target.head == head
 
@@ -90,24 +76,26 @@ def test_a_commit_that_landed_though_its_answer_was_lost_counts() -> None:
     model = planned()
     attempt = model.start(SNAPSHOT)
     while not attempt.ended:
-        if isinstance(attempt.waits_at, CommitRecord):
+        if isinstance(attempt.waits_at, fx.CommitRecord):
             model.answer(attempt.waits_at)
-            attempt.step(CommitOutcome(error=ApplicationFailed("the answer was lost")))
+            attempt.step(fx.CommitOutcome(error=ApplicationFailed("the answer was lost")))
         else:
             attempt.step()
     assert attempt.error is None
     assert files_read(model) == Counter(range(6))
 
 
-def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again() -> None:
+@pytest.mark.parametrize("writes", [2, 3], ids=["the first round", "the second"])
+def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again(writes: int) -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, writes)
     before = model.state()
-    attempt.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
+    attempt.step(fx.CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed):
         attempt.finish()
     assert model.state() == before
+    assert (before.phase, before.positions[1:]) == (Phase.SNAPSHOT, (AtFile(0),) * 2)
+    assert before.positions[0] == AtFile(writes - 2)
     assert model.run(SNAPSHOT).sealed
     assert files_read(model) == Counter(range(6))
 
@@ -116,15 +104,23 @@ def test_a_rival_that_took_the_sequence_number_fences() -> None:
     """Delta skips the second write of a number without a word: only the read-back tells."""
     model = planned()
     older, newer = model.attempt(), model.attempt()
-    attempt = model.start(SNAPSHOT, older)
-    attempt.until(CommitRecord, nth=2)
-    model.start(SNAPSHOT, newer).until(CommitRecord, nth=2)
+    attempt = writing(model, SNAPSHOT, 2, me=older)
+    writing(model, SNAPSHOT, 2, me=newer)
     head = model.target.head
     with pytest.raises(Fenced) as raised:
         attempt.finish()
     assert raised.value.data["by"] == newer.name
+    assert model.target.head == head and not model.rounds
+
+
+def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
+    model = planned()
+    older, newer = model.attempt(), model.attempt()
+    writing(model, SNAPSHOT, 3, me=newer)
+    head = model.target.head
+    with pytest.raises(Fenced):
+        model.run(SNAPSHOT, older)
     assert model.target.head == head
-    assert not model.rounds
 
 
 def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
@@ -132,7 +128,7 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
     attempts = [model.attempt() for _ in range(4)]
     running = [model.start(SNAPSHOT, me) for me in attempts]
     for one in running:
-        one.until(CommitRecord)
+        one.until(fx.CommitRecord)
     results = []
     for one in running:
         try:
@@ -143,23 +139,11 @@ def test_the_newest_attempt_wins_and_the_others_write_nothing_more() -> None:
     assert files_read(model) == Counter(range(6))
 
 
-def test_an_older_attempt_that_wakes_up_after_a_newer_one_writes_nothing() -> None:
-    model = planned()
-    older, newer = model.attempt(), model.attempt()
-    model.start(SNAPSHOT, newer).until(CommitRecord, nth=3)
-    head = model.target.head
-    with pytest.raises(Fenced):
-        model.run(SNAPSHOT, older)
-    assert model.target.head == head
-
-
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: bool) -> None:
-    model = Model()
-    model.finished()
-    model.write(times=2)
-    follower = model.start(UpstreamGoal(ROUND, upto=V + 2))
-    follower.until(CommitRecord, nth=2 if followed else 1)
+    model = finished(times=2)
+    follower = model.start(follow(V + 2))
+    follower.until(fx.CommitRecord, nth=2 if followed else 1)
     state = model.run(TakeOverGoal())
     assert state.applied == V
     head = model.target.head
@@ -170,8 +154,7 @@ def test_a_follower_is_fenced_by_whoever_takes_over_to_drop_the_build(followed: 
 
 def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
     model = planned()
-    zombie = model.start(SNAPSHOT)
-    zombie.until(CommitRecord, nth=3)
+    zombie = writing(model, SNAPSHOT, 3)
     assert model.run(SNAPSHOT).sealed
     with pytest.raises(Fenced):
         zombie.finish()
@@ -181,19 +164,18 @@ def test_a_zombie_spoils_no_more_than_the_round_that_it_was_in() -> None:
 def test_maintenance_that_keeps_winning_ends_with_a_name_after_growing_pauses() -> None:
     model = planned()
     attempt, waits = model.start(SNAPSHOT), []
-    attempt.until(CommitRecord, nth=2)
+    attempt.until(fx.CommitRecord, nth=2)
     for _ in range(CONTENTION_LIMIT):
-        attempt.until(CommitRecord)
+        attempt.until(fx.CommitRecord)
         model.foreign("OPTIMIZE", data_change=False)
-        attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
-        attempt.until(SleepUntil)
+        attempt.step(fx.CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(fx.SleepUntil)
         waits.append(attempt.waits_at.until - model.now)  # type: ignore[union-attr]
         attempt.step()
     with pytest.raises(TargetContended) as raised:
         attempt.finish()
     assert raised.value.retry
-    assert waits[0] >= BACK_OFF_MS
-    assert waits == sorted(set(waits))
+    assert waits[0] >= BACK_OFF_MS and waits == sorted(set(waits))
     assert not model.rounds
 
 
@@ -202,10 +184,10 @@ def test_a_round_that_lands_forgets_the_lost_ones() -> None:
     attempt = model.start(SNAPSHOT)
     for _ in range(3):
         for _ in range(CONTENTION_LIMIT - 1):
-            attempt.until(CommitRecord)
+            attempt.until(fx.CommitRecord)
             model.foreign("OPTIMIZE", data_change=False)
-            attempt.step(CommitOutcome(conflict="ConcurrentAppend"))
-        attempt.until(CommitRecord)
+            attempt.step(fx.CommitOutcome(conflict="ConcurrentAppend"))
+        attempt.until(fx.CommitRecord)
         attempt.step()
     attempt.finish()
     assert files_read(model) == Counter(range(3))
@@ -236,8 +218,7 @@ def killed_everywhere(make: Callable[[], Model], tasks: list[Goal]) -> None:
                 raise attempt.error
         state = model.state()
         assert (state.phase, state.positions, state.totals) == (expected.phase, expected.positions, expected.totals)
-        assert set(files_read(model).values()) <= {1}
-        assert set(epochs_applied(model).values()) <= {1}
+        assert set(files_read(model).values()) <= {1} and set(epochs_applied(model).values()) <= {1}
 
 
 def test_a_snapshot_that_was_killed_at_any_effect_reads_every_file_once() -> None:
@@ -246,8 +227,7 @@ def test_a_snapshot_that_was_killed_at_any_effect_reads_every_file_once() -> Non
 
 def test_a_log_that_was_killed_at_any_effect_holds_every_epoch_once() -> None:
     def make() -> Model:
-        model = Model()
-        model.sealed()
+        model = sealed()
         for rows in (3, 0, 9, 1):
             model.write(rows) if rows else model.optimize()
         model.effects.clear()
@@ -259,28 +239,15 @@ def test_a_log_that_was_killed_at_any_effect_holds_every_epoch_once() -> None:
 
 def test_a_hand_off_that_was_killed_at_any_effect_is_committed_once() -> None:
     def make() -> Model:
-        model = Model()
-        model.sealed()
-        model.write(times=3)
+        model = sealed(times=3)
         model.effects.clear()
         return model
 
-    killed_everywhere(make, [CATCH_UP, VerifyGoal(), FinishGoal()])
+    killed_everywhere(make, [CATCH_UP, VERIFY, FINISH])
     model = make()
-    for task in (CATCH_UP, VerifyGoal(), FinishGoal(), FinishGoal()):
+    for task in (CATCH_UP, VERIFY, FINISH, FINISH):
         model.run(task)
     assert events(model).count("finish") == events(model).count("pin") == 1
-
-
-def test_a_read_that_fails_at_the_first_chunk_leaves_a_plan_that_can_be_resumed() -> None:
-    model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=2)
-    attempt.step(CommitOutcome(error=ApplicationFailed("the read failed")))
-    with pytest.raises(ApplicationFailed):
-        attempt.finish()
-    assert (model.state().phase, model.state().positions) == (Phase.SNAPSHOT, (AtFile(0),) * 3)
-    assert model.run(SNAPSHOT).sealed
 
 
 # --- verification ---
@@ -291,23 +258,21 @@ NO_PROOF = (VerificationFailed("two keys differ"), ApplicationFailed("the compar
 
 @pytest.mark.parametrize("error", NO_PROOF, ids=lambda error: error.code)
 def test_only_a_comparison_that_succeeded_is_a_proof(error: BackfillError) -> None:
-    model = Model()
-    model.caught_up()
-    attempt = model.start(VerifyGoal())
-    attempt.until(VerifyTarget)
+    model = caught_up()
+    attempt = model.start(VERIFY)
+    attempt.until(fx.VerifyTarget)
     attempt.step(error)
     with pytest.raises(type(error)):
         attempt.finish()
     assert model.state().certificate is None
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
+        model.run(FINISH)
 
 
 def test_a_proof_names_the_version_that_was_compared() -> None:
-    model = Model()
-    model.caught_up()
-    attempt = model.start(VerifyGoal())
-    compared = attempt.until(VerifyTarget)
+    model = caught_up()
+    attempt = model.start(VERIFY)
+    compared = attempt.until(fx.VerifyTarget)
     model.foreign("OPTIMIZE", data_change=False)
     certificate = attempt.finish().certificate
     assert certificate is not None
@@ -316,26 +281,24 @@ def test_a_proof_names_the_version_that_was_compared() -> None:
 
 
 def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None:
-    model = Model()
-    model.caught_up()
-    attempt = model.start(VerifyGoal())
-    attempt.until(VerifyTarget)
+    model = caught_up()
+    attempt = model.start(VERIFY)
+    attempt.until(fx.VerifyTarget)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
     with pytest.raises(TargetDiverged):
-        model.run(FinishGoal())
+        model.run(FINISH)
 
 
 def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:
-    model = Model()
-    model.caught_up()
-    attempt, begun = model.start(VerifyGoal()), model.now
+    model = caught_up()
+    attempt, begun = model.start(VERIFY), model.now
     while not attempt.ended:
-        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, VerifyTarget) else None)
+        attempt.step(SourceUnavailable("no answer") if isinstance(attempt.waits_at, fx.VerifyTarget) else None)
     assert isinstance(attempt.error, SourceUnavailable) and attempt.error.retry
     assert 60_000 < model.now - begun <= 90_000
-    model.run(VerifyGoal())
+    model.run(VERIFY)
 
 
 # --- what an attempt looks at ---
@@ -345,20 +308,18 @@ def test_files_are_listed_for_the_snapshot_only_and_the_source_watched_from_wher
     model = Model()
     model.write(times=2)
     model.finished()
-    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, ReadCommands)]
-    assert any(files for _, files in looks)
-    assert not looks[-1][1]
-    assert all(isinstance(before, ReadSourceLog) for before, files in looks if files), (
+    looks = [(before, look.files) for before, look in pairwise(model.effects) if isinstance(look, fx.ReadCommands)]
+    assert any(files for _, files in looks) and not looks[-1][1]
+    assert all(isinstance(before, fx.ReadSourceLog) for before, files in looks if files), (
         "listed of a source nobody has looked at"
     )
-    watched = [e.after for e in model.effects if isinstance(e, ReadSourceLog)]
-    assert watched == sorted(watched)
-    assert set(watched) == {V, V + 2}
+    watched = [e.after for e in model.effects if isinstance(e, fx.ReadSourceLog)]
+    assert watched == sorted(watched) and set(watched) == {V, V + 2}
 
 
 def test_attempts_are_told_apart_by_name_even_with_one_number() -> None:
     """After a lost control folder two attempts may have drawn one generation."""
     model = planned()
-    model.start(SNAPSHOT, Attempt(5, "one")).until(CommitRecord, nth=3)
+    model.start(SNAPSHOT, Attempt(5, "one")).until(fx.CommitRecord, nth=3)
     with pytest.raises(Fenced):
         model.run(SNAPSHOT, Attempt(5, "two"))

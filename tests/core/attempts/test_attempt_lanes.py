@@ -12,24 +12,28 @@ from airflow_backfill.core.errors import Fenced, RecordInvalid
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
-from tests.core.attempts.runs import CONSUME, ONE_FILE, V, events, files_read, planned
-from tests.core.model_target import Model
+from tests.core.attempts.runs import events, files_read
+from tests.core.builds import planned, writing
+from tests.core.model_target import Model, Running
+from tests.core.tasks import CONSUME, ONE_FILE, V
+
+
+def side_by_side(attempts: list[Running]) -> None:
+    """All of them go on in turn, to their ends."""
+    while any(not one.ended for one in attempts):
+        for one in attempts:
+            if not one.ended:
+                one.step()
+    assert [one.error for one in attempts] == [None] * len(attempts)
 
 
 def test_files_that_two_lanes_left_half_read_go_to_three() -> None:
     model = planned(files=30, splits=5, lanes=2)
     for lane in (0, 1):
-        model.start(SnapshotGoal(lane, 2, ONE_FILE)).until(CommitRecord, nth=5)
-    half = sum(files_read(model).values())
-    assert 0 < half < 30
-    running = [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in range(3)]
-    while any(not one.ended for one in running):
-        for one in running:
-            if not one.ended:
-                one.step()
-    assert [one.error for one in running] == [None] * 3
-    assert files_read(model) == Counter(range(30))
-    assert model.state().layout.lanes == 3
+        writing(model, SnapshotGoal(lane, 2, ONE_FILE), 5)
+    assert 0 < sum(files_read(model).values()) < 30
+    side_by_side([model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in range(3)])
+    assert files_read(model) == Counter(range(30)) and model.state().layout.lanes == 3
 
 
 def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
@@ -37,8 +41,7 @@ def test_lanes_of_a_layout_that_was_closed_write_nothing_more() -> None:
     old = [model.start(SnapshotGoal(lane, 2, ONE_FILE)) for lane in (0, 1)]
     for one in old:
         one.until(CommitRecord, nth=5)
-    newer = model.start(SnapshotGoal(0, 1, ONE_FILE))
-    newer.until(CommitRecord, nth=5)
+    newer = writing(model, SnapshotGoal(0, 1, ONE_FILE), 5)
     rounds = len(model.rounds)
     for one in old:
         with pytest.raises(Fenced):
@@ -56,19 +59,14 @@ def closed(model: Model, lane: int) -> bool:
 def test_who_is_left_behind_by_what_an_older_attempt_decided_goes_on() -> None:
     """It was closed by a sibling, which carried the decision out before it could decide otherwise."""
     model = planned(files=30, splits=5, lanes=3)
-    older = model.start(SnapshotGoal(0, 1, ONE_FILE))
-    older.until(CommitRecord)
+    older = writing(model, SnapshotGoal(0, 1, ONE_FILE))
     working = [model.start(SnapshotGoal(1, 3, ONE_FILE))]
     working[0].until(CommitRecord, nth=4)
     older.step()
     working += [model.start(SnapshotGoal(lane, 3, ONE_FILE)) for lane in (0, 2)]
     while not closed(model, 1):
         working[1].step()
-    while any(not one.ended for one in working):
-        for one in working:
-            if not one.ended:
-                one.step()
-    assert [one.error for one in working] == [None] * 3
+    side_by_side(working)
     assert files_read(model) == Counter(range(30))
 
 
@@ -77,8 +75,7 @@ def test_a_lane_that_has_ended_outlives_its_record() -> None:
     model = planned(files=30, splits=5, lanes=2)
     model.run(SnapshotGoal(0, 2, ONE_FILE))
     ended, rows = model.state().lanes[0], model.state().totals.snapshot_rows
-    paused = model.start(SnapshotGoal(1, 2, ONE_FILE))
-    paused.until(CommitRecord, nth=5)
+    paused = writing(model, SnapshotGoal(1, 2, ONE_FILE), 5)
     model.order(Command(Verb.PAUSE))
     while model.target.head < 60:
         paused.step()
@@ -136,5 +133,4 @@ def test_an_older_attempt_with_other_lanes_in_mind_changes_no_layout() -> None:
     head = model.target.head
     with pytest.raises(Fenced):
         model.run(SnapshotGoal(0, 3, ONE_FILE), older)
-    assert model.target.head == head
-    assert model.state().layout.lanes == 1
+    assert model.target.head == head and model.state().layout.lanes == 1

@@ -7,23 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal, UpstreamGoal
 from airflow_backfill.core.attempts.throttle import POLL_MS
-from airflow_backfill.core.errors import (
-    BackfillError,
-    FeedOff,
-    HistoryLost,
-    NotConverging,
-    SourceReplaced,
-)
+from airflow_backfill.core.errors import BackfillError, FeedOff, HistoryLost, NotConverging, SourceReplaced
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import ApplyEpochs, CommitRecord, Nothing, SleepUntil
@@ -31,8 +17,10 @@ from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, CONSUME, SNAPSHOT, V, epochs_applied, events, files_read, planned
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.attempts.runs import epochs_applied, events, files_read
+from tests.core.builds import caught_up, finished, planned, sealed, writing
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, follow
 
 # --- the pinned epoch ---
 
@@ -40,14 +28,12 @@ from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
 def test_the_pinned_epoch_stays_whatever_the_source_does_meanwhile() -> None:
     model = planned()
     model.write(times=3)
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    writing(model, SNAPSHOT, 3)
     model.write(times=2)
     model.run(SNAPSHOT)
     state = model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     assert state.applied == state.plan.source.epoch == V
-    assert model.run(CONSUME).applied == V + 5
-    assert epochs_applied(model) == Counter(range(V + 1, V + 6))
+    assert model.run(CONSUME).applied == V + 5 and epochs_applied(model) == Counter(range(V + 1, V + 6))
 
 
 @pytest.mark.parametrize("files", [0, 1, 2, 6])
@@ -58,7 +44,7 @@ def test_the_snapshot_is_sealed_exactly_once(files: int, rate: int | None) -> No
     if rate is not None:
         model.order(Command(Verb.THROTTLE, rate))
     model.run(SnapshotGoal(0, 1, RoundSize(200, 10**9)))
-    sealed = model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    sealed = model.run(CONSUME)
     assert events(model).count("seal") == 1
     assert sealed.applied == V
     assert files_read(model) == Counter(range(files))
@@ -79,8 +65,7 @@ def test_ten_thousand_commits_meanwhile_are_counted_and_not_read() -> None:
 def test_a_log_that_was_cleaned_up_past_the_next_epoch_stops_the_snapshot_at_its_next_round() -> None:
     model = planned()
     model.write(times=3)
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.source.earliest = V + 2
     with pytest.raises(HistoryLost, match=f"epoch {V + 1}"):
         attempt.finish()
@@ -96,8 +81,7 @@ def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(chan
     """Not when hours of copying are over, and the epoch is reached."""
     model = planned()
     model.write()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.alter(**change)
     for run in (attempt.finish, lambda: model.run(SNAPSHOT)):
         with pytest.raises(BackfillError) as raised:
@@ -108,13 +92,11 @@ def test_what_the_build_cannot_get_past_ends_the_snapshot_at_its_next_round(chan
 
 
 def test_what_comes_after_the_hand_off_epoch_does_not_end_the_build_and_ends_its_follower_there() -> None:
-    model = Model()
-    model.caught_up()
-    model.write()
+    model = caught_up(times=1)
     model.alter(configuration={})
     assert model.finished_after_proof().handoff == V
     with pytest.raises(FeedOff):
-        model.run(UpstreamGoal(ROUND, upto=V + 2))
+        model.run(follow(V + 2))
     assert model.state().applied == V + 1
 
 
@@ -130,8 +112,7 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
     properties: dict[str, str], code: str, way_out: str
 ) -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.set_properties(**properties)
     with pytest.raises(BackfillError, match=way_out) as raised:
         attempt.finish()
@@ -145,13 +126,12 @@ def test_a_rule_of_the_target_stops_the_next_round_and_is_forgotten_when_it_is_t
 def test_a_cancel_asks_no_rule_of_the_target() -> None:
     model = planned()
     model.set_properties(**{"delta.appendOnly": "true"})
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    assert model.run(CANCEL).phase is Phase.CANCELLED
 
 
 def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round() -> None:
     model = planned()
-    attempt = model.start(SNAPSHOT)
-    attempt.until(CommitRecord, nth=3)
+    attempt = writing(model, SNAPSHOT, 3)
     model.alter(table_id="source-2")
     with pytest.raises(SourceReplaced):
         attempt.finish()
@@ -162,9 +142,7 @@ def test_a_source_that_was_replaced_during_a_round_gets_no_more_than_that_round(
 
 
 def test_a_source_whose_history_went_back_behind_the_applied_epoch_stops() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=2)
+    model = sealed(times=2)
     model.run(CONSUME)
     model.source.commits = model.source.commits[:-1]
     with pytest.raises(SourceReplaced, match="9 is already applied"):
@@ -175,10 +153,9 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
     model = Model()
     assert model.finished().handoff == V
     head = model.target.head
-    state = model.run(UpstreamGoal(ROUND, upto=V))
+    state = model.run(follow(V))
     assert state.applied == V
-    assert events(model)[-1] == "claim"
-    assert model.target.head == head + 1
+    assert events(model)[-1] == "claim" and model.target.head == head + 1
 
 
 # --- converging ---
@@ -186,21 +163,22 @@ def test_a_silent_source_is_no_end_of_anything() -> None:
 
 def consumed(arrivals: int, capacity: int, *, pending: int, max_lag: int) -> Model:
     """A log to which ``arrivals`` epochs come during each round, of which a round takes ``capacity``."""
-    model = Model()
-    model.sealed()
-    model.write(rows=1, times=pending)
+    model = sealed(times=pending)
     attempt = model.start(ConsumeLogGoal(RoundSize(10**9, capacity), MaxLag(epochs=max_lag), PATIENCE))
-    for _ in range(1_000):
-        attempt.until(CommitRecord) if not attempt.ended else attempt.finish()
-        if attempt.waits_at.record.event is Event.EPOCHS:  # type: ignore[union-attr]
-            model.write(rows=1, times=arrivals)
-        attempt.step()
-        while not attempt.ended and not isinstance(attempt.waits_at, CommitRecord):
-            attempt.step()
+    during_rounds(model, attempt, arrivals)
+    attempt.finish()
+    return model
+
+
+def during_rounds(model: Model, attempt: Running, arrivals: int) -> None:
+    """The attempt goes on to its end, and so many epochs come during each of its rounds of the log."""
+    for _ in range(50_000):
         if attempt.ended:
-            attempt.finish()
-            return model
-    raise AssertionError("a thousand rounds and no end")
+            return
+        if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
+            model.write(times=arrivals)
+        attempt.step()
+    raise AssertionError("no end")
 
 
 @given(st.integers(0, 6), st.integers(1, 8), st.integers(0, 60))
@@ -214,47 +192,37 @@ def test_the_log_ends_if_rounds_take_more_than_arrives_and_is_named_if_not(
     else:
         with pytest.raises(NotConverging) as raised:
             consumed(arrivals, capacity, pending=pending, max_lag=arrivals)
-        assert raised.value.data["rounds"] == PATIENCE
-        assert raised.value.data["start"] == 0
+        assert raised.value.data["rounds"] == PATIENCE and raised.value.data["start"] == 0
 
 
-def test_rounds_that_take_everything_and_never_come_within_the_lag_are_named() -> None:
-    """Nothing is left behind by any round, and yet the target stays forty epochs behind for ever."""
+@pytest.mark.parametrize(
+    ("arrivals", "capacity", "lag", "pending"),
+    [(1, 1, 0, 100), (40, 10**6, 10, 40)],
+    ids=["one arrival a round", "rounds that take everything"],
+)
+def test_a_log_that_never_comes_within_the_lag_is_named(arrivals: int, capacity: int, lag: int, pending: int) -> None:
+    """Though nothing may be left behind by any round, and the target is forty epochs behind for ever."""
     with pytest.raises(NotConverging) as raised:
-        consumed(40, 10**6, pending=100, max_lag=10)
-    assert raised.value.data["pending"] == 40
+        consumed(arrivals, capacity, pending=100, max_lag=lag)
+    assert raised.value.data["pending"] == pending
 
 
 def test_a_build_that_is_kept_fresh_for_days_is_not_taken_for_one_that_does_not_converge() -> None:
     """The gate stays closed, each attempt works off what came since the last and ends within the bound."""
-    model = Model()
-    model.sealed()
+    model = sealed()
     for _ in range(100):
         model.write(rows=1, times=8)
         attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 2), MaxLag(epochs=3), PATIENCE))
-        while not attempt.ended:
-            if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
-                model.write(rows=1)
-            attempt.step()
+        during_rounds(model, attempt, arrivals=1)
         assert attempt.error is None
 
 
-def test_a_hundred_pending_and_one_arrival_a_round_end_as_not_converging() -> None:
-    with pytest.raises(NotConverging):
-        consumed(1, 1, pending=100, max_lag=0)
-
-
 def test_a_build_that_did_not_converge_goes_on_once_its_writers_have_slowed_down() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=1, times=20)
+    model = sealed(rows=1, times=20)
     one_by_one = RoundSize(10**9, 1)
     with pytest.raises(NotConverging):
         attempt = model.start(ConsumeLogGoal(one_by_one, NO_LAG, PATIENCE))
-        while not attempt.ended:
-            if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
-                model.write(rows=1)
-            attempt.step()
+        during_rounds(model, attempt, arrivals=1)
         attempt.finish()
     cleared = model.run(ConsumeLogGoal(one_by_one, NO_LAG, PATIENCE))
     assert cleared.applied == model.source.head
@@ -270,8 +238,7 @@ def test_the_bounds_start_is_what_was_pending_at_the_seal_whatever_comes_later()
         attempt.step()
     model.write(times=30)
     assert model.state().bound == Bound(5, 5)
-    again = model.start(ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE))
-    again.until(CommitRecord, nth=2)
+    again = writing(model, ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, PATIENCE), 2)
     assert again.waits_at.record.bound == Bound(5, 5, least=35)  # type: ignore[union-attr]
 
 
@@ -290,18 +257,15 @@ def test_a_log_with_nothing_pending_takes_no_round() -> None:
 @pytest.mark.parametrize("later", [0, 1, 5])
 @pytest.mark.parametrize("during", [0, 1, 3])
 def test_each_epoch_is_applied_once_across_the_hand_off(later: int, during: int) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=2)
-    attempt = model.start(CATCH_UP)
-    attempt.until(CommitRecord, nth=2)
+    model = sealed(times=2)
+    attempt = writing(model, CATCH_UP, 2)
     model.write(times=during)
     handoff = attempt.finish().handoff
     assert handoff is not None
     model.write(times=later)
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).applied == handoff
-    state = model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    model.run(VERIFY)
+    assert model.run(FINISH).applied == handoff
+    state = model.run(follow(model.source.head))
     assert state.applied == model.source.head
     assert epochs_applied(model) == Counter(range(V + 1, model.source.head + 1))
     assert state.phase is (Phase.UPSTREAM if model.source.head > handoff else Phase.FINISHED)
@@ -311,32 +275,27 @@ def test_the_finish_needs_no_later_version_of_the_source() -> None:
     model = Model()
     state = model.finished()
     assert (state.handoff, state.applied, model.source.head) == (V, V, V)
-    assert state.certificate is not None
-    assert state.certificate.target_version < model.target.head
+    assert state.certificate is not None and state.certificate.target_version < model.target.head
 
 
 def test_versions_without_rows_advance_the_follower() -> None:
-    model = Model()
-    model.finished()
+    model = finished()
     for n in range(10):
         model.write() if n % 3 == 0 else model.optimize()
-    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).applied == V + 10
+    assert model.run(follow(model.source.head)).applied == V + 10
 
 
 def test_a_follower_that_was_restarted_knows_its_epoch() -> None:
-    model = Model()
-    model.finished()
+    model = finished(times=2)
+    model.run(follow(V + 2))
     model.write(times=2)
-    model.run(UpstreamGoal(ROUND, upto=V + 2))
-    model.write(times=2)
-    model.run(UpstreamGoal(ROUND, upto=V + 4))
+    model.run(follow(V + 4))
     assert epochs_applied(model) == Counter(range(V + 1, V + 5))
     assert model.state().totals.upstream_epochs == 4
 
 
 def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
-    model = Model()
-    model.finished()
+    model = finished()
     end = model.now + 120_000
     attempt = model.start(UpstreamGoal(ROUND, until=end))
     while not attempt.ended:
@@ -344,19 +303,15 @@ def test_a_follower_runs_until_its_time_and_wakes_up_for_new_epochs() -> None:
             model.write()
         attempt.step()
     assert attempt.error is None
-    assert end <= model.now <= end + POLL_MS
-    assert model.state().applied == V + 5
+    assert end <= model.now <= end + POLL_MS and model.state().applied == V + 5
 
 
 # --- an epoch in part ---
 
 
 def test_an_epoch_that_was_killed_between_its_parts_is_finished_by_the_next_attempt_with_any_round_size() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
-    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(CommitRecord, nth=3)
+    model = sealed(rows=10)
+    writing(model, ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE), 3)
     state = model.state()
     assert (state.positions[0], state.applied) == (InEpoch(8, 1, 3), V)
     state = model.run(CatchUpGoal(RoundSize(10**9, 2), NO_LAG, PATIENCE))
@@ -366,11 +321,8 @@ def test_an_epoch_that_was_killed_between_its_parts_is_finished_by_the_next_atte
 
 
 def test_nothing_is_handed_off_between_the_parts_of_an_epoch() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
-    attempt = model.start(ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE))
-    attempt.until(CommitRecord, nth=3)
+    model = sealed(rows=10)
+    writing(model, ConsumeLogGoal(RoundSize(10**9, 4), NO_LAG, PATIENCE), 3)
     model.run(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     pins = [r for r in model.records() if r.event is Event.PIN]
     assert [pin.positions[0] for pin in pins] == [Consumed(8)]

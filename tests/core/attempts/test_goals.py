@@ -133,16 +133,14 @@ def test_the_snapshot_reads_smaller_rounds_under_a_throttle() -> None:
     task = SnapshotGoal(0, 1, RoundSize(10**9, 4))
     build = SITUATIONS["planned"]
     free, stopped = outcome(task, build, seen()), outcome(task, build, seen(control=Control(rate=0)))
-    assert isinstance(free, Move)
-    assert free.rows == 4
+    assert isinstance(free, Move) and free.rows == 4
     assert isinstance(stopped, Wait)
     tight = outcome(
         SnapshotGoal(0, 1, RoundSize(10**9, 100)),
         build,
         replace(seen(control=Control(rate=1)), files=(FileSize(1, 3),) * 6),
     )
-    assert isinstance(tight, Move)
-    assert tight.rows == 6
+    assert isinstance(tight, Move) and tight.rows == 6
 
 
 def test_the_seal_fixes_the_bound_at_what_is_pending() -> None:
@@ -173,27 +171,23 @@ def test_each_round_that_claims_epochs_moves_the_bound_whatever_was_written_befo
     one_each = ConsumeLogGoal(RoundSize(10**9, 1), NO_LAG, 3)
     build = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9))
     step = outcome(one_each, build, seen(V + 5))
-    assert isinstance(step, Move)
-    assert step.changes == Changes(bound=Bound(9, 9, 0, least=5))
+    assert isinstance(step, Move) and step.changes == Changes(bound=Bound(9, 9, 0, least=5))
     again = state(Phase.CONSUME_LOG, event=event, bound=Bound(9, 9, 0, least=5))
     step = outcome(one_each, again, seen(V + 5))
-    assert isinstance(step, Move)
-    assert step.changes == Changes(bound=Bound(9, 5, 0, least=5))
+    assert isinstance(step, Move) and step.changes == Changes(bound=Bound(9, 5, 0, least=5))
 
 
 def test_only_the_last_part_of_an_epoch_moves_the_bound() -> None:
     for done, changes in ((1, Changes()), (2, Changes(bound=Bound(9, 9, 0, least=2)))):
         build = state(Phase.CONSUME_LOG, InEpoch(8, done, 3), bound=Bound(9, 9))
         step = outcome(TASKS["consume_log"], build, seen(V + 2))
-        assert isinstance(step, Move)
-        assert step.changes == changes
+        assert isinstance(step, Move) and step.changes == changes
 
 
 def test_after_the_pin_the_bound_stays() -> None:
     build = state(Phase.CATCH_UP, handoff=9, bound=Bound(9, 9))
     step = outcome(TASKS["catch_up"], build, seen(12))
-    assert isinstance(step, Move)
-    assert step.changes == Changes()
+    assert isinstance(step, Move) and step.changes == Changes()
 
 
 @pytest.mark.parametrize("name", ["consume_log", "catch_up"])
@@ -225,15 +219,13 @@ def test_the_hand_off_epoch_is_the_head_at_the_moment_of_the_pin() -> None:
 def test_nothing_is_pinned_inside_an_epoch() -> None:
     for head in (8, 9):
         step = outcome(CatchUpGoal(SIZE, MaxLag(epochs=9), 3), SITUATIONS["in an epoch"], seen(head))
-        assert isinstance(step, Move)
-        assert step.event is Event.EPOCHS
+        assert isinstance(step, Move) and step.event is Event.EPOCHS
 
 
 @pytest.mark.parametrize("head", [9, 10, 40])
 def test_catch_up_stops_exactly_at_the_hand_off_epoch(head: int) -> None:
     step = outcome(TASKS["catch_up"], SITUATIONS["pinned"], seen(head))
-    assert isinstance(step, Move)
-    assert step.positions == (Consumed(9),) * 3
+    assert isinstance(step, Move) and step.positions == (Consumed(9),) * 3
     assert TASKS["catch_up"].done(state(Phase.CATCH_UP, Consumed(9), handoff=9))
 
 
@@ -262,8 +254,7 @@ def test_following_begins_at_the_epoch_after_the_last_applied(situation: str) ->
     applied = build.applied
     assert applied is not None
     step = outcome(UpstreamGoal(SIZE, upto=applied + 3), build, seen(applied + 9, after=applied))
-    assert isinstance(step, Move)
-    assert step.epochs is not None
+    assert isinstance(step, Move) and step.epochs is not None
     assert (step.epochs.start, step.epochs.last) == (applied + 1, applied + 3)
 
 
@@ -273,8 +264,7 @@ def test_one_pass_over_an_idle_source_ends_well() -> None:
 
 def test_a_follower_waits_for_an_epoch_that_does_not_exist_yet() -> None:
     step = outcome(UpstreamGoal(SIZE, until=5_000), SITUATIONS["finished"], seen(now=100))
-    assert isinstance(step, Wait)
-    assert 100 < step.until <= 5_000
+    assert isinstance(step, Wait) and 100 < step.until <= 5_000
 
 
 def test_a_follower_ends_at_its_time_though_more_is_there() -> None:
@@ -283,8 +273,7 @@ def test_a_follower_ends_at_its_time_though_more_is_there() -> None:
 
 def test_an_epoch_without_rows_advances_the_follower() -> None:
     step = outcome(UpstreamGoal(SIZE, upto=V + 1), SITUATIONS["finished"], seen(V + 1, rows=0))
-    assert isinstance(step, Move)
-    assert step.positions == (Consumed(V + 1),) * 3
+    assert isinstance(step, Move) and step.positions == (Consumed(V + 1),) * 3
 
 
 # --- cancel and resume ---
@@ -294,8 +283,7 @@ def test_a_resumed_build_forgets_bound_hand_off_and_certificate_and_keeps_its_sw
     step = outcome(
         ResumeGoal(1), SITUATIONS["cancelled"], seen(control=Control(4, paused=True, cancelled=True, drop=True))
     )
-    assert isinstance(step, Move)
-    assert step.event is Event.RESUME
+    assert isinstance(step, Move) and step.event is Event.RESUME
     assert step.changes == Changes(control=Control(4, paused=True), bound=None, handoff=None, certificate=None)
 
 

@@ -8,14 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    ConsumeLogGoal,
-    FinishGoal,
-    RepairGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, RepairGoal, SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     Fenced,
@@ -35,9 +28,9 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
-
-V = 7
+from tests.core.builds import finished, logged, planned, sealed, upstream, writing
+from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
+from tests.core.tasks import CONSUME, FINISH, VERIFY, V, follow
 
 
 def recovered(model: Model, epoch: int) -> BuildState:
@@ -45,36 +38,10 @@ def recovered(model: Model, epoch: int) -> BuildState:
     return state
 
 
-def sealed() -> Model:
-    model = Model()
-    model.sealed()
-    model.write(times=3)
-    return model
-
-
-def caught_up() -> Model:
-    model = sealed()
-    model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
-    return model
-
-
-def finished() -> Model:
-    model = Model()
-    model.finished()
-    model.write(times=2)
-    return model
-
-
-def upstream() -> Model:
-    model = finished()
-    model.run(UpstreamGoal(ROUND, upto=V + 2))
-    return model
-
-
 STANDS: dict[str, tuple[Callable[[], Model], int]] = {
-    "consume_log": (caught_up, V + 3),
-    "finished": (finished, V),
-    "upstream": (upstream, V + 2),
+    "consume_log": (logged, V + 3),
+    "finished": (lambda: finished(times=2), V),
+    "upstream": (lambda: upstream(2), V + 2),
 }
 
 
@@ -95,27 +62,27 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
     assert (state.phase, state.handoff, state.applied, state.certificate) == (Phase.CATCH_UP, epoch, epoch, None)
     assert set(state.positions) == {Consumed(epoch)}
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
-    assert model.run(VerifyGoal()).certificate is not None
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+        model.run(FINISH)
+    assert model.run(VERIFY).certificate is not None
+    assert model.run(FINISH).phase is Phase.FINISHED
     model.write()
-    after = model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    after = model.run(follow(model.source.head))
     assert after.applied == model.source.head
     assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
 
 
 def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
-    model = finished()
+    model = finished(times=2)
     model.foreign("RESTORE")
     with pytest.raises(TargetDiverged):
         model.state()
     recovered(model, V)
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    model.run(VERIFY)
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_a_change_after_the_recovery_counts() -> None:
-    model = caught_up()
+    model = logged()
     lose_records(model)
     running = Running(model, recover(model.attempt(), V + 3))
     running.until(fx.CommitRecord)
@@ -125,8 +92,8 @@ def test_a_change_after_the_recovery_counts() -> None:
 
 
 def test_an_attempt_from_before_is_fenced() -> None:
-    model = sealed()
-    zombie = model.start(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE))
+    model = sealed(times=3)
+    zombie = model.start(CONSUME)
     while not (isinstance(zombie.waits_at, fx.CommitRecord) and zombie.waits_at.record.event is Event.EPOCHS):
         zombie.step()
     recovered(model, V)
@@ -137,7 +104,7 @@ def test_an_attempt_from_before_is_fenced() -> None:
 
 
 def test_a_newer_attempt_fences_the_recovery() -> None:
-    model = caught_up()
+    model = logged()
     running = Running(model, recover(model.attempt(), V + 3))
     running.until(fx.CommitRecord)
     model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
@@ -147,7 +114,7 @@ def test_a_newer_attempt_fences_the_recovery() -> None:
 
 
 def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
-    model = caught_up()
+    model = logged()
     older = model.attempt()
     model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=100), PATIENCE))
     commits = len(model.target.commits)
@@ -157,19 +124,19 @@ def test_a_newer_attempt_of_before_fences_it_as_well() -> None:
 
 
 def test_orders_of_before_are_over() -> None:
-    model = caught_up()
+    model = logged()
     model.order(Command(Verb.PAUSE))
     model.order(Command(Verb.CANCEL))
     state = recovered(model, V + 3)
     assert state.control == Control(2, paused=True), "a pause is lifted by its own command, a cancel is over"
     model.order(Command(Verb.RESUME))
-    assert model.run(VerifyGoal()).certificate is not None
+    assert model.run(VERIFY).certificate is not None
     model.order(Command(Verb.HOLD))
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
-    model = upstream()
+    model = upstream(2)
     model.order(Command(Verb.HOLD))
     model.order(Command(Verb.THROTTLE, rate=50_000))
     model.order(Command(Verb.PAUSE))
@@ -179,14 +146,14 @@ def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
     assert state.totals == before and before.upstream_rows > 0
     assert state.control == Control(3, paused=True, rate=50_000, held=True)
     model.order(Command(Verb.RESUME))
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
+    model.run(VERIFY)
+    model.run(FINISH)
     model.write()
-    assert model.run(UpstreamGoal(ROUND, upto=model.source.head)).totals.upstream_rows > before.upstream_rows
+    assert model.run(follow(model.source.head)).totals.upstream_rows > before.upstream_rows
 
 
 def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
-    model = upstream()
+    model = upstream(2)
     state, newest = model.state(), model.records()[-1]
     damaged = {**newest.to_json(), "seq": newest.seq + 1, "totals": {"log_rows": -50}}
     model.land_text(newest.app_id, newest.seq + 1, json.dumps(damaged))
@@ -207,8 +174,8 @@ def test_a_snapshot_that_lanes_were_reading_goes_on_as_one_to_be_repaired() -> N
         assert zombie.finish().phase is Phase.CATCH_UP
     assert len(model.works) == works, "rows of a lane that was fenced landed"
     model.run(RepairGoal())
-    model.run(VerifyGoal())
-    assert model.run(FinishGoal()).phase is Phase.FINISHED
+    model.run(VERIFY)
+    assert model.run(FINISH).phase is Phase.FINISHED
 
 
 def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
@@ -224,8 +191,7 @@ def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
 @pytest.mark.parametrize("lost", range(64))
 def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: int) -> None:
     """Also that of a lane of which the log tells nothing, where later fences make its layout look like an old one."""
-    model = Model()
-    model.plan(lanes=3)
+    model = planned(lanes=3)
     model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
     late = [model.start(SnapshotGoal(lane, 3, ROUND)) for lane in range(3)]
     for zombie in late:
@@ -242,26 +208,23 @@ def test_fences_that_get_lost_are_written_again_whichever_of_them_landed(lost: i
 
 
 def test_a_lane_that_has_not_begun_is_fenced_as_well() -> None:
-    model = Model()
-    model.plan(lanes=3)
+    model = planned(lanes=3)
     model.start(SnapshotGoal(0, 3, ROUND)).until(fx.CommitRecord, 2)
-    late = model.start(SnapshotGoal(2, 3, ROUND))
-    late.until(fx.CommitRecord)
+    late = writing(model, SnapshotGoal(2, 3, ROUND))
     recovered(model, V)
     assert late.finish().phase is Phase.CATCH_UP
     assert model.state().layout == Layout(3, 1)
 
 
 def test_recovering_twice_says_it_twice() -> None:
-    model = caught_up()
+    model = logged()
     first, second = recovered(model, V + 3), recovered(model, V + 3)
     assert second.newest is not None and first.newest is not None
-    assert second.newest.version == first.newest.version + 1
-    assert second.positions == first.positions
+    assert second.newest.version == first.newest.version + 1 and second.positions == first.positions
 
 
 def test_a_lost_answer_is_found_in_the_log() -> None:
-    model = caught_up()
+    model = logged()
     running = Running(model, recover(model.attempt(), V + 3))
     write = running.until(fx.CommitRecord)
     model.answer(write)
@@ -270,20 +233,15 @@ def test_a_lost_answer_is_found_in_the_log() -> None:
     assert [r.event for r in model.records()].count(Event.RECOVER) == 1
 
 
-def _nothing() -> Model:
-    return Model()
-
-
 def _read_in_part() -> Model:
-    model = Model()
-    model.plan(lanes=2)
+    model = planned(lanes=2)
     for lane in range(2):
         model.start(SnapshotGoal(lane, 2, ROUND)).until(fx.CommitRecord, 2)
     return model
 
 
 def _another_table() -> Model:
-    model = caught_up()
+    model = logged()
     metadata = model.target.read(0).metadata
     assert metadata is not None and metadata.table_id == TARGET_ID
     model.foreign("CREATE OR REPLACE TABLE", metadata=replace(metadata, table_id="another"))
@@ -291,15 +249,15 @@ def _another_table() -> Model:
 
 
 def _another_source() -> Model:
-    model = caught_up()
+    model = logged()
     model.alter(table_id=f"not {SOURCE_ID}")
     return model
 
 
 REFUSED = {
-    "no build": (_nothing, V, NotPlanned),
-    "an epoch before the snapshot's": (caught_up, V - 1, NotAllowedNow),
-    "an epoch that is not there yet": (caught_up, V + 9, SourceReplaced),
+    "no build": (Model, V, NotPlanned),
+    "an epoch before the snapshot's": (logged, V - 1, NotAllowedNow),
+    "an epoch that is not there yet": (logged, V + 9, SourceReplaced),
     "another table": (_another_table, V, NotAllowedNow),
     "another source": (_another_source, V, SourceReplaced),
 }
@@ -316,27 +274,27 @@ def test_what_cannot_be_recovered_is_refused_and_nothing_is_written(case: str) -
 
 
 def test_a_repair_is_one_commit_that_has_to_be_proven() -> None:
-    model = caught_up()
+    model = logged()
     model.foreign("UPDATE")
     recovered(model, V + 3)
     state = model.run(RepairGoal())
     assert (state.phase, state.applied, state.certificate) == (Phase.CATCH_UP, V + 3, None)
     assert model.works[-1] == fx.RewriteKeys(V + 3)
     with pytest.raises(VerificationFailed):
-        model.run(FinishGoal())
+        model.run(FINISH)
     works = len(model.works)
     model.run(RepairGoal())
     assert len(model.works) == works, "a retry of a repair that is done wrote again"
-    assert model.run(VerifyGoal()).certificate is not None
+    assert model.run(VERIFY).certificate is not None
     model.run(RepairGoal())
     assert model.records()[-1].event is Event.CERTIFY, "what is proven is not repaired"
 
 
 def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
-    model = caught_up()
+    model = logged()
     recovered(model, V + 3)
     model.run(RepairGoal())
-    verifying = model.start(VerifyGoal())
+    verifying = model.start(VERIFY)
     verifying.until(fx.VerifyTarget)
     with pytest.raises(VerificationFailed):
         verifying.step(VerificationFailed("still wrong"))
@@ -346,6 +304,5 @@ def test_a_verification_that_fails_again_may_be_repaired_again() -> None:
 
 
 def test_there_is_nothing_to_repair_before_the_hand_off_epoch() -> None:
-    model = caught_up()
     with pytest.raises(NotAllowedNow):
-        model.run(RepairGoal())
+        logged().run(RepairGoal())

@@ -7,13 +7,7 @@ import pytest
 
 from airflow_backfill.core.attempts import settle_plan as planning
 from airflow_backfill.core.attempts.settle_plan import check_same, plan_in, settle
-from airflow_backfill.core.errors import (
-    ApplicationFailed,
-    RecordInvalid,
-    SpecChanged,
-    TargetContended,
-    TargetDiverged,
-)
+from airflow_backfill.core.errors import ApplicationFailed, RecordInvalid, SpecChanged, TargetContended, TargetDiverged
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.state.effect import CommitOutcome, CommitPlan, CopyPlan, SleepUntil
 from airflow_backfill.core.values.commit import Commit, FileTotals
@@ -22,6 +16,14 @@ from tests.core.model_target import Model, Running
 
 def settling(model: Model, draft: Plan | None = None) -> Running:
     return Running(model, settle(draft or model.draft(), model.now))
+
+
+def committing() -> tuple[Model, Running]:
+    """A planner that is about to commit its plan."""
+    model = Model()
+    planner = settling(model)
+    planner.until(CommitPlan)
+    return model, planner
 
 
 def plans(model: Model) -> list[Plan]:
@@ -40,8 +42,7 @@ def test_planning_again_finds_the_same_plan_though_the_source_has_moved_on() -> 
     model = Model()
     first = settling(model).finish()
     later = replace(model.draft(), source=replace(model.draft().source, epoch=10))
-    assert settling(model, later).finish() == first
-    assert plans(model) == [first]
+    assert settling(model, later).finish() == first and plans(model) == [first]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (7, 3, 0, 1, 6, 2, 5, 4)], ids=str)
@@ -75,18 +76,14 @@ def test_the_same_spec_is_the_same() -> None:
 
 @pytest.mark.parametrize("error", [None, ApplicationFailed("the response was lost")], ids=["told", "lost"])
 def test_what_the_client_was_told_does_not_matter_once_the_plan_is_there(error: ApplicationFailed | None) -> None:
-    model = Model()
-    planner = settling(model)
-    planner.until(CommitPlan)
+    model, planner = committing()
     model.answer(planner.waits_at)
     planner.step(CommitOutcome(conflict="x" if error is None else None, error=error))
     assert planner.finish() == model.draft()
 
 
 def test_an_error_is_raised_if_nothing_landed() -> None:
-    model = Model()
-    planner = settling(model)
-    planner.until(CommitPlan)
+    model, planner = committing()
     planner.step(CommitOutcome(error=ApplicationFailed("the request was lost")))
     with pytest.raises(ApplicationFailed, match="request"):
         planner.finish()
@@ -105,8 +102,7 @@ def test_a_lost_race_against_maintenance_is_tried_again_a_few_times() -> None:
         planner.step(CommitOutcome())
     with pytest.raises(TargetContended):
         planner.finish()
-    assert waits == sorted(waits)
-    assert waits[0] > 0
+    assert waits == sorted(waits) and waits[0] > 0
 
 
 def test_rows_of_somebody_else_before_the_plan_end_it() -> None:

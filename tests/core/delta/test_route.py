@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,24 +28,24 @@ def ways(legs: list[Leg]) -> list[tuple[int, int, str]]:
     return [(leg.epochs.start, leg.epochs.stop, leg.route.value) for leg in legs]
 
 
-def test_change_data_is_read_where_there_is_some() -> None:
-    assert ways(choose(updates(1, 30))) == [(1, 31, "feed")]
+@pytest.mark.parametrize(
+    ("footprints", "expected"),
+    [
+        (updates(1, 30), (1, 31, "feed")),
+        (deletes(1, 1), (1, 2, "feed")),
+        ([Footprint(n, files={f"new{n}": MB}) for n in range(5)], (0, 5, "feed")),
+        ([one for n in range(0, 20, 2) for one in (*updates(n, 1), *deletes(n + 1, 1))], (0, 20, "difference")),
+    ],
+    ids=["change data", "one delete", "appends", "deletes and updates in turn"],
+)
+def test_all_epochs_of_a_kind_go_one_way(footprints: list[Footprint], expected: tuple[int, int, str]) -> None:
+    assert ways(choose(footprints)) == [expected]
 
 
 def test_deletes_over_the_same_files_are_read_once() -> None:
     (leg,) = choose(deletes(1, 30))
-    assert ways([leg]) == [(1, 31, "difference")]
-    assert leg.cost < 1200 * MB
+    assert ways([leg]) == [(1, 31, "difference")] and leg.cost < 1200 * MB
     assert "10 files are read once for 30 epochs" in leg.reason
-
-
-def test_one_delete_is_read_by_its_feed() -> None:
-    assert ways(choose(deletes(1, 1))) == [(1, 2, "feed")]
-
-
-def test_appends_are_read_by_the_feed() -> None:
-    appends = [Footprint(n, files={f"new{n}": MB}) for n in range(5)]
-    assert ways(choose(appends)) == [(0, 5, "feed")]
 
 
 def test_a_run_of_deletes_among_updates_that_touched_other_files() -> None:
@@ -53,28 +54,17 @@ def test_a_run_of_deletes_among_updates_that_touched_other_files() -> None:
     assert ways(legs) == [(1, 3, "feed"), (3, 9, "difference"), (9, 10, "feed")]
 
 
-def test_deletes_and_updates_in_turn_are_one_difference() -> None:
-    mixed = [one for n in range(0, 20, 2) for one in (*updates(n, 1), *deletes(n + 1, 1))]
-    assert ways(choose(mixed)) == [(0, 20, "difference")]
-
-
 def test_a_difference_does_not_reach_over_a_rewrite_or_a_change_of_schema() -> None:
     optimize = Footprint(10, rewrites=True)
     altered = Footprint(21, files=TABLE, masked=True, reshapes=True)
     legs = choose([*deletes(0, 10), optimize, *deletes(11, 10), altered, *deletes(22, 3)])
-    assert ways(legs) == [
-        (0, 10, "difference"),
-        (10, 11, "feed"),
-        (11, 21, "difference"),
-        (21, 25, "difference"),
-    ]
+    assert ways(legs) == [(0, 10, "difference"), (10, 11, "feed"), (11, 21, "difference"), (21, 25, "difference")]
 
 
 def test_change_data_that_is_not_trusted_is_not_read() -> None:
     one = Footprint(1, changes=[1], files=TABLE, distrusted=True)
     (leg,) = choose([one])
-    assert leg.route is Route.DIFFERENCE
-    assert "incomplete" in leg.reason
+    assert leg.route is Route.DIFFERENCE and "incomplete" in leg.reason
 
 
 footprint_lists = st.lists(
@@ -132,8 +122,7 @@ def test_a_plan_has_few_legs_however_many_would_be_cheapest() -> None:
         replace(one, files={f"{name}-{one.epoch}": size for name, size in one.files.items()}) for one in in_turn(9)
     ]
     distrusted = [replace(one, distrusted=one.masked) for one in apart]
-    assert len(choose(distrusted[:16])) == 16
-    assert ways(choose(distrusted)) == [(0, 18, "difference")]
+    assert len(choose(distrusted[:16])) == 16 and ways(choose(distrusted)) == [(0, 18, "difference")]
     assert ways(choose(in_turn(500))) == [(0, 1000, "feed")]
 
 

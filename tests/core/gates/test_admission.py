@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, UpstreamGoal
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import Waiting
@@ -16,8 +16,9 @@ from airflow_backfill.core.state.effect import CommitRecord, SleepUntil
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.runs import CATCH_UP, SNAPSHOT, V, planned
+from tests.core.builds import planned, sealed
 from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.tasks import CATCH_UP, SNAPSHOT, V, follow
 
 LIMIT = MaxLag(epochs=3)
 ONE_EACH = ConsumeLogGoal(RoundSize(10**9, 1), LIMIT, PATIENCE)
@@ -31,9 +32,7 @@ def asked(model: Model, limit: MaxLag = LIMIT) -> Waiting | None:
 
 @pytest.mark.parametrize("heeded", [False, True])
 def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_wait(heeded: bool) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=20)
+    model = sealed(times=20)
     attempt, waits = model.start(ONE_EACH), 0
     while not attempt.ended:
         if isinstance(attempt.waits_at, CommitRecord) and attempt.waits_at.record.event is Event.EPOCHS:
@@ -50,9 +49,7 @@ def test_a_source_that_changes_faster_than_rounds_take_converges_if_its_writers_
 
 
 def test_a_build_that_cannot_get_past_an_epoch_holds_nobody_up() -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     assert asked(model) is not None
     model.alter(configuration={})
     assert asked(model) is None
@@ -60,9 +57,7 @@ def test_a_build_that_cannot_get_past_an_epoch_holds_nobody_up() -> None:
 
 @pytest.mark.parametrize(("pending", "waits"), [(0, False), (3, False), (4, True)])
 def test_a_writer_waits_while_more_than_that_is_pending(pending: int, waits: bool) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=pending)
+    model = sealed(times=pending)
     told = asked(model)
     assert told == (Waiting((f"{pending} epochs are pending after epoch {V}",), lag=True) if waits else None)
     model.now += 60_000
@@ -83,24 +78,20 @@ def test_nobody_waits_in_another_phase() -> None:
     assert asked(model) is None
     model.finished_after_proof()
     assert asked(model) is None
-    model.run(UpstreamGoal(ROUND, upto=model.source.head))
+    model.run(follow(model.source.head))
     model.write(times=9)
     assert asked(model) is None
 
 
 @pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.HOLD, Verb.CANCEL])
 def test_nobody_waits_for_a_build_that_was_told_to_wait_itself(verb: Verb) -> None:
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     model.order(Command(verb))
     assert asked(model) is None
 
 
 def test_an_epoch_in_part_is_one_that_is_pending() -> None:
-    model = Model()
-    model.sealed()
-    model.write(rows=10)
+    model = sealed(rows=10)
     state = model.state()
     begun = replace(state, positions=(InEpoch(V + 1, 1, 3),) * len(state.positions))
     source = model.view(begun.reached)
@@ -111,9 +102,7 @@ def test_an_epoch_in_part_is_one_that_is_pending() -> None:
 @pytest.mark.parametrize("phase", [Phase.CONSUME_LOG, Phase.CATCH_UP])
 def test_the_hand_off_needs_no_commit_that_a_closed_gate_holds_back(phase: Phase) -> None:
     """All writers wait from now on, however long: the build goes through, and the gate is open then."""
-    model = Model()
-    model.sealed()
-    model.write(times=9)
+    model = sealed(times=9)
     attempt = model.start(CatchUpGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     while model.state().phase is not phase:
         attempt.step()
@@ -122,5 +111,4 @@ def test_the_hand_off_needs_no_commit_that_a_closed_gate_holds_back(phase: Phase
         assert not isinstance(attempt.waits_at, SleepUntil), "it waits for a commit"
         attempt.step()
     state = model.finished_after_proof()
-    assert (state.handoff, model.source.head) == (head, head)
-    assert asked(model, NO_LAG) is None
+    assert (state.handoff, model.source.head) == (head, head) and asked(model, NO_LAG) is None

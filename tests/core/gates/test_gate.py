@@ -40,8 +40,7 @@ def test_the_gate_opens_exactly_when_everything_has_agreed(phase: Phase) -> None
         verbs = [verb for verb, given_ in ((Verb.HOLD, hold), (Verb.CANCEL, cancel)) if given_]
         verdict = ask(build, V + pending, *verbs, max_lag=MaxLag(epochs=2), window_open=window, approved=approved)
         if cancel or phase is Phase.CANCELLED:
-            assert isinstance(verdict, Broken)
-            assert verdict.error.code == "CANCELLED"
+            assert isinstance(verdict, Broken) and verdict.error.code == "CANCELLED"
         elif phase in (Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM):
             assert verdict == Ready(V)
         elif phase is Phase.SNAPSHOT:
@@ -49,8 +48,7 @@ def test_the_gate_opens_exactly_when_everything_has_agreed(phase: Phase) -> None
         elif pending <= 2 and not (hold or held) and window and approved:
             assert verdict == Ready(V)
         else:
-            assert isinstance(verdict, Waiting)
-            assert verdict.lag == (pending > 2)
+            assert isinstance(verdict, Waiting) and verdict.lag == (pending > 2)
             assert len(verdict.reasons) == (pending > 2) + (hold or held) + (not window) + (not approved)
 
 
@@ -64,15 +62,8 @@ def test_an_epoch_that_stops_the_build_closes_the_gate_for_good_however_much_may
 
 def test_each_reason_is_said_in_words() -> None:
     verdict = ask(state(Phase.CONSUME_LOG), V + 4, Verb.HOLD, window_open=False, approved=False)
-    assert verdict == Waiting(
-        (
-            "4 epochs are pending after epoch 7",
-            "the build is on hold",
-            "the time window is closed",
-            "the hand-off is not approved yet",
-        ),
-        lag=True,
-    )
+    said = "4 epochs are pending after epoch 7", "the build is on hold", "the time window is closed"
+    assert verdict == Waiting((*said, "the hand-off is not approved yet"), lag=True)
 
 
 def test_before_the_first_round_the_gate_waits() -> None:
@@ -94,20 +85,15 @@ def test_the_number_of_pending_epochs_in_the_record_opens_nothing() -> None:
 def test_an_epoch_that_is_applied_in_part_has_to_be_finished_first(max_lag: MaxLag) -> None:
     build = state(Phase.CONSUME_LOG, InEpoch(8, 1, 3))
     verdict = ask(build, head=8, max_lag=max_lag)
-    assert isinstance(verdict, Waiting)
-    assert verdict.lag
+    assert isinstance(verdict, Waiting) and verdict.lag
     assert any("epoch 8" in reason and "1 of 3" in reason for reason in verdict.reasons)
     assert ask(state(Phase.CONSUME_LOG, Consumed(8)), head=8, max_lag=max_lag) == Ready(8)
 
 
-def test_a_release_lifts_a_hold() -> None:
+@pytest.mark.parametrize("verbs", [[Verb.HOLD, Verb.RELEASE], [Verb.PAUSE], [Verb.RESUME], [Verb.RELEASE]], ids=str)
+def test_a_release_lifts_a_hold_and_other_commands_are_none_of_the_gates_business(verbs: list[Verb]) -> None:
     assert isinstance(ask(state(Phase.CONSUME_LOG), V, Verb.HOLD), Waiting)
-    assert ask(state(Phase.CONSUME_LOG), V, Verb.HOLD, Verb.RELEASE) == Ready(V)
-
-
-@pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.RESUME, Verb.RELEASE])
-def test_other_commands_are_none_of_the_gates_business(verb: Verb) -> None:
-    assert ask(state(Phase.CONSUME_LOG), V, verb) == Ready(V)
+    assert ask(state(Phase.CONSUME_LOG), V, *verbs) == Ready(V)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +107,7 @@ def test_other_commands_are_none_of_the_gates_business(verb: Verb) -> None:
 )
 def test_a_source_that_cannot_be_followed_breaks_the_gate(source: Any, code: str) -> None:
     verdict = decide(state(Phase.CONSUME_LOG), source, (), Conditions(MaxLag(epochs=100)), now=0)
-    assert isinstance(verdict, Broken)
-    assert verdict.error.code == code
+    assert isinstance(verdict, Broken) and verdict.error.code == code
 
 
 def test_after_the_pin_nothing_closes_the_gate_again_but_a_cancel() -> None:
@@ -145,12 +130,9 @@ def test_a_bound_of_time_looks_at_the_oldest_pending_epoch(at: int, now: int, mo
     assert within(MaxLag(age=most), state(Phase.CONSUME_LOG), source, now) == (now - at <= most)
 
 
-def test_nothing_pending_is_within_any_bound() -> None:
+def test_nothing_pending_is_within_any_bound_and_before_the_seal_nothing_is() -> None:
     for max_lag in (NO_LAG, MaxLag(age=0)):
         assert within(max_lag, state(Phase.CONSUME_LOG), view(), now=10**12)
-
-
-def test_before_the_seal_nothing_is_within_any_bound() -> None:
     for max_lag in (MaxLag(epochs=10**9), MaxLag(age=10**12)):
         assert not within(max_lag, state(Phase.SNAPSHOT), view(), now=0)
 

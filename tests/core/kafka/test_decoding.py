@@ -16,11 +16,7 @@ from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.options import MAX_BYTES
 
 CANARY = "wJalrXUtnFEMIcanary"
-FULL = {
-    "key": "json:id BIGINT",
-    "value": "decoder:orders",
-    "undecodable": "dead_letters:s3a://lake/dead/orders",
-}
+FULL = {"key": "json:id BIGINT", "value": "decoder:orders", "undecodable": "dead_letters:s3a://lake/dead/orders"}
 
 
 def refused(**options: Any) -> InvalidSpec:
@@ -36,8 +32,7 @@ def test_what_is_left_out_has_a_default() -> None:
 
 def test_everything_that_can_be_said() -> None:
     decoding = Decoding.parse(FULL)
-    assert decoding.key == Format("json", "id BIGINT")
-    assert decoding.value == Format("decoder", "orders")
+    assert decoding.key == Format("json", "id BIGINT") and decoding.value == Format("decoder", "orders")
     assert decoding.dead_letters == "s3a://lake/dead/orders"
     assert Decoding.parse({"key": "string", "value": "bytes"}) == Decoding(Format("string"), Format("bytes"))
 
@@ -93,8 +88,7 @@ def test_space_around_a_word_says_nothing() -> None:
 def test_what_is_wrong_is_said_with_its_field(options: dict[str, Any], field: str, says: str) -> None:
     error = refused(**options)
     assert error.data["field"] == (f"topic.{field}" if field in ("key", "value", "undecodable") else field)
-    assert str(error).startswith(f"[SPEC_INVALID] {error.data['field']}: ")
-    assert says in str(error)
+    assert str(error).startswith(f"[SPEC_INVALID] {error.data['field']}: ") and says in str(error)
     assert CANARY not in json.dumps(error.to_json())
 
 
@@ -135,7 +129,6 @@ def test_twenty_thousand_random_decodings_give_a_decoding_or_a_coded_error() -> 
             assert Decoding.parse(options) == Decoding.parse(Decoding.parse(options).to_json())
             taken += 1
         except BackfillError as error:
-            assert error.code == "SPEC_INVALID"
-            assert len(str(error)) < 2_000
+            assert error.code == "SPEC_INVALID" and len(str(error)) < 2_000
             assert f"u:{CANARY}" not in json.dumps(error.to_json())
     assert taken > 1_000

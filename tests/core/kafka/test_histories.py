@@ -9,7 +9,7 @@ import pytest
 
 from airflow_backfill.core.errors import KafkaLost, LandingAhead, SourceReplaced
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
-from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
 from airflow_backfill.core.kafka.progress import handed_over, history_done
 from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
@@ -17,6 +17,7 @@ from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_ra
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.kafka.topic import batch, inside
 
 VERSIONS = EpochRange(41, 42)
 B, C, F = Backfilling, CatchingUp, Finished
@@ -55,12 +56,12 @@ class Sets(Row):
     def land(self, offsets: Iterable[int]) -> list[int]:
         rows = list(offsets)
         self.split, visible = upstream_batch(self.split, batch(rows), VERSIONS)
-        return [u for u in rows if visible is not None and u in visible]
+        return inside(rows, visible)
 
     def read(self, offsets: Iterable[int]) -> list[int]:
         rows = list(offsets)
         self.split, visible = backfilled_batch(self.split, batch(rows), stop(self.split, rows))
-        return [k for k in rows if visible is not None and k in visible]
+        return inside(rows, visible)
 
 
 class Scan(Row):
@@ -69,18 +70,14 @@ class Scan(Row):
     def land(self, offsets: Iterable[int]) -> list[int]:
         rows = list(offsets)
         self.split, visible = after_upstream(self.split, batch(rows), VERSIONS)
-        return [u for u in rows if visible is not None and u in visible]
+        return inside(rows, visible)
 
     def scan(self, quota: int, records: Iterable[int]) -> list[int]:
         covered = next_range(self.split, quota)
         assert covered is not None
         rows = [k for k in records if k in covered]
-        self.split, visible = after_read(self.split, covered, batch(rows) if rows else None)
-        return [k for k in rows if visible is not None and k in visible]
-
-
-def batch(rows: list[int]) -> Batch:
-    return Batch(min(rows), max(rows), len(rows))
+        self.split, visible = after_read(self.split, covered, batch(rows))
+        return inside(rows, visible)
 
 
 def stop(split: Split, rows: list[int]) -> Stop | None:
@@ -180,14 +177,12 @@ def test_an_idle_topic() -> None:
     assert run.scan(100, span(0, 9)) == [*span(0, 9)]
     assert (run.split.state, run.split.cut) == (F(), 9)
     assert handed_over([0], {0: run.split})
-
-
-def test_an_idle_topic_row_by_row_catches_up_for_ever() -> None:
-    run = Row(Split(0, target=9, landed=9, end=10))
-    run.read(span(0, 9))
-    assert run.split.state == C(9)
-    assert history_done([0], {0: run.split}) and not handed_over([0], {0: run.split})
-    assert settled(run.split).state == F()
+    # Row by row it catches up for ever.
+    rows = Row(Split(0, target=9, landed=9, end=10))
+    rows.read(span(0, 9))
+    assert rows.split.state == C(9)
+    assert history_done([0], {0: rows.split}) and not handed_over([0], {0: rows.split})
+    assert settled(rows.split).state == F()
 
 
 def test_pins_in_the_wrong_order() -> None:

@@ -21,16 +21,10 @@ B99 = Split(2, B(99), 300, read=100, written=100, scanned=99, landed=90, end=100
 
 @pytest.mark.parametrize(
     ("log", "landed", "state"),
-    [
-        (Log(0, 0), None, F()),
-        (Log(10, 10), 9, F()),
-        (Log(10, 10), 5, F()),
-        (Log(0, 10), None, B()),
-        (Log(0, 10), 9, B()),
-        (Log(4, 10), 2, B()),
-    ],
+    [(Log(0, 0), None, F()), (Log(10, 10), 9, F()), (Log(10, 10), 5, F()), (Log(0, 10), None, B()),
+     (Log(0, 10), 9, B()), (Log(4, 10), 2, B())],
     ids=str,
-)
+)  # fmt: skip
 def test_a_split_has_history_if_the_log_has_any(log: Log, landed: int | None, state: object) -> None:
     split = opened(2, log, landed, None)
     assert (split.state, split.landed, split.end, split.read) == (state, landed, log.end, 0)
@@ -134,8 +128,7 @@ def test_the_target_is_the_brokers_end_again_at_a_restart_until_a_row_lands() ->
     split = reopened(B99, Log(0, 5001))
     assert (split.state, split.target, split.end) == (B(99), 5000, 5001)
     split, _ = after_upstream(split, Batch(310, 310, 1), VERSIONS)
-    assert (split.target, split.credit) == (310, 310)
-    assert reopened(split, Log(0, 5002)).credit == 310
+    assert (split.target, split.credit) == (310, 310) and reopened(split, Log(0, 5002)).credit == 310
 
 
 def test_asked_in_the_middle_of_an_attempt_the_target_stands() -> None:

@@ -9,24 +9,16 @@ def splits(*states: State) -> dict[int, Split]:
     return {partition: Split(partition, state) for partition, state in enumerate(states)}
 
 
-def test_history_is_done_when_every_split_has_stopped() -> None:
+def test_history_is_done_when_every_split_has_stopped_and_handed_over_when_all_are_finished() -> None:
     assert not history_done([0, 1, 2], splits(Finished(), CatchingUp(9), Backfilling(3)))
     assert history_done([0, 1, 2], splits(Finished(), CatchingUp(9), CatchingUp(3)))
-
-
-def test_handed_over_is_every_split_finished() -> None:
     assert not handed_over([0, 1], splits(Finished(), CatchingUp(9)))
     assert handed_over([0, 1], splits(Finished(), Finished()))
 
 
-def test_a_split_that_is_not_there_is_not_done() -> None:
+def test_a_split_that_is_not_there_is_not_done_and_one_that_nobody_planned_counts() -> None:
     for question in (history_done, handed_over):
         assert not question([0, 1], splits(Finished()))
-        assert not question([0, 1], {})
-        assert question([], {})
-
-
-def test_a_split_that_nobody_planned_counts() -> None:
-    for question in (history_done, handed_over):
+        assert not question([0, 1], {}) and question([], {})
         assert not question([0], splits(Finished(), Backfilling(5)))
         assert question([0], splits(Finished(), Finished()))

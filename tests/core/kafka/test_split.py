@@ -53,34 +53,18 @@ def test_a_split_comes_back_a_hundred_times(split: Split) -> None:
 
 @pytest.mark.parametrize(
     ("split", "held"),
-    [
-        (NEW, -1),
-        (BEGUN, 199),
-        (STOPPED, 300),
-        (replace(DONE, landed=250), 300),
-        (DONE, 444),
-        (Split(1, Finished()), -1),
-    ],
-)
+    [(NEW, -1), (BEGUN, 199), (STOPPED, 300), (replace(DONE, landed=250), 300), (DONE, 444),
+     (Split(1, Finished()), -1)],
+)  # fmt: skip
 def test_what_landed_is_in_the_target_once_the_history_is_finished(split: Split, held: int) -> None:
     assert split.held == held
 
 
 def test_the_json_can_be_read_by_people() -> None:
     assert BEGUN.to_json() == {
-        "partition": 3,
-        "state": ["backfilling", 99],
-        "target": 300,
-        "read": 90,
-        "written": 90,
-        "scanned": 199,
-        "credit": 300,
-        "landed": 300,
-        "end": 5001,
-        "oldest": None,
-        "cut": None,
-        "sum": 1590438693,
-    }
+        "partition": 3, "state": ["backfilling", 99], "target": 300, "read": 90, "written": 90, "scanned": 199,
+        "credit": 300, "landed": 300, "end": 5001, "oldest": None, "cut": None, "sum": 1590438693,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("state", STATES, ids=str)
@@ -151,29 +135,16 @@ def test_what_is_no_split_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize(
     "split",
-    [
-        replace(BEGUN, target=99, credit=None),
-        replace(BEGUN, target=98, credit=None),
-        replace(BEGUN, target=None),
-        replace(BEGUN, target=299),
-        replace(BEGUN, scanned=98),
-        replace(BEGUN, read=91),
-        replace(BEGUN, cut=99),
-        replace(BEGUN, landed=299),
-        replace(BEGUN, landed=None),
-        replace(BEGUN, read=201, written=201),
-        replace(NEW, read=1, written=1, scanned=5),
-        replace(NEW, state=Finished(), credit=4, landed=4),
-        replace(STOPPED, cut=299),
-        replace(STOPPED, cut=None, credit=None),
-        replace(STOPPED, scanned=299),
-        replace(STOPPED, written=121),
-        replace(STOPPED, credit=301, landed=301),
-        replace(DONE, cut=249),
-        replace(DONE, scanned=299),
-    ],
+    [replace(BEGUN, target=99, credit=None), replace(BEGUN, target=98, credit=None),
+     replace(BEGUN, target=None), replace(BEGUN, target=299), replace(BEGUN, scanned=98),
+     replace(BEGUN, read=91), replace(BEGUN, cut=99), replace(BEGUN, landed=299),
+     replace(BEGUN, landed=None), replace(BEGUN, read=201, written=201),
+     replace(NEW, read=1, written=1, scanned=5), replace(NEW, state=Finished(), credit=4, landed=4),
+     replace(STOPPED, cut=299), replace(STOPPED, cut=None, credit=None), replace(STOPPED, scanned=299),
+     replace(STOPPED, written=121), replace(STOPPED, credit=301, landed=301), replace(DONE, cut=249),
+     replace(DONE, scanned=299)],
     ids=str,
-)
+)  # fmt: skip
 def test_what_no_history_leads_to_is_refused(split: Split) -> None:
     with pytest.raises(RecordInvalid, match="contradict"):
         Split.from_json(split.to_json())
@@ -227,5 +198,4 @@ def test_what_is_no_range_is_an_error(kind: type, numbers: tuple[int, ...]) -> N
 
 def test_a_range_is_half_open() -> None:
     found = Offsets(5, 8)
-    assert (len(found), found.last) == (3, 7)
-    assert [n for n in range(10) if n in found] == [5, 6, 7]
+    assert (len(found), found.last) == (3, 7) and [n for n in range(10) if n in found] == [5, 6, 7]

@@ -100,8 +100,7 @@ def test_opening_a_reader(name: str, state: State) -> None:
         return
     split = before(state, 999)
     if name == "S6":
-        assert asked(split, Log(0, 5001)).target == 999
-        assert asked(split, Log(0, 5001)).end == 5001
+        assert asked(split, Log(0, 5001)).target == 999 and asked(split, Log(0, 5001)).end == 5001
         return
     again = reopened(split, Log(0, 5001))
     assert again.target == (5000 if isinstance(state, Backfilling) else 999)

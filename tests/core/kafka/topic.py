@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log
 
 KEYS = 6
@@ -95,3 +96,11 @@ class Landing:
     def rows(self, partition: int, after: int, through: int) -> list[int]:
         """The rows of a partition in the versions later than ``after``, up to and including ``through``."""
         return [u for version in self.versions[after + 1 : through + 1] for u in version.get(partition, ())]
+
+
+def batch(rows: list[int]) -> Batch | None:
+    return Batch(rows[0], rows[-1], len(rows)) if rows else None
+
+
+def inside(rows: list[int], visible: Offsets | None) -> list[int]:
+    return [offset for offset in rows if visible is not None and offset in visible]

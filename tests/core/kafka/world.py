@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from airflow_backfill.core.errors import KafkaLost, LandingAhead
-from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.kafka.opening import Expiry, appeared, asked, expired, opened, reopened
 from airflow_backfill.core.kafka.progress import handed_over, history_done
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, rank
 from airflow_backfill.core.values.epoch import EpochRange
-from tests.core.kafka.topic import Landing, Partition
+from tests.core.kafka.topic import Landing, Partition, batch, inside
 from tests.core.kafka.truth import Lane, Truth, Violation
 
 ROUNDS = 400
@@ -65,10 +65,8 @@ class World:
     def land(self, everything: bool = False) -> None:
         rows: dict[int, list[int]] = {}
         for number, partition in self.topic.items():
-            upto = (
-                partition.end if everything else self.rng.randint(min(partition.ingested, partition.end), partition.end)
-            )
-            rows[number] = partition.land(upto)
+            end = partition.end
+            rows[number] = partition.land(end if everything else self.rng.randint(min(partition.ingested, end), end))
         self.landing.add(rows, {number: partition.ingested for number, partition in self.topic.items()})
 
     def compact(self) -> None:
@@ -389,14 +387,6 @@ class World:
         of_kafka = sum(k <= cut for k in truth.returned)
         if (split.read, split.written, split.dropped) != (len(truth.returned), of_kafka, 0):
             raise Violation(f"counted {split}, returned {truth.returned}")
-
-
-def batch(rows: list[int]) -> Batch | None:
-    return Batch(rows[0], rows[-1], len(rows)) if rows else None
-
-
-def inside(rows: list[int], visible: Offsets | None) -> list[int]:
-    return [offset for offset in rows if visible is not None and offset in visible]
 
 
 def failing(seeds: Iterable[int]) -> list[tuple[int, str]]:

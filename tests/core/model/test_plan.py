@@ -15,27 +15,16 @@ from airflow_backfill.core.splits.files import FileSplits
 from tests.core.documents import damaged, same
 from tests.core.model_target import SCHEMA
 
-PLAN = Plan(
-    build="b1",
-    spec=BackfillSpec.parse(
-        {
-            "name": "orders",
-            "source": "/lake/orders",
-            "target": "s3://marts/orders",
-            "key": ["id", "part"],
-            "select": ["id", "part", "amount * 2 AS amount"],
-            "where": "amount > 0",
-        }
-    ),
-    target_id="t1",
-    target_schema_json=SCHEMA,
-    target_version=3,
-    source=SourceFacts("s1", 7, SCHEMA, ("part",), columns=("id", "name")),
-    splits=FileSplits((0, 2, 5), 5_000, 90, "d1"),
-    lanes=2,
-    settings={"spark.sql.session.timeZone": "UTC"},
-    made=("s3://marts/orders",),
+SPEC = BackfillSpec.parse(
+    {"name": "orders", "source": "/lake/orders", "target": "s3://marts/orders", "key": ["id", "part"]}
+    | {"select": ["id", "part", "amount * 2 AS amount"], "where": "amount > 0"}
 )
+PLAN = Plan(
+    build="b1", spec=SPEC, target_id="t1", target_schema_json=SCHEMA, target_version=3,
+    source=SourceFacts("s1", 7, SCHEMA, ("part",), columns=("id", "name")),
+    splits=FileSplits((0, 2, 5), 5_000, 90, "d1"), lanes=2, settings={"spark.sql.session.timeZone": "UTC"},
+    made=("s3://marts/orders",),
+)  # fmt: skip
 SIZES = st.lists(st.integers(0, 10**9), max_size=60)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 COUNTS = st.integers(0, 2**53)
@@ -44,20 +33,15 @@ COUNTS = st.integers(0, 2**53)
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
     sizes = draw(SIZES)
+    borders = FileSplits.cut(sizes, draw(st.integers(1, 20)))
     return Plan(
-        build=draw(TEXTS),
-        spec=PLAN.spec,
-        target_id=draw(TEXTS),
-        target_schema_json=draw(TEXTS),
+        build=draw(TEXTS), spec=PLAN.spec, target_id=draw(TEXTS), target_schema_json=draw(TEXTS),
         target_version=draw(COUNTS),
         source=SourceFacts(draw(TEXTS), draw(COUNTS), draw(TEXTS), tuple(draw(st.lists(TEXTS, max_size=3)))),
-        splits=FileSplits(
-            FileSplits.cut(sizes, draw(st.integers(1, 20))), sum(sizes), draw(st.none() | COUNTS), draw(TEXTS)
-        ),
-        lanes=draw(st.integers(1, 9)),
-        settings=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
+        splits=FileSplits(borders, sum(sizes), draw(st.none() | COUNTS), draw(TEXTS)),
+        lanes=draw(st.integers(1, 9)), settings=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
         made=tuple(draw(st.lists(TEXTS, max_size=2))),
-    )
+    )  # fmt: skip
 
 
 @given(plans())
@@ -65,28 +49,22 @@ def test_a_plan_survives_any_number_of_round_trips(plan: Plan) -> None:
     text = plan.encode()
     for _ in range(4):
         read = Plan.from_json(json.loads(text))
-        assert read == plan
-        assert read.encode() == text
+        assert read == plan and read.encode() == text
         assert read.fingerprint == plan.fingerprint
 
 
 def test_whatever_changes_in_a_plan_changes_its_fingerprint() -> None:
     spec = replace(PLAN.spec, where="amount > 1")
     others = [
-        replace(PLAN, build="b2"),
-        replace(PLAN, spec=spec),
-        replace(PLAN, target_id="t2"),
-        replace(PLAN, target_schema_json="{}"),
-        replace(PLAN, target_version=4),
+        replace(PLAN, build="b2"), replace(PLAN, spec=spec), replace(PLAN, target_id="t2"),
+        replace(PLAN, target_schema_json="{}"), replace(PLAN, target_version=4),
         replace(PLAN, source=replace(PLAN.source, epoch=8)),
         replace(PLAN, source=replace(PLAN.source, table_id="s2")),
         replace(PLAN, source=replace(PLAN.source, columns=("id",))),
         replace(PLAN, splits=replace(PLAN.splits, borders=(0, 3, 5))),
-        replace(PLAN, splits=replace(PLAN.splits, digest="d2")),
-        replace(PLAN, lanes=1),
-        replace(PLAN, settings={}),
-        replace(PLAN, made=()),
-    ]
+        replace(PLAN, splits=replace(PLAN.splits, digest="d2")), replace(PLAN, lanes=1),
+        replace(PLAN, settings={}), replace(PLAN, made=()),
+    ]  # fmt: skip
     assert len({plan.fingerprint for plan in [PLAN, *others]}) == 1 + len(others)
 
 
@@ -136,8 +114,7 @@ def test_an_empty_snapshot_is_one_empty_split() -> None:
 @given(SIZES, st.integers(1, 80))
 def test_a_cut_covers_all_files_in_order_without_an_empty_run(sizes: list[int], splits: int) -> None:
     borders = FileSplits.cut(sizes, splits)
-    assert borders[0] == 0
-    assert borders[-1] == len(sizes)
+    assert borders[0] == 0 and borders[-1] == len(sizes)
     assert 1 <= len(borders) - 1 <= splits
     if sizes:
         assert all(a < b for a, b in pairwise(borders))
@@ -160,8 +137,7 @@ def test_equal_files_are_dealt_out_evenly(size: int, per_split: int, splits: int
 @given(st.integers(1, 40))
 def test_files_without_a_size_are_cut_as_well(files: int) -> None:
     borders = FileSplits.cut([0] * files, 4)
-    assert borders[-1] == files
-    assert all(a < b for a, b in pairwise(borders))
+    assert borders[-1] == files and all(a < b for a, b in pairwise(borders))
 
 
 def test_a_digest_tells_any_two_lists_of_files_apart() -> None:

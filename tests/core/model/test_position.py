@@ -94,8 +94,7 @@ def test_the_later_position_is_the_same_whoever_asks(one: Position, other: Posit
 @given(POSITIONS)
 def test_a_position_survives_its_json(position: Position) -> None:
     read = position_from_json(json.loads(json.dumps(position.to_json())))
-    assert read == position
-    assert type(read) is type(position)
+    assert read == position and type(read) is type(position)
 
 
 @pytest.mark.parametrize(

@@ -30,29 +30,14 @@ BOUNDS = st.tuples(COUNTS, COUNTS, COUNTS, st.none() | COUNTS).map(lambda n: Bou
 CONTROLS = st.builds(Control, COUNTS, st.booleans(), st.none() | COUNTS, st.booleans(), st.booleans(), st.booleans())
 
 FULL = Record(
-    build="b1",
-    plan="p1",
-    layout=Layout(2, 3),
-    lane=1,
-    seq=4,
-    generation=9,
-    attempt="a9",
-    prev=17,
-    tails=(16, 12, -1),
-    event=Event.EPOCHS,
-    phase=Phase.CATCH_UP,
-    positions=(Consumed(8), Consumed(8), AtFile(2)),
-    base=Totals(snapshot_files=3),
-    totals=Totals(log_epochs=2, log_rows=70),
-    work=Totals(log_epochs=1),
-    control=Control(number=5, paused=True, rate=70, held=True),
-    due=1_234,
-    epochs=EpochRange(8, 9),
-    bound=Bound(9, 3, 1, 4),
-    pending=Pending(11, 3, None, 1_000),
-    handoff=10,
+    build="b1", plan="p1", layout=Layout(2, 3), lane=1, seq=4, generation=9, attempt="a9", prev=17,
+    tails=(16, 12, -1), event=Event.EPOCHS, phase=Phase.CATCH_UP,
+    positions=(Consumed(8), Consumed(8), AtFile(2)), base=Totals(snapshot_files=3),
+    totals=Totals(log_epochs=2, log_rows=70), work=Totals(log_epochs=1),
+    control=Control(number=5, paused=True, rate=70, held=True), due=1_234, epochs=EpochRange(8, 9),
+    bound=Bound(9, 3, 1, 4), pending=Pending(11, 3, None, 1_000), handoff=10,
     certificate=Certificate(10, 15, 99, "d1", 16, 1_001),
-)
+)  # fmt: skip
 
 
 @st.composite
@@ -61,31 +46,19 @@ def records(draw: st.DrawFn) -> Record:
     event = draw(st.sampled_from(Event))
     epochs = st.tuples(COUNTS, COUNTS).map(lambda n: EpochRange(min(n), max(n)))
     return Record(
-        build=draw(TEXTS),
-        plan=draw(TEXTS),
-        layout=Layout(draw(COUNTS), lanes),
-        lane=draw(st.integers(0, lanes - 1)),
-        seq=draw(st.integers(1, 2**53)),
-        generation=draw(COUNTS),
-        attempt=draw(TEXTS),
-        prev=draw(COUNTS),
-        tails=tuple(draw(st.lists(st.integers(-1, 2**53), min_size=lanes, max_size=lanes))),
-        event=event,
-        phase=draw(st.sampled_from(Phase)),
-        positions=tuple(draw(st.lists(POSITIONS, max_size=6))),
-        base=draw(TOTALS),
-        totals=draw(TOTALS),
-        work=draw(TOTALS),
-        control=draw(CONTROLS),
-        due=draw(COUNTS),
-        epochs=draw(st.none() | epochs),
-        bound=draw(st.none() | BOUNDS),
+        build=draw(TEXTS), plan=draw(TEXTS), layout=Layout(draw(COUNTS), lanes),
+        lane=draw(st.integers(0, lanes - 1)), seq=draw(st.integers(1, 2**53)), generation=draw(COUNTS),
+        attempt=draw(TEXTS), prev=draw(COUNTS),
+        tails=tuple(draw(st.lists(st.integers(-1, 2**53), min_size=lanes, max_size=lanes))), event=event,
+        phase=draw(st.sampled_from(Phase)), positions=tuple(draw(st.lists(POSITIONS, max_size=6))),
+        base=draw(TOTALS), totals=draw(TOTALS), work=draw(TOTALS), control=draw(CONTROLS), due=draw(COUNTS),
+        epochs=draw(st.none() | epochs), bound=draw(st.none() | BOUNDS),
         pending=draw(st.none() | st.builds(Pending, COUNTS, COUNTS, st.none() | COUNTS, COUNTS)),
         handoff=draw(st.none() | COUNTS),
         certificate=draw(st.none() | st.builds(Certificate, COUNTS, COUNTS, COUNTS, TEXTS, COUNTS, COUNTS)),
         next_lanes=draw(st.integers(1, 9)) if event is Event.CLOSE else None,
         decided_by=draw(st.integers(0, 9) if event is Event.CLOSE else st.none() | st.integers(0, 9)),
-    )
+    )  # fmt: skip
 
 
 @given(records())
@@ -93,15 +66,13 @@ def test_a_record_survives_any_number_of_round_trips(record: Record) -> None:
     text = record.encode()
     for _ in range(4):
         read = decode(text)
-        assert read == record
-        assert read.encode() == text
+        assert read == record and read.encode() == text
 
 
 @given(records())
 def test_a_record_is_small_plain_json(record: Record) -> None:
     document = json.loads(record.encode())
-    assert document == record.to_json()
-    assert encode(document) == record.encode()
+    assert document == record.to_json() and encode(document) == record.encode()
 
 
 def test_a_thousand_finished_splits_take_a_few_bytes() -> None:

@@ -50,8 +50,7 @@ def test_more_bytes_take_longer_and_more_cores_less() -> None:
 def test_the_rates_of_the_source() -> None:
     said = forecast(work(), history(count=60, rows=100, every=60_000), NOW, WEEK)
     assert said["change"] == {"epochs_per_hour": 60.0, "rows_per_second": pytest.approx(1.7, abs=0.05)}
-    assert said["pending_after_snapshot"] == round(work().seconds / 60)
-    assert said["warnings"] == []
+    assert said["pending_after_snapshot"] == round(work().seconds / 60) and said["warnings"] == []
 
 
 def test_a_busier_source_takes_longer_to_catch_up_with() -> None:
@@ -68,8 +67,7 @@ def test_how_the_table_was_loaded_is_no_change_rate() -> None:
 
 def test_a_source_that_is_too_fast() -> None:
     said = forecast(work(), history(60, APPLY_ROWS_PER_SECOND * 2 * 61, 1000), NOW, WEEK)
-    assert said["expected_seconds"]["log"] is None
-    assert "NOT_CONVERGING" in said["warnings"][0]
+    assert said["expected_seconds"]["log"] is None and "NOT_CONVERGING" in said["warnings"][0]
 
 
 def test_a_history_that_is_too_short() -> None:

@@ -1,17 +1,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.splits.files import AtFile
@@ -21,8 +15,10 @@ from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
-from tests.core.states import CERTIFICATE, V, planned, state, view
+from tests.core.builds import caught_up, planned, sealed
+from tests.core.model_target import Model
+from tests.core.states import CERTIFICATE, V, state, view
+from tests.core.tasks import CANCEL, CONSUME, FINISH, READ, VERIFY, follow
 
 ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
 
@@ -30,12 +26,11 @@ ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_ep
 def test_a_summary_is_plain_json_in_every_phase() -> None:
     for phase in Phase:
         summary = summarize(state(phase))
-        assert json.loads(json.dumps(summary)) == summary
-        assert set(summary) >= ALWAYS
+        assert json.loads(json.dumps(summary)) == summary and set(summary) >= ALWAYS
 
 
 def test_a_planned_build_has_done_nothing() -> None:
-    summary = summarize(planned())
+    summary = summarize(planned().state())
     assert (summary["phase"], summary["epoch"], summary["percent"], summary["attempt"]) == ("snapshot", None, 0.0, None)
     assert summary["read"] == {"unit": "files", "done": 0, "of": 6}
     assert set(summary["rows"].values()) == {0}
@@ -49,29 +44,25 @@ def test_a_planned_build_has_done_nothing() -> None:
 def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: int) -> None:
     summary = summarize(state(Phase.SNAPSHOT, *positions))
     assert summary["read"] == {"unit": "files", "done": done, "of": 6}
-    assert summary["percent"] == round(100 * done / 6, 1)
-    assert summary["epoch"] is None
+    assert summary["percent"] == round(100 * done / 6, 1) and summary["epoch"] is None
 
 
-@pytest.mark.parametrize(("applied", "percent"), [(V, 0), (V + 6, 60), (V + 10, 100), (V + 12, 100)])
-def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, percent: float) -> None:
-    seen = Pending(head=V + 10, epochs=10, rows=10, at=0)
-    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(10, 10), pending=seen)
+@pytest.mark.parametrize(
+    ("applied", "pending", "percent"), [(V, 10, 0), (V + 6, 10, 60), (V + 10, 10, 100), (V + 12, 10, 100), (V, 0, 100)]
+)
+def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, pending: int, percent: float) -> None:
+    seen = Pending(head=V + 10, epochs=10, rows=10, at=0) if pending else None
+    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(pending, pending), pending=seen)
     assert summarize(log)["percent"] == percent
-
-
-def test_a_log_without_anything_pending_is_done() -> None:
-    assert summarize(state(Phase.CONSUME_LOG, bound=Bound(0, 0)))["percent"] == 100
 
 
 def test_a_log_that_was_applied_in_one_round_is_done() -> None:
     model = Model()
     model.plan()
     model.write(times=5)
-    model.run(SnapshotGoal(0, 1, ROUND))
-    summary = summarize(model.run(ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)))
-    assert summary["percent"] == 100
-    assert summary["pending"]["epochs"] == 0
+    model.run(READ)
+    summary = summarize(model.run(CONSUME))
+    assert summary["percent"] == 100 and summary["pending"]["epochs"] == 0
 
 
 def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
@@ -79,13 +70,12 @@ def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:
     model.write(rows=5, times=2)
     model.finished()
     model.write(rows=7)
-    rows = summarize(model.run(UpstreamGoal(ROUND, upto=V + 3)))["rows"]
+    rows = summarize(model.run(follow(V + 3)))["rows"]
     assert rows == {"consuming_snapshot": 60, "consuming_log_store": 10, "consuming_upstream": 7}
 
 
 def test_a_retry_does_not_count_twice() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     for writes in (2, 3, 4):
         model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=writes)
     summary = summarize(model.run(SnapshotGoal(0, 1, RoundSize(1, 1))))
@@ -99,7 +89,7 @@ def test_rows_do_not_grow_with_the_number_of_splits() -> None:
         model = Model([FileSize(100, 10)] * 3, splits=splits)
         model.finished()
         model.write(rows=10)
-        assert summarize(model.run(UpstreamGoal(ROUND, upto=V + 1)))["rows"]["consuming_upstream"] == 10
+        assert summarize(model.run(follow(V + 1)))["rows"]["consuming_upstream"] == 10
 
 
 def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
@@ -109,10 +99,9 @@ def test_an_epoch_in_part_is_shown_as_such_and_not_claimed() -> None:
 
 
 def test_a_cancelled_build_shows_how_far_it_was() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     model.start(SnapshotGoal(0, 1, RoundSize(1, 1))).until(CommitRecord, nth=4)
-    summary = summarize(model.run(CancelGoal()))
+    summary = summarize(model.run(CANCEL))
     assert (summary["phase"], summary["epoch"]) == ("cancelled", None)
     assert summary["read"] == {"unit": "files", "done": 2, "of": 6}
 
@@ -121,25 +110,21 @@ def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
     control = {"number": 4, "paused": True, "rate": 50, "byte_rate": 9, "held": True, "cancelled": False, "skips": True}
     said = {"control": Control(**control), "certificate": CERTIFICATE, "handoff": V}
     summary = summarize(state(Phase.FINISHED, **said))
-    assert summary["control"] == control
-    assert summary["certificate"]["digest"] == "digest"
+    assert summary["control"] == control and summary["certificate"]["digest"] == "digest"
     assert (summary["handoff"], summary["percent"]) == (V, 100.0)
 
 
 def test_what_was_seen_of_the_source_stays_when_a_task_did_not_look() -> None:
     """The finish does not look at the source: its record must not say that nothing is pending."""
-    model = Model()
-    model.caught_up()
-    model.write(times=4)
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
+    model = caught_up(times=4)
+    model.run(VERIFY)
+    model.run(FINISH)
     seen = summarize(model.state())["pending"]
     assert (seen["head"], seen["epochs"]) == (V + 4, 4)
 
 
 def test_a_command_that_no_barrier_has_acknowledged_is_not_shown_as_in_force() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.order(Command(Verb.HOLD))
     assert not summarize(model.state())["control"]["held"]
 
@@ -160,11 +145,8 @@ def test_nothing_pending_needs_no_past() -> None:
 
 @pytest.mark.parametrize(("age", "warned"), [(0, False), (7, False), (8, True), (10, True), (11, True)])
 def test_the_warning_comes_when_a_quarter_of_the_retention_is_left(age: int, warned: bool) -> None:
-    found = lag(state(Phase.CONSUME_LOG), view(V + 1, at=HOUR, kept=10 * HOUR), (1 + age) * HOUR)
-    warning = running_out(found)
+    log, source = state(Phase.CONSUME_LOG), view(V + 1, at=HOUR)
+    warning = running_out(lag(log, replace(source, kept=10 * HOUR), (1 + age) * HOUR))
     assert (warning is not None) is warned
     assert warning is None or f" {max(10 - age, 0) * 60} more minutes" in warning
-
-
-def test_a_source_that_was_not_looked_at_warns_of_nothing() -> None:
-    assert running_out(lag(state(Phase.CONSUME_LOG), view(V + 1), HOUR)) is None
+    assert running_out(lag(log, source, (1 + age) * HOUR)) is None, "nobody knows how long it is kept"

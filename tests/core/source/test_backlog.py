@@ -31,8 +31,7 @@ def test_it_is_what_a_tuple_would_be_however_it_is_cut_and_continued(data: st.Da
             made.append((backlog[cut], model[cut]))
     for backlog, model in made:
         assert (tuple(backlog), len(backlog)) == (model, len(model))
-        assert backlog.rows == sum(epoch.rows for epoch in model)
-        assert backlog == Backlog(model)
+        assert backlog.rows == sum(epoch.rows for epoch in model) and backlog == Backlog(model)
         assert backlog.stopping == next((epoch for epoch in model if epoch.stop is not None), None)
         if model:
             assert (backlog[0], backlog[-1]) == (model[0], model[-1])

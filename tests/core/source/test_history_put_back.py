@@ -8,43 +8,29 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    CancelGoal,
-    CatchUpGoal,
-    ConsumeLogGoal,
-    FinishGoal,
-    Goal,
-    RepairGoal,
-    SnapshotGoal,
-    UpstreamGoal,
-    VerifyGoal,
-)
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, Goal, RepairGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.gates import gate
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import decode
 from airflow_backfill.core.splits.position import Consumed, InEpoch
-from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.attempts.test_announcer import beside, chain, claimed, turns
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
+from tests.core.builds import logged, planned, sealed, upstream, writing
+from tests.core.chain_model import claimed, turns
+from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
 from tests.core.strategies.test_arrangement import arranged, until_round
-
-V = 7
-CONSUME = ConsumeLogGoal(ROUND, NO_LAG, PATIENCE)
+from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 
 
 def reading() -> Model:
     """Some of the snapshot is read."""
-    model = Model()
-    model.plan()
-    work = model.start(SnapshotGoal(0, 1, ROUND))
-    work.until(fx.CommitRecord, nth=2)
+    model = planned()
+    work = writing(model, READ, 2)
     work.step()
     return model
 
@@ -53,34 +39,13 @@ def ranges() -> Model:
     """Some of the ranges are read, and stand at a later epoch than was planned."""
     model = arranged()
     model.write(times=3)
-    until_round(model.start(SnapshotGoal(0, 1, ROUND)), 2)
-    return model
-
-
-def sealed() -> Model:
-    model = Model()
-    model.sealed()
-    return model
-
-
-def logged() -> Model:
-    model = sealed()
-    model.write(times=3)
-    model.run(CONSUME)
+    until_round(model.start(READ), 2)
     return model
 
 
 def pinned() -> Model:
     model = logged()
-    model.run(CatchUpGoal(ROUND, NO_LAG, PATIENCE))
-    return model
-
-
-def upstream() -> Model:
-    model = Model()
-    model.finished()
-    model.write(times=3)
-    model.run(UpstreamGoal(ROUND, upto=V + 3))
+    model.run(CATCH_UP)
     return model
 
 
@@ -89,22 +54,21 @@ def in_part() -> Model:
     model = sealed()
     model.write(rows=50, size=50)
     small = RoundSize(bytes=10, rows=10)
-    work = model.start(ConsumeLogGoal(small, NO_LAG, PATIENCE))
-    work.until(fx.CommitRecord, nth=2)
+    work = writing(model, ConsumeLogGoal(small, NO_LAG, PATIENCE), 2)
     work.step()
     assert isinstance(model.state().positions[0], InEpoch)
     return model
 
 
 BUILDS: dict[str, tuple[Callable[[], Model], Goal]] = {
-    "snapshot": (reading, SnapshotGoal(0, 1, ROUND)),
-    "arrangement": (ranges, SnapshotGoal(0, 1, ROUND)),
+    "snapshot": (reading, READ),
+    "arrangement": (ranges, READ),
     "sealed": (sealed, CONSUME),
     "consume log": (logged, CONSUME),
     "a part of an epoch": (in_part, CONSUME),
-    "catch-up": (pinned, VerifyGoal()),
+    "catch-up": (pinned, VERIFY),
     "repair": (pinned, RepairGoal()),
-    "upstream": (upstream, UpstreamGoal(ROUND, upto=V + 12)),
+    "upstream": (lambda: upstream(3), follow(V + 12)),
 }
 
 
@@ -137,8 +101,7 @@ def test_what_was_not_applied_may_be_another_one(where: str) -> None:
 def test_a_history_that_is_put_back_during_a_round_gets_no_more_than_that_round() -> None:
     model = logged()
     model.write(times=2)
-    running = model.start(CONSUME)
-    running.until(fx.CommitRecord, nth=2)
+    running = writing(model, CONSUME, 2)
     model.put_back(V - 1)
     model.write(times=20)
     with pytest.raises(SourceReplaced, match=f"epoch {V + 5}"):
@@ -155,19 +118,18 @@ def test_each_lane_remembers_where_it_stands() -> None:
 
 
 def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
-    model = chain()
-    _, announcer = claimed(model)
+    model, _, announcer = claimed()
     model.write(times=3)
-    turns(announcer, model)
+    turns(announcer)
     model.put_back(V)
     model.write(times=9)
     with pytest.raises(SourceReplaced, match=f"epoch {V + 3}"):
         announcer.finish()
     me = Attempt(1, "attempt-1")
     with pytest.raises(SourceReplaced):
-        beside(model, me).finish()
+        model.beside(me).finish()
     with pytest.raises(SourceReplaced):
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
 
 
 def test_the_gate_does_not_open_on_another_history() -> None:
@@ -183,24 +145,24 @@ def test_a_build_can_be_ended_and_finished_whatever_became_of_its_source() -> No
     model = logged()
     model.put_back(V - 1)
     model.write(times=20)
-    assert model.run(CancelGoal()).phase is Phase.CANCELLED
+    assert model.run(CANCEL).phase is Phase.CANCELLED
     model = pinned()
-    model.run(VerifyGoal())
+    model.run(VERIFY)
     model.put_back(V - 1)
     model.write(times=20)
     stands = model.state().stands
-    assert model.run(FinishGoal()).stands == stands
+    assert model.run(FINISH).stands == stands
 
 
 def test_a_recovery_goes_on_with_the_history_that_is_there() -> None:
-    model = upstream()
+    model = upstream(3)
     model.put_back(V - 1)
     model.write(times=12)
     Running(model, recover(model.attempt(), V + 3)).finish()
     assert model.state().stands == (CommitId(V + 3, f"{V + 3} of history 2"),)
-    model.run(VerifyGoal())
-    model.run(FinishGoal())
-    assert model.run(UpstreamGoal(ROUND, upto=V + 6)).applied == V + 6
+    model.run(VERIFY)
+    model.run(FINISH)
+    assert model.run(follow(V + 6)).applied == V + 6
 
 
 def test_a_history_that_is_gone_leaves_nothing_to_compare() -> None:
@@ -216,8 +178,7 @@ def test_records_from_before_there_were_identities_are_compared_with_nothing() -
     model = Model()
     draft = model.draft()
     model.draft = lambda lanes=1: replace(draft, source=replace(draft.source, digest=None))  # type: ignore[method-assign]
-    assert "digest" not in model.plan().to_json()["source"]
-    assert model.state().stands == ()
+    assert "digest" not in model.plan().to_json()["source"] and model.state().stands == ()
     model.sealed()
     model.write(times=3)
     state = model.run(CONSUME)

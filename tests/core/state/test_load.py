@@ -19,8 +19,10 @@ from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadat
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.builds import planned, sealed, writing
 from tests.core.histories import SEEDS, random_build, states
 from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model, Running
+from tests.core.tasks import READ
 
 
 def read(model: Model, build: str | None = None) -> BuildState:
@@ -72,29 +74,22 @@ def test_a_lane_that_ended_long_ago_is_found_where_a_later_record_saw_it() -> No
     model.run(SnapshotGoal(1, 2, ROUND))
     model.run(SnapshotGoal(0, 2, RoundSize(100, 100)))
     model.effects.clear()
-    assert read(model).sealed
-    assert len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
+    assert read(model).sealed and len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
 
 
 # --- what is not there ---
 
 
-def test_a_table_without_a_build_is_not_planned() -> None:
+def test_a_table_without_that_build_is_not_planned_and_the_name_is_told() -> None:
     with pytest.raises(NotPlanned):
         read(Model())
-
-
-def test_a_build_of_another_name_is_not_planned_and_named() -> None:
-    model = Model()
-    model.sealed()
     with pytest.raises(NotPlanned) as raised:
-        read(model, "b2")
+        read(sealed(), "b2")
     assert raised.value.data["wanted"] == "b2"
 
 
 def test_a_log_that_ends_before_the_first_barrier_is_not_taken_for_an_unplanned_table() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign("OPTIMIZE", data_change=False)
     model.target.earliest = model.target.head
     with pytest.raises(HistoryLost):
@@ -102,30 +97,26 @@ def test_a_log_that_ends_before_the_first_barrier_is_not_taken_for_an_unplanned_
 
 
 def test_a_plan_without_a_barrier_is_a_planned_build() -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     state = read(model)
     assert (state.phase, state.newest, state.applied, state.seq(0)) == (Phase.SNAPSHOT, None, None, 0)
 
 
 def test_a_plan_that_is_nowhere_to_be_found_is_an_error_with_a_name() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.stored_plan = None
     with pytest.raises(RecordInvalid, match="neither in the target"):
         read(model)
 
 
 def test_a_record_with_another_pinned_epoch_in_it_is_refused_with_both_plans() -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     assert model.stored_plan is not None
     planned = model.stored_plan.fingerprint
     model.stored_plan = replace(model.stored_plan, source=replace(model.stored_plan.source, epoch=8))
     with pytest.raises(RecordInvalid) as raised:
         read(model)
-    assert planned in str(raised.value)
-    assert model.stored_plan.fingerprint in str(raised.value)
+    assert planned in str(raised.value) and model.stored_plan.fingerprint in str(raised.value)
 
 
 def edited(model: Model, **changes: Any) -> None:
@@ -148,16 +139,14 @@ def edited(model: Model, **changes: Any) -> None:
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
 def test_an_edited_record_is_refused_by_what_is_wrong_with_it(changes: dict[str, Any], said: str) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     edited(model, **changes)
     with pytest.raises(RecordInvalid, match=said):
         read(model)
 
 
 def test_a_lane_that_is_not_where_a_record_names_it_is_refused() -> None:
-    model = Model()
-    model.plan(lanes=2)
+    model = planned(lanes=2)
     model.run(SnapshotGoal(1, 2, ROUND))
     model.run(SnapshotGoal(0, 2, ROUND))
     edited(model, tails=[-1, 1])
@@ -192,20 +181,18 @@ HARMLESS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("when", ["just planned", "half read", "sealed"])
 def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -> None:
-    model = Model()
-    model.plan()
+    model = planned()
     if when == "half read":
-        model.start(SnapshotGoal(0, 1, ROUND)).until(CommitRecord, nth=3)
+        model.start(READ).until(CommitRecord, nth=3)
     if when == "sealed":
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
         model.run(ConsumeLogGoal(ROUND, MaxLag(epochs=9), PATIENCE))
     before = read(model)
     model.foreign(**FOREIGN[name])
     for look in (load(), catch_up(before)):
         with pytest.raises(TargetDiverged) as raised:
             Running(model, look).finish()
-        assert raised.value.data["version"] == model.target.head
-        assert not raised.value.retry
+        assert raised.value.data["version"] == model.target.head and not raised.value.retry
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -217,29 +204,22 @@ def test_maintenance_by_somebody_else_is_fine(name: str) -> None:
     assert read(model) == Running(model, catch_up(before)).finish() == expected
 
 
-def test_an_optimize_that_carries_the_last_record_along_is_no_barrier() -> None:
+def test_an_optimize_that_carries_the_last_record_along_is_no_barrier_and_rows_that_do_are_foreign() -> None:
     """Auto-compaction runs in the session of the round: its commit has that round's user metadata."""
     model = Model()
     before = model.sealed()
     text = model.target.commits[-1].user_metadata
     model.foreign("OPTIMIZE", data_change=False, user_metadata=text)
     assert read(model) == replace(before, proven=model.target.head)
-
-
-def test_rows_with_a_copy_of_the_last_record_are_foreign_all_the_same() -> None:
-    model = Model()
-    model.sealed()
-    model.foreign("WRITE", user_metadata=model.target.commits[-1].user_metadata)
+    model.foreign("WRITE", user_metadata=text)
     with pytest.raises(TargetDiverged):
         read(model)
 
 
 def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     """RESTORE keeps transaction ids: the next barrier of a running attempt lands as if nothing had happened."""
-    model = Model()
-    model.plan()
-    attempt = model.start(SnapshotGoal(0, 1, RoundSize(100, 100)))
-    attempt.until(CommitRecord, nth=3)
+    model = planned()
+    attempt = writing(model, SnapshotGoal(0, 1, RoundSize(100, 100)), 3)
     model.foreign("RESTORE")
     with pytest.raises(TargetDiverged):
         attempt.finish()
@@ -248,7 +228,7 @@ def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     with pytest.raises(TargetDiverged):
         read(model)
     with pytest.raises(TargetDiverged):
-        model.run(SnapshotGoal(0, 1, ROUND))
+        model.run(READ)
     assert model.target.head == landed
 
 
@@ -287,8 +267,7 @@ def test_a_commit_that_is_gone_before_it_was_looked_at_is_no_good_sign() -> None
     ids=str,
 )
 def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict[str, FileTotals]) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign("WRITE", data_change=False, rewrites=True, **files)
     with pytest.raises(TargetDiverged, match="dataChange=false"):
         model.state()
@@ -306,8 +285,7 @@ def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict
     ],
 )
 def test_maintenance_keeps_as_many_rows_as_there_were(operation: str, files: dict[str, FileTotals]) -> None:
-    model = Model()
-    model.sealed()
+    model = sealed()
     model.foreign(operation, data_change=False, rewrites=True, **files)
     model.state()
     assert epoch_of(model.draft(), Commit(9, 0, operation, rewrites=True, **files)).stop is None

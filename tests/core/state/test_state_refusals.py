@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import (
-    SnapshotGoal,
-)
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import BackfillError, Discontinuous, NotAllowedNow, PositionRegressed, RecordInvalid
 from airflow_backfill.core.model.record import Layout
 from airflow_backfill.core.splits.files import AtFile

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.delta.epochs import FEED
-from airflow_backfill.core.errors import HistoryLost, PositionRegressed, RecordInvalid, SchemaChanged
+from airflow_backfill.core.errors import (
+    BackfillError,
+    FeedOff,
+    HistoryLost,
+    PositionRegressed,
+    RecordInvalid,
+    SchemaChanged,
+)
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.replay import apply
+from airflow_backfill.core.state.state import Barrier
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, SCHEMA, Model, Running
-
-V = 7
-READ = SnapshotGoal(0, 1, ROUND)
+from tests.core.builds import writing
+from tests.core.model_target import SCHEMA, Model, Running
+from tests.core.tasks import CATCH_UP, CONSUME, FINISH, READ, VERIFY, V
 
 
 def arranged(*borders: str) -> Model:
@@ -31,6 +39,14 @@ def arranged(*borders: str) -> Model:
 
 def reads(model: Model) -> list[fx.ReadRanges]:
     return [work for work in model.works if isinstance(work, fx.ReadRanges)]
+
+
+def reading(rounds: int) -> tuple[Model, Running]:
+    """An attempt that has committed this many rounds."""
+    model = arranged()
+    running = model.start(READ)
+    until_round(running, rounds)
+    return model, running
 
 
 def until_round(running: Running, rounds: int) -> None:
@@ -44,8 +60,7 @@ def until_round(running: Running, rounds: int) -> None:
 def test_a_quiet_source_is_read_chunk_by_chunk() -> None:
     model = arranged()
     state = model.run(READ)
-    assert state.sealed and state.phase is Phase.SNAPSHOT
-    assert set(state.positions) == {Consumed(V)}
+    assert state.sealed and state.phase is Phase.SNAPSHOT and set(state.positions) == {Consumed(V)}
     assert [(work.epoch, work.changes) for work in reads(model)] == [(V, None)] * 6
     assert [work.before for work in reads(model)[1:]] == [work.after for work in reads(model)[:-1]]
     assert state.totals.snapshot_rows == 60 and state.totals.log_rows == 0
@@ -79,37 +94,28 @@ def test_at_least_one_chunk_a_round_however_much_changes() -> None:
     assert len(reads(model)) == 6
 
 
-def test_a_round_takes_the_changes_that_fit_it_and_one_epoch_always() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
-    model.write(rows=400, times=5)
-    model.write(rows=5_000)
-    model.write(rows=400)
+@pytest.mark.parametrize(
+    ("writes", "fit"),
+    [
+        ([{"rows": 400, "times": 5}, {"rows": 5_000}, {"rows": 400}], [2, 2, 1, 1, 1]),
+        ([{"size": 90, "times": 5}], [2, 2, 1]),
+    ],
+    ids=["ROUND takes 1,000 rows", "ROUND takes 200 bytes"],
+)
+def test_a_round_takes_the_changes_that_fit_and_one_epoch_always(writes: list[dict[str, int]], fit: list[int]) -> None:
+    model, running = reading(1)
+    for write in writes:
+        model.write(**write)
     running.finish()
-    # ROUND takes 1,000 rows.
-    assert [len(work.changes) for work in reads(model) if work.changes] == [2, 2, 1, 1, 1]
-
-
-def test_a_round_takes_the_changes_whose_bytes_fit_it() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
-    model.write(size=90, times=5)
-    running.finish()
-    # ROUND takes 200 bytes.
-    assert [len(work.changes) for work in reads(model) if work.changes] == [2, 2, 1]
+    assert [len(work.changes) for work in reads(model) if work.changes] == fit
 
 
 def test_a_pause_holds_rows_back_and_lets_changes_pass() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
+    model, running = reading(1)
     model.order(Command(Verb.PAUSE))
     model.write()
     work = running.until(fx.CommitRecord).work
-    assert isinstance(work, fx.ReadRanges)
-    assert work.changes == EpochRange(V + 1, V + 2)
+    assert isinstance(work, fx.ReadRanges) and work.changes == EpochRange(V + 1, V + 2)
     assert [p.key for p in work.after if isinstance(p, AtKey)] == [p.key for p in work.before if isinstance(p, AtKey)]
     assert isinstance(running.until(fx.SleepUntil), fx.SleepUntil)
     model.order(Command(Verb.RESUME))
@@ -155,24 +161,26 @@ def test_a_rate_of_zero_is_a_pause_and_a_rate_is_kept() -> None:
     assert model.now - begun >= 10_000
 
 
-def test_what_the_source_loses_after_the_first_row_is_named() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
-    model.write(times=2)
-    model.source.gone.add(V + 1)
-    with pytest.raises(HistoryLost):
-        running.finish()
+OTHER_NAME = SCHEMA.replace('"name": "name"', '"name": "other"')
 
 
-def test_a_change_of_the_schema_stops_at_the_next_round() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
+@pytest.mark.parametrize(
+    ("spoil", "error", "said"),
+    [
+        (lambda model: model.source.gone.add(V + 1), HistoryLost, f"epoch {V + 1}"),
+        (lambda model: model.alter(schema_json=OTHER_NAME), SchemaChanged, f"epoch {V + 2} drops"),
+        (lambda model: model.alter(configuration={FEED: "false"}), FeedOff, f"epoch {V + 2}"),
+    ],
+    ids=["an epoch is gone", "another schema", "no feed"],
+)
+def test_what_the_build_cannot_get_past_stops_it_at_the_next_round(
+    spoil: Callable[[Model], None], error: type[BackfillError], said: str
+) -> None:
+    model, running = reading(1)
     model.write()
-    model.alter(schema_json=SCHEMA.replace('"name": "name"', '"name": "other"'))
+    spoil(model)
     before = len(reads(model))
-    with pytest.raises(SchemaChanged, match=f"epoch {V + 2} drops"):
+    with pytest.raises(error, match=said):
         running.finish()
     assert len(reads(model)) == before
 
@@ -183,20 +191,14 @@ def test_a_retry_goes_on_from_the_positions() -> None:
     before = model.state().positions
     assert before == (Consumed(V), AtKey(V, 1, ("1.5",)), AtKey(V, 0))
     model.run(READ)
-    assert reads(model)[3].before == before
-    assert model.state().totals.snapshot_rows == 60
+    assert reads(model)[3].before == before and model.state().totals.snapshot_rows == 60
 
 
 def test_the_rest_of_the_build_is_the_same() -> None:
     model = arranged()
     model.run(READ)
     model.write(times=3)
-    for task in (
-        ConsumeLogGoal(ROUND, NO_LAG, PATIENCE),
-        CatchUpGoal(ROUND, NO_LAG, PATIENCE),
-        VerifyGoal(),
-        FinishGoal(),
-    ):
+    for task in (CONSUME, CATCH_UP, VERIFY, FINISH):
         state = model.run(task)
     assert (state.phase, state.handoff, state.applied) == (Phase.FINISHED, V + 3, V + 3)
 
@@ -209,12 +211,9 @@ def test_an_empty_range_is_completed_without_a_chunk() -> None:
 
 
 def test_the_summary_counts_ranges() -> None:
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 2)
+    model, _ = reading(2)
     summary = summarize(model.state())
-    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3}
-    assert summary["percent"] == 33.3
+    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3} and summary["percent"] == 33.3
     assert summary["rows"]["consuming_snapshot"] == 20
 
 
@@ -227,14 +226,8 @@ WRONG = {
 
 @pytest.mark.parametrize("positions", WRONG.values(), ids=WRONG)
 def test_a_record_that_no_round_writes_is_refused(positions: tuple[AtKey | Consumed, ...]) -> None:
-    from dataclasses import replace
-
-    from airflow_backfill.core.state.replay import apply
-    from airflow_backfill.core.state.state import Barrier
-
     model = arranged()
-    running = model.start(READ)
-    running.until(fx.CommitRecord)
+    running = writing(model, READ)
     running.step()
     write = running.until(fx.CommitRecord)
     state = model.state()
@@ -243,14 +236,3 @@ def test_a_record_that_no_round_writes_is_refused(positions: tuple[AtKey | Consu
     assert apply(state, good).begun
     with pytest.raises((RecordInvalid, PositionRegressed)):
         apply(state, replace(good, record=replace(write.record, positions=positions)))
-
-
-def test_the_feed_switched_off_stops_it() -> None:
-    from airflow_backfill.core.errors import FeedOff
-
-    model = arranged()
-    running = model.start(READ)
-    until_round(running, 1)
-    model.alter(configuration={FEED: "false"})
-    with pytest.raises(FeedOff):
-        running.finish()

@@ -13,7 +13,7 @@ from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
-from airflow_backfill.core.state.effect import ApplyEpochs, Nothing
+from airflow_backfill.core.state.effect import ApplyEpochs, Nothing, Work
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Move, Observed
 from airflow_backfill.core.strategies.log import next_epochs
@@ -40,8 +40,13 @@ def epochs(*rows: int, after: int = V, size: int = 1) -> list[Epoch]:
     return [Epoch(after + 1 + n, 0, count, size if count else 0) for n, count in enumerate(rows)]
 
 
-def found(move: Move | None) -> EpochRange:
+def round_of(state: BuildState, looked: Observed, size: RoundSize = BIG, **upto: int) -> Move:
+    move = next_epochs(state, looked, size, **upto)
     assert move is not None
+    return move
+
+
+def found(move: Move) -> EpochRange:
     assert move.epochs is not None
     return move.epochs
 
@@ -74,91 +79,80 @@ def test_the_whole_log_is_applied_in_order_each_epoch_claimed_once(rows: list[in
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=30), st.integers(1, 40), st.integers(1, 40))
 def test_a_round_keeps_its_size_unless_one_epoch_alone_is_larger(rows: list[int], most: int, size: int) -> None:
     pending = epochs(*rows, size=3)
-    move = next_epochs(at(Consumed(V)), seen(*pending), RoundSize(size, most))
-    assert move is not None
+    move = round_of(at(Consumed(V)), seen(*pending), RoundSize(size, most))
     taken = [e for e in pending if e.number in found(move)]
     assert len(taken) == 1 or sum(e.rows for e in taken) <= most
     assert len(taken) == 1 or sum(e.bytes for e in taken) <= size
     assert move.rows <= most
 
 
-def test_nothing_pending_is_no_round() -> None:
-    assert next_epochs(at(Consumed(V)), seen(), BIG) is None
-    assert next_epochs(at(Consumed(9)), seen(*epochs(1, 1)), BIG) is None
+@pytest.mark.parametrize(
+    ("stands", "pending", "upto", "taken"),
+    [
+        (V, 0, None, None),
+        (9, 2, None, None),
+        (V, 3, None, EpochRange(V + 1, V + 4)),
+        (V, 4, 9, EpochRange(8, 10)),
+        (9, 4, 9, None),
+        (10, 4, 9, None),
+    ],
+)
+def test_the_log_begins_after_the_pinned_epoch_and_ends_where_it_was_told(
+    stands: int, pending: int, upto: int | None, taken: EpochRange | None
+) -> None:
+    move = next_epochs(at(Consumed(stands)), seen(*epochs(*[1] * pending)), BIG, upto=upto)
+    assert (move and found(move)) == taken
 
 
-def test_the_first_epoch_of_the_log_is_the_one_after_the_pinned() -> None:
-    move = next_epochs(at(Consumed(V)), seen(*epochs(1, 1, 1)), BIG)
-    assert found(move) == EpochRange(V + 1, V + 4)
+LARGE = Epoch(8, 0, 15_000_000, 75 << 30, weight=75 << 30)
 
 
-def test_a_round_stops_at_the_epoch_it_was_told() -> None:
-    view = seen(*epochs(1, 1, 1, 1))
-    assert found(next_epochs(at(Consumed(V)), view, BIG, upto=9)) == EpochRange(8, 10)
-    assert next_epochs(at(Consumed(9)), view, BIG, upto=9) is None
-    assert next_epochs(at(Consumed(10)), view, BIG, upto=9) is None
+@pytest.mark.parametrize(
+    ("pending", "work", "stands"),
+    [
+        (epochs(0, 0), Nothing(), Consumed(9)),
+        (epochs(0, 3, 0), ApplyEpochs(EpochRange(8, 11)), Consumed(10)),
+        ([Epoch(8, 0, 0, 50)], ApplyEpochs(EpochRange(8, 9)), Consumed(8)),
+        (epochs(1), ApplyEpochs(EpochRange(8, 9)), Consumed(8)),
+        ([LARGE], ApplyEpochs(EpochRange(8, 9), 0, 38), InEpoch(8, 1, 38)),
+        ([replace(LARGE, weight=1 << 20)], ApplyEpochs(EpochRange(8, 9)), Consumed(8)),
+    ],
+    ids=["without rows", "quiet ones ride along", "bytes and no rows", "few splits", "few large rows", "light rows"],
+)
+def test_a_round_reads_what_it_has_to_and_moves_all_splits(pending: list[Epoch], work: Work, stands: Position) -> None:
+    move = round_of(at(Consumed(V)), seen(*pending), RoundSize())
+    assert (move.work, move.positions) == (work, (stands,) * len(SEALED.positions))
+    assert move.does.log_epochs == (len(pending) if isinstance(stands, Consumed) else 0)
 
 
-def test_an_epoch_without_rows_is_claimed_by_a_barrier_without_rows() -> None:
-    move = next_epochs(at(Consumed(V)), seen(*epochs(0, 0)), BIG)
-    assert move is not None
-    assert (move.work, move.positions, move.does.log_epochs) == (Nothing(), (Consumed(9),) * 3, 2)
-
-
-def test_quiet_epochs_ride_along_with_the_others() -> None:
-    move = next_epochs(at(Consumed(V)), seen(*epochs(0, 3, 0)), BIG)
-    assert move is not None
-    assert move.work == ApplyEpochs(EpochRange(8, 11))
-
-
-def test_an_epoch_with_bytes_is_read_even_if_no_row_is_expected() -> None:
-    move = next_epochs(at(Consumed(V)), seen(Epoch(8, 0, 0, 50)), BIG)
-    assert move is not None
-    assert isinstance(move.work, ApplyEpochs)
-
-
-def test_an_epoch_moves_all_splits_however_few_it_touches() -> None:
-    move = next_epochs(at(Consumed(V)), seen(*epochs(1)), BIG)
-    assert move is not None
-    assert move.positions == (Consumed(8),) * len(SEALED.positions)
+def test_rows_that_are_only_added_are_not_parted_however_many_there_are() -> None:
+    state = at(Consumed(V))
+    adding = replace(state, plan=replace(state.plan, spec=replace(state.plan.spec, key=(), strategy="chain")))
+    assert round_of(adding, seen(*epochs(1000)), RoundSize(1, 1)).work == ApplyEpochs(EpochRange(V + 1, V + 2))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 9, 10])
 def test_a_large_epoch_is_split_by_key_buckets_and_claimed_by_the_last(limit: int) -> None:
     state, view, parts = at(Consumed(V)), seen(*epochs(10, 1)), []
     while state.applied == V and len(parts) < 20:
-        move = next_epochs(state, view, RoundSize(10**9, limit))
-        assert move is not None
+        move = round_of(state, view, RoundSize(10**9, limit))
         assert isinstance(move.work, ApplyEpochs)
         parts.append((move.work.bucket, move.work.of))
-        assert move.rows <= limit
-        assert move.positions is not None
+        assert move.rows <= limit and move.positions is not None
         state = replace(state, positions=move.positions)
         assert isinstance(state.positions[0], Consumed if state.applied == 8 else InEpoch)
     of = -(-10 // limit)
     assert parts == [(bucket, of) for bucket in range(of)]
 
 
-def test_rows_that_are_only_added_are_not_parted_however_many_there_are() -> None:
-    state = at(Consumed(V))
-    adding = replace(state, plan=replace(state.plan, spec=replace(state.plan.spec, key=(), strategy="chain")))
-    move = next_epochs(adding, seen(*epochs(1000)), RoundSize(1, 1))
-    assert move is not None and move.work == ApplyEpochs(EpochRange(V + 1, V + 2))
-
-
-def test_the_number_of_buckets_is_fixed_by_the_first_part_whatever_the_next_attempt_would_take() -> None:
-    state = at(InEpoch(8, 1, 3))
-    for size in (RoundSize(1, 1), BIG):
-        move = next_epochs(state, seen(*epochs(10, 10)), size)
-        assert move is not None
-        assert move.work == ApplyEpochs(EpochRange(8, 9), 1, 3)
-        assert move.positions == (InEpoch(8, 2, 3),) * 3
-
-
-def test_only_the_last_part_counts_the_epoch() -> None:
-    view = seen(*epochs(10))
-    counted = [next_epochs(at(p), view, BIG).does.log_epochs for p in (InEpoch(8, 1, 3), InEpoch(8, 2, 3))]  # type: ignore[union-attr]
-    assert counted == [0, 1]
+@pytest.mark.parametrize("size", [RoundSize(1, 1), BIG], ids=["small", "large"])
+def test_the_number_of_buckets_is_fixed_by_the_first_part_whatever_the_next_attempt_would_take(size: RoundSize) -> None:
+    """And only the last part counts the epoch."""
+    view = seen(*epochs(10, 10))
+    for done, stands in ((1, InEpoch(8, 2, 3)), (2, Consumed(8))):
+        move = round_of(at(InEpoch(8, done, 3)), view, size)
+        assert (move.work, move.positions) == (ApplyEpochs(EpochRange(8, 9), done, 3), (stands,) * 3)
+        assert move.does.log_epochs == done - 1
 
 
 STOPS: list[BackfillError] = [
@@ -172,8 +166,7 @@ STOPS: list[BackfillError] = [
 def test_what_comes_before_a_bad_epoch_is_applied_and_the_bad_one_is_not(error: BackfillError) -> None:
     pending = epochs(1, 1, 1)
     pending[1] = replace(pending[1], stop=error)
-    move = next_epochs(at(Consumed(V)), seen(*pending), BIG)
-    assert found(move) == EpochRange(8, 9)
+    assert found(round_of(at(Consumed(V)), seen(*pending))) == EpochRange(8, 9)
     with pytest.raises(type(error)) as raised:
         next_epochs(at(Consumed(8)), seen(*pending), BIG)
     assert raised.value is error
@@ -205,38 +198,33 @@ def test_as_many_rounds_as_groups_were_pending_and_one_more_for_a_begun_epoch(n:
     rounds = 0
     while (move := next_epochs(state, view, RoundSize(10**9, 4))) is not None:
         state, rounds = replace(state, positions=move.positions or ()), rounds + 1
-    assert rounds == n + begun
-    assert state.applied == V + n + begun
+    assert rounds == n + begun and state.applied == V + n + begun
 
 
 def test_epochs_after_the_hand_off_are_counted_as_upstream() -> None:
     model = Model()
     model.write()
     state = model.finished()
-    move = next_epochs(state, seen(*epochs(2, after=8), after=8), BIG)
-    assert move is not None
-    assert move.event is Event.EPOCHS
-    assert (move.does.log_epochs, move.does.upstream_epochs) == (0, 1)
+    move = round_of(state, seen(*epochs(2, after=8), after=8))
+    assert move.event is Event.EPOCHS and (move.does.log_epochs, move.does.upstream_epochs) == (0, 1)
 
 
 # --- how much a round takes up ---
 
 
-def test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts() -> None:
+@pytest.mark.parametrize(
+    ("size", "taken"),
+    [(RoundSize(), 48), (RoundSize(cuts=10**6), 1_000), (RoundSize(cuts=10**6, files=90), 45),
+     (RoundSize(files=1), 1)],
+)  # fmt: skip
+def test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts(size: RoundSize, taken: int) -> None:
     many = [Epoch(V + 1 + n, 0, 1, 1, files=2, cuts=n % 3 == 0) for n in range(3_000)]
-    view = seen(*many)
-    for size, taken in (
-        (RoundSize(), 48),
-        (RoundSize(cuts=10**6), 1_000),
-        (RoundSize(cuts=10**6, files=90), 45),
-        (RoundSize(files=1), 1),
-    ):
-        assert len(found(next_epochs(at(Consumed(V)), view, size))) == taken
+    assert len(found(round_of(at(Consumed(V)), seen(*many), size))) == taken
 
 
 def test_many_small_epochs_still_make_one_round() -> None:
     many = [Epoch(V + 1 + n, 0, 100, 1_000, files=4) for n in range(64)]
-    assert len(found(next_epochs(at(Consumed(V)), seen(*many), RoundSize()))) == 64
+    assert len(found(round_of(at(Consumed(V)), seen(*many), RoundSize()))) == 64
 
 
 def test_a_long_backlog_is_looked_at_once_and_not_once_a_round() -> None:
@@ -253,10 +241,3 @@ def test_a_long_backlog_is_looked_at_once_and_not_once_a_round() -> None:
         state, rounds = replace(state, positions=move.positions or ()), rounds + 1
     assert rounds == 200
     assert Counting.looked < 4 * 20_000
-
-
-def test_an_epoch_of_few_and_large_rows_is_parted_by_their_bytes() -> None:
-    large = Epoch(V + 1, 0, 15_000_000, 75 << 30, weight=75 << 30)
-    assert next_epochs(at(Consumed(V)), seen(large), RoundSize()).work == ApplyEpochs(EpochRange(8, 9), 0, 38)  # type: ignore[union-attr]
-    light = replace(large, weight=1 << 20)
-    assert next_epochs(at(Consumed(V)), seen(light), RoundSize()).work == ApplyEpochs(EpochRange(8, 9))  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.model.record import Layout
 from airflow_backfill.core.splits.files import AtFile, FileSplits
-from airflow_backfill.core.splits.position import Consumed
+from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Nothing
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Move
@@ -32,6 +32,12 @@ def moved(state: BuildState, move: Move) -> BuildState:
     return replace(state, positions=move.positions)
 
 
+def round_of(state: BuildState, files: list[FileSize], size: RoundSize, lane: int = 0) -> Move:
+    move = next_files(state, lane, files, size)
+    assert move is not None
+    return move
+
+
 def runs(move: Move) -> list[tuple[int, int]]:
     return list(move.work.runs) if isinstance(move.work, AppendFiles) else []
 
@@ -52,8 +58,7 @@ def test_all_files_are_read_exactly_once_whoever_goes_first(
         read += [n for first, stop in runs(move) for n in range(first, stop)]
         state = moved(state, move)
     assert sorted(read) == list(range(len(files)))
-    assert state.positions == (Consumed(7),) * len(state.positions)
-    assert state.sealed
+    assert state.positions == (Consumed(7),) * len(state.positions) and state.sealed
 
 
 @given(SIZES, st.integers(1, 6), ROUNDS)
@@ -73,8 +78,7 @@ def test_a_round_exceeds_its_size_by_less_than_one_file(files: list[FileSize], s
 def test_every_round_but_those_of_empty_files_moves(files: list[FileSize], splits: int, size: RoundSize) -> None:
     state, rounds = planned(files, splits), 0
     while (move := next_files(state, 0, files, size)) is not None:
-        assert move.event is Event.FILES
-        assert move.positions != state.positions
+        assert move.event is Event.FILES and move.positions != state.positions
         state, rounds = moved(state, move), rounds + 1
         assert rounds <= len(files) + 1
 
@@ -90,8 +94,7 @@ def test_a_read_that_was_killed_after_some_rounds_reads_exactly_the_rest(rows: l
             break
         read += runs(move)
         state = moved(state, move)
-    rest = BuildState.planned(state.plan)
-    rest = replace(rest, positions=state.positions)
+    rest = replace(BuildState.planned(state.plan), positions=state.positions)
     while (move := next_files(rest, 0, files, size)) is not None:
         read += runs(move)
         rest = moved(rest, move)
@@ -111,46 +114,39 @@ def test_the_last_round_holds_what_is_left(count: int, rounds: list[int]) -> Non
     assert state.sealed
 
 
+SIX = [FileSize(100, 10)] * 6
+
+
 def test_a_split_is_consumed_in_the_round_that_holds_its_last_file() -> None:
     files = [FileSize(10, 1)] + [FileSize(1, 1)] * 10
     state = planned(files, splits=2)
     assert state.plan.splits.borders == (0, 1, 11)
-    move = next_files(state, 0, files, RoundSize(12, 100))
-    assert move is not None
+    move = round_of(state, files, RoundSize(12, 100))
     assert move.positions == (Consumed(7), AtFile(2))
-    second = next_files(moved(state, move), 0, files, RoundSize(12, 100))
-    assert second is not None
-    assert runs(second) == [(3, 11)]
+    assert runs(round_of(moved(state, move), files, RoundSize(12, 100))) == [(3, 11)]
 
 
-def test_a_round_that_ends_inside_a_split_says_which_files_are_in() -> None:
-    files = [FileSize(100, 10)] * 6
-    state = planned(files, splits=1)
-    move = next_files(state, 0, files, RoundSize(250, 1_000))
-    assert move is not None
-    assert (runs(move), move.positions) == ([(0, 3)], (AtFile(3),))
-
-
-def test_a_round_holds_files_of_several_splits() -> None:
-    files = [FileSize(100, 10)] * 6
-    move = next_files(planned(files, splits=3), 0, files, RoundSize(500, 1_000))
-    assert move is not None
-    assert (runs(move), move.positions) == ([(0, 2), (2, 4), (4, 5)], (Consumed(7), Consumed(7), AtFile(1)))
+@pytest.mark.parametrize(
+    ("splits", "size", "taken", "positions"),
+    [
+        (1, 250, [(0, 3)], (AtFile(3),)),
+        (3, 500, [(0, 2), (2, 4), (4, 5)], (Consumed(7), Consumed(7), AtFile(1))),
+    ],
+    ids=["it ends inside a split", "it holds files of several"],
+)
+def test_a_round_says_which_files_of_which_splits_are_in(
+    splits: int, size: int, taken: list[tuple[int, int]], positions: tuple[Position, ...]
+) -> None:
+    move = round_of(planned(SIX, splits=splits), SIX, RoundSize(size, 1_000))
+    assert (runs(move), move.positions) == (taken, positions)
 
 
 def test_a_lane_reads_its_own_splits_only() -> None:
-    files = [FileSize(100, 10)] * 6
-    state = planned(files, splits=3, lanes=2)
+    state = planned(SIX, splits=3, lanes=2)
     assert state.layout == Layout(1, 2)
     for lane, expected in ((0, [(0, 2), (4, 6)]), (1, [(2, 4)])):
-        move = next_files(state, lane, files, RoundSize(10_000, 10_000))
-        assert move is not None
-        assert runs(move) == expected
-
-
-def test_a_lane_without_splits_has_nothing_to_do() -> None:
-    files = [FileSize(1, 1)]
-    assert next_files(planned(files, splits=1, lanes=3), 2, files, RoundSize(1, 1)) is None
+        assert runs(round_of(state, SIX, RoundSize(10_000, 10_000), lane)) == expected
+    assert next_files(planned(SIX[:1], splits=1, lanes=3), 2, SIX[:1], RoundSize(1, 1)) is None
 
 
 def test_finding_the_next_round_does_not_take_longer_with_more_splits() -> None:
@@ -167,8 +163,7 @@ def test_finding_the_next_round_does_not_take_longer_with_more_splits() -> None:
             Counted.looked_at += 1
             return super().__getitem__(n)
 
-    move = next_files(state, 0, Counted(files), RoundSize(5, 100))
-    assert move is not None
+    round_of(state, Counted(files), RoundSize(5, 100))
     assert Counted.looked_at <= 10
 
 
@@ -184,10 +179,8 @@ def test_the_rounds_are_those_of_the_files_however_many_splits_there_are(splits:
 def test_a_file_without_a_count_is_not_taken_for_one_without_rows() -> None:
     """Else a throttle would let any number of them through."""
     files = [FileSize(1_000_000, None)] * 5
-    move = next_files(planned(files), 0, files, RoundSize(10**9, 100).limited(Control(rate=10)))
-    assert move is not None
-    assert runs(move) == [(0, 1)]
-    assert move.rows >= 1_000
+    move = round_of(planned(files), files, RoundSize(10**9, 100).limited(Control(rate=10)))
+    assert runs(move) == [(0, 1)] and move.rows >= 1_000
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "8", None, float("nan")], ids=repr)

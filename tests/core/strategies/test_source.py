@@ -24,22 +24,7 @@ from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
 from airflow_backfill.core.splits.position import later
-from airflow_backfill.core.state.effect import (
-    AskBroker,
-    Decoded,
-    DecodeRecords,
-    Fetched,
-    FetchRecords,
-    Kept,
-    Landed,
-    Nothing,
-    ReadIngested,
-    ReadLanded,
-    ReadSourceLog,
-    TakeOffsets,
-    Topic,
-    Transactions,
-)
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.state.step import Move, Observed, Read, Wait
 from airflow_backfill.core.strategies.offsets_round import LATE, Poll, next_offsets
@@ -73,14 +58,14 @@ def turn(
     state: BuildState,
     looked: Observed,
     *,
-    topic: Topic | None = None,
-    sifted: Landed | None = None,
+    topic: fx.Topic | None = None,
+    sifted: fx.Landed | None = None,
     fetched: Mapping[int, Batch] | None = None,
     step: Poll | None = None,
     lane: int = 0,
     begins: bool = False,
     ingested: Mapping[int, int] | None = None,
-    decoded: Decoded | None = None,
+    decoded: fx.Decoded | None = None,
     landed: Mapping[int, Batch] | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
     """What a round comes to, and what it asked for until it was decided. Without ``fetched`` every offset holds a
@@ -94,30 +79,40 @@ def turn(
             effect = generator.send(answer)
         except StopIteration as stop:
             return stop.value, asked
-        if isinstance(effect, DecodeRecords):
-            answer = decoded or Decoded(0, 0)
+        if isinstance(effect, fx.DecodeRecords):
+            answer = decoded or fx.Decoded(0, 0)
             continue
         asked.append(effect)
         match effect:
-            case ReadSourceLog():
+            case fx.ReadSourceLog():
                 answer = looked.source
-            case AskBroker():
-                answer = topic or Topic("id", LOGS)
-            case ReadLanded():
-                answer = sifted or Landed({})
-            case ReadIngested():
+            case fx.AskBroker():
+                answer = topic or fx.Topic("id", LOGS)
+            case fx.ReadLanded():
+                answer = sifted or fx.Landed({})
+            case fx.ReadIngested():
                 answer = ingested or {}
-            case FetchRecords({}, kept=Kept()) if not effect.hold and landed is not None:
-                answer = Fetched(landed, 10)
-            case FetchRecords():
+            case fx.FetchRecords({}, kept=fx.Kept()) if not effect.hold and landed is not None:
+                answer = fx.Fetched(landed, 10)
+            case fx.FetchRecords():
                 ranges = {**effect.ranges, **(effect.kept.ranges if effect.kept is not None else {})}
                 whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
-                answer = Fetched(whole if fetched is None else fetched, 10)
+                answer = fx.Fetched(whole if fetched is None else fetched, 10)
 
 
 def splits(move: Move | Wait | None) -> dict[int, Split]:
     assert isinstance(move, Move) and move.positions is not None
     return {p.split.partition: p.split for p in move.positions if isinstance(p, AtOffset)}
+
+
+def all_at(**changes: Any) -> BuildState:
+    """A build of which every partition stands alike."""
+    return further(BuildState.planned(plan()), **{f"p{n}": replace(split, **changes) for n, split in PLANNED.items()})
+
+
+def taken(move: Move | Wait | None) -> fx.TakeOffsets:
+    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
+    return move.work
 
 
 def further(state: BuildState, **changes: Split) -> BuildState:
@@ -127,9 +122,9 @@ def further(state: BuildState, **changes: Split) -> BuildState:
 
 def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
     move, asked = turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING, RoundSize(rows=100)))
-    assert asked == [AskBroker({0: 0, 1: 0}), FetchRecords({1: Offsets(0, 40), 0: Offsets(0, 60)})]
+    assert asked == [fx.AskBroker({0: 0, 1: 0}), fx.FetchRecords({1: Offsets(0, 40), 0: Offsets(0, 60)})]
     assert isinstance(move, Move) and move.event is Event.OFFSETS and move.rows == 100
-    assert move.work == TakeOffsets({1: Offsets(0, 40), 0: Offsets(0, 60)})
+    assert move.work == fx.TakeOffsets({1: Offsets(0, 40), 0: Offsets(0, 60)})
     assert {n: split.state for n, split in splits(move).items()} == {
         0: Backfilling(59),
         1: CatchingUp(39),
@@ -138,13 +133,16 @@ def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:
 
 
 def test_a_record_that_becomes_no_row_is_counted() -> None:
-    move, _ = turn(BuildState.planned(plan()), seen(), decoded=Decoded(3, 4))
+    move, _ = turn(BuildState.planned(plan()), seen(), decoded=fx.Decoded(3, 4))
     assert isinstance(move, Move) and (move.does.undecodable_rows, move.does.unwanted_rows) == (3, 4)
 
 
 def test_it_is_written_down_how_old_what_is_unread_is() -> None:
     move, _ = turn(
-        BuildState.planned(plan()), seen(), topic=Topic("id", LOGS, {0: 77}), step=Poll(EVERYTHING, RoundSize(rows=100))
+        BuildState.planned(plan()),
+        seen(),
+        topic=fx.Topic("id", LOGS, {0: 77}),
+        step=Poll(EVERYTHING, RoundSize(rows=100)),
     )
     assert {n: split.oldest for n, split in splits(move).items()} == {0: 77, 1: None, 2: None}
     assert splits(move)[0].left
@@ -154,7 +152,7 @@ def test_without_its_records_a_topics_build_is_not_recovered() -> None:
     """The target's rows do not say which of them came from Kafka: no proof could hold."""
     recovering = recover(Attempt("recover/1", 2), E0)
     next(recovering)
-    recovering.send(Transactions("target", {"build/plan": 1, "build/1/0": 5}))
+    recovering.send(fx.Transactions("target", {"build/plan": 1, "build/1/0": 5}))
     with pytest.raises(NotAllowedNow, match="restart"):
         recovering.send(plan())
 
@@ -163,27 +161,26 @@ def test_what_landed_comes_first_and_ends_the_history_earlier() -> None:
     state = further(
         BuildState.planned(plan()), p0=replace(LONG, state=Backfilling(49), scanned=49, read=50, written=50)
     )
-    sifted = Landed({0: Batch(45, 60, 16)})
+    sifted = fx.Landed({0: Batch(45, 60, 16)})
     move, asked = turn(state, seen(16), sifted=sifted)
-    assert [type(effect) for effect in asked] == [AskBroker, ReadLanded, FetchRecords]
+    assert [type(effect) for effect in asked] == [fx.AskBroker, fx.ReadLanded, fx.FetchRecords]
     assert asked[2].ranges == {1: Offsets(0, 40)}
-    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
-    assert move.work.landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
+    assert taken(move).landed == {0: Offsets(50, 61)} and splits(move)[0].state == Finished()
 
 
 def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
-    done = {f"p{n}": replace(s, state=Finished(), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, _ = turn(further(BuildState.planned(plan()), **done), seen(5, 7), sifted=Landed({1: Batch(10, 21, 12)}))
-    assert isinstance(move, Move)
-    assert (move.rows, move.bytes) == (12, 12)
-    both, _ = turn(BuildState.planned(plan()), seen(3), sifted=Landed({0: Batch(5, 7, 3)}))
-    assert isinstance(both, Move)
-    assert both.rows >= 40 and both.bytes >= 10
+    done = all_at(state=Finished(), scanned=9, read=10, written=10, cut=9)
+    move, _ = turn(done, seen(5, 7), sifted=fx.Landed({1: Batch(10, 21, 12)}))
+    assert isinstance(move, Move) and (move.rows, move.bytes) == (12, 12)
+    both, _ = turn(BuildState.planned(plan()), seen(3), sifted=fx.Landed({0: Batch(5, 7, 3)}))
+    assert isinstance(both, Move) and both.rows >= 40 and both.bytes >= 10
 
 
 def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:
-    move, asked = turn(BuildState.planned(plan()), seen(3), sifted=Landed({0: Batch(5, 7, 3)}), step=Poll(EVERYTHING))
-    assert not any(isinstance(effect, FetchRecords) for effect in asked)
+    move, asked = turn(
+        BuildState.planned(plan()), seen(3), sifted=fx.Landed({0: Batch(5, 7, 3)}), step=Poll(EVERYTHING)
+    )
+    assert not any(isinstance(effect, fx.FetchRecords) for effect in asked)
     assert splits(move)[0].target == 7 and splits(move)[0].credit == 7
     assert turn(BuildState.planned(plan()), seen(), step=Poll(EVERYTHING))[0] is None
 
@@ -204,13 +201,13 @@ def test_what_never_lands_is_not_waited_for_if_the_ingestion_says_so() -> None:
     stopped = {f"p{n}": replace(split.stopped(4), scanned=4, target=None) for n, split in PLANNED.items()}
     state = further(BuildState.planned(replace(planned, spec=spec)), **stopped)
     move, asked = turn(state, seen(), ingested={0: 4, 1: 5, 2: 900})
-    assert asked == [ReadIngested(E0)]
-    assert isinstance(move, Move) and move.work == Nothing()
+    assert asked == [fx.ReadIngested(E0)]
+    assert isinstance(move, Move) and move.work == fx.Nothing()
     found = {n: (split.state, split.landed) for n, split in splits(move).items()}
     assert found == {0: (CatchingUp(4), None), 1: (Finished(), 4), 2: (Finished(), 4)}
 
 
-GROWN = Topic("id", {**LOGS, 0: Log(0, 103)})
+GROWN = fx.Topic("id", {**LOGS, 0: Log(0, 103)})
 
 
 def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown() -> None:
@@ -219,8 +216,8 @@ def test_the_landing_table_is_late_after_five_intervals_if_the_topic_has_grown()
     late, asked = turn(state, seen(now=after + 1, interval=1_000), topic=GROWN)
     assert isinstance(in_time, Move) and isinstance(late, Wait) and late.say
     assert "partition 0" in late.why and asked == [
-        AskBroker({0: 0, 1: 0}),
-        FetchRecords({0: Offsets(100, 103)}, hold=False),
+        fx.AskBroker({0: 0, 1: 0}),
+        fx.FetchRecords({0: Offsets(100, 103)}, hold=False),
     ]
 
 
@@ -230,7 +227,7 @@ def test_what_only_the_broker_has_said_is_no_progress() -> None:
     ahead = AtOffset(E0 + 3, splits_of(state.positions)[0])
     state = replace(state, positions=(ahead, *state.positions[1:]))
     move, asked = turn(state, seen(0, 0, 0), topic=GROWN, step=Poll(EVERYTHING))
-    assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], AskBroker)
+    assert isinstance(move, Move) and move.positions is not None and isinstance(asked[0], fx.AskBroker)
     assert move.positions[0] == ahead and move.positions[1].rank > state.positions[1].rank
     grown = replace(ahead, split=replace(ahead.split, end=GROWN.logs[0].end))
     assert later(ahead, grown) == later(grown, ahead) == grown
@@ -242,38 +239,36 @@ def test_a_topic_without_new_records_has_nothing_to_land() -> None:
     idle, _ = turn(state, looked)
     aborted, asked = turn(state, looked, topic=GROWN, fetched={})
     assert isinstance(idle, Move) and isinstance(aborted, Move)
-    assert asked[1] == FetchRecords({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
+    assert asked[1] == fx.FetchRecords({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
     looked = seen(1, now=10_000, interval=1_000)
-    move, asked = turn(BuildState.planned(plan()), looked, sifted=Landed({0: Batch(90, 90, 1)}), topic=GROWN)
-    assert [effect.ranges for effect in asked if isinstance(effect, FetchRecords)] == [{0: Offsets(100, 103)}]
+    move, asked = turn(BuildState.planned(plan()), looked, sifted=fx.Landed({0: Batch(90, 90, 1)}), topic=GROWN)
+    assert [effect.ranges for effect in asked if isinstance(effect, fx.FetchRecords)] == [{0: Offsets(100, 103)}]
     assert splits(move)[0].target == 90 and splits(move)[0].read == 0
 
 
 def test_what_has_stopped_asks_no_broker() -> None:
-    done = {f"p{n}": replace(s, state=CatchingUp(9), scanned=9, read=10, written=10, cut=9) for n, s in PLANNED.items()}
-    move, asked = turn(further(BuildState.planned(plan()), **done), seen(1), sifted=Landed({1: Batch(8, 12, 5)}))
-    assert [type(effect) for effect in asked] == [ReadLanded]
-    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
-    assert move.work.landed == {1: Offsets(10, 13)}
+    done = all_at(state=CatchingUp(9), scanned=9, read=10, written=10, cut=9)
+    move, asked = turn(done, seen(1), sifted=fx.Landed({1: Batch(8, 12, 5)}))
+    assert [type(effect) for effect in asked] == [fx.ReadLanded]
+    assert taken(move).landed == {1: Offsets(10, 13)}
 
 
 def test_a_partition_of_another_lane_is_named() -> None:
     state = BuildState.planned(plan(lanes=2))
-    move, _ = turn(state, seen(1), sifted=Landed({3: Batch(0, 4, 5)}), lane=0, topic=Topic("id", LOGS))
+    move, _ = turn(state, seen(1), sifted=fx.Landed({3: Batch(0, 4, 5)}), lane=0, topic=fx.Topic("id", LOGS))
     assert isinstance(move, Move) and move.positions is not None
     assert len(move.positions) == 4 and move.positions[3].unknown
 
 
 def test_a_partition_that_appears_is_judged_by_its_lane() -> None:
     logs = {**LOGS, 3: Log(0, 9), 4: Log(0, 9)}
-    sifted = Landed({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
-    move, _ = turn(BuildState.planned(plan()), seen(8), sifted=sifted, topic=Topic("id", logs))
-    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets)
-    assert splits(move)[3].state == Finished() and move.work.landed == {3: Offsets(0, 5)}
-    assert splits(move)[4].state == Finished() and move.work.fetched[4] == Offsets(0, 5)
+    sifted = fx.Landed({3: Batch(0, 4, 5), 4: Batch(2, 4, 3)})
+    move, _ = turn(BuildState.planned(plan()), seen(8), sifted=sifted, topic=fx.Topic("id", logs))
+    assert splits(move)[3].state == Finished() and taken(move).landed == {3: Offsets(0, 5)}
+    assert splits(move)[4].state == Finished() and taken(move).fetched[4] == Offsets(0, 5)
 
 
 @pytest.mark.parametrize("order", [None, "timestamp"])
@@ -282,12 +277,12 @@ def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order:
     topic = {"name": "clicks", "order": order}
     spec = BackfillSpec.parse({**planned.spec.to_json(), "key": ["id"], "topic": topic})
     state = BuildState.planned(replace(planned, spec=spec))
-    seen_there = {"topic": Topic("id", {**LOGS, 3: Log(0, 9)})}
+    seen_there = {"topic": fx.Topic("id", {**LOGS, 3: Log(0, 9)})}
     if order is None:
         with pytest.raises(PartitionsGrew, match="partition 3"):
             turn(state, seen(), **seen_there)
         with pytest.raises(PartitionsGrew, match="partition 3"):
-            turn(state, seen(5), sifted=Landed({3: Batch(0, 4, 5)}))
+            turn(state, seen(5), sifted=fx.Landed({3: Batch(0, 4, 5)}))
         return
     move, _ = turn(state, seen(), **seen_there)
     assert splits(move)[3].read == 9
@@ -295,10 +290,9 @@ def test_with_a_key_a_topic_may_grow_only_if_something_orders_the_records(order:
 
 @pytest.mark.parametrize(("before", "outcome"), [({}, "proven"), ({3: Batch(1, 1, 1)}, "refused")])
 def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int, Batch], outcome: str) -> None:
-    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state = sealed(further(BuildState.planned(plan()), **finished))
+    state = sealed(all_at(state=Finished(), target=None))
     arguments: dict[str, Any] = {
-        "sifted": Landed({3: Batch(2, 4, 3)}), "topic": Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
+        "sifted": fx.Landed({3: Batch(2, 4, 3)}), "topic": fx.Topic("id", {**LOGS, 3: Log(0, 5)}), "fetched": before,
         "step": Poll(EVERYTHING),
     }  # fmt: skip
     if outcome == "refused":
@@ -306,47 +300,46 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
             turn(state, seen(3), **arguments)
         return
     move, asked = turn(state, seen(3), **arguments)
-    assert asked[-1] == FetchRecords({3: Offsets(0, 2)}, hold=False)
+    assert asked[-1] == fx.FetchRecords({3: Offsets(0, 2)}, hold=False)
     assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
 
 
 def test_another_topic_of_the_same_name_is_refused() -> None:
     with pytest.raises(SourceReplaced, match="created again"):
-        turn(BuildState.planned(plan()), seen(), topic=Topic("another", LOGS))
+        turn(BuildState.planned(plan()), seen(), topic=fx.Topic("another", LOGS))
     with pytest.raises(SourceReplaced, match="created again"):
-        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {0: LOGS[0]}))
+        turn(BuildState.planned(plan()), seen(), topic=fx.Topic("id", {0: LOGS[0]}))
 
 
 def test_records_that_retention_took_are_missed() -> None:
     with pytest.raises(KafkaLost, match="needs offset 0, but Kafka's log starts at 3"):
-        turn(BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(3, 100)}), landed={})
+        turn(BuildState.planned(plan()), seen(), topic=fx.Topic("id", {**LOGS, 0: Log(3, 100)}), landed={})
 
 
 def test_records_that_retention_took_are_read_where_they_landed() -> None:
     """In a range of their own, at the newest epoch of the landing table that there is."""
-    topic = Topic("id", {**LOGS, 0: Log(3, 100)})
+    topic = fx.Topic("id", {**LOGS, 0: Log(3, 100)})
     move, asked = turn(BuildState.planned(plan()), seen(0, 0), topic=topic)
-    assert asked[2] == FetchRecords({}, hold=False, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
-    assert asked[3] == FetchRecords({1: Offsets(0, 40)}, kept=Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert asked[2] == fx.FetchRecords({}, hold=False, kept=fx.Kept({0: Offsets(0, 3)}, E0 + 2))
+    assert asked[3] == fx.FetchRecords({1: Offsets(0, 40)}, kept=fx.Kept({0: Offsets(0, 3)}, E0 + 2))
     assert (splits(move)[0].floor, splits(move)[0].scanned, splits(move)[0].lost) == (3, 2, 0)
 
 
+SHORT = fx.Topic("id", {**LOGS, 0: Log(30, 100)})
+SOME = {0: Batch(10, 19, 10)}
+
+
 def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:
-    state = BuildState.planned(plan(spec={"expired": "skip"}))
-    move, _ = turn(state, seen(), topic=Topic("id", {**LOGS, 0: Log(30, 100)}), landed={0: Batch(10, 19, 10)})
+    move, _ = turn(BuildState.planned(plan(spec={"expired": "skip"})), seen(), topic=SHORT, landed=SOME)
     assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
     with pytest.raises(KafkaLost) as lost:
-        turn(
-            BuildState.planned(plan()), seen(), topic=Topic("id", {**LOGS, 0: Log(30, 100)}),
-            landed={0: Batch(10, 19, 10)},
-        )  # fmt: skip
+        turn(BuildState.planned(plan()), seen(), topic=SHORT, landed=SOME)
     assert lost.value.data["missing"] == 20 and "table-backfill skip" in lost.value.message
 
 
 def test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered() -> None:
-    state, control = BuildState.planned(plan()), obey(Control(), [(1, Command(Verb.SKIP))])
-    topic = Topic("id", {**LOGS, 0: Log(30, 100)})
-    move, _ = turn(state, replace(seen(), control=control), topic=topic, landed={0: Batch(10, 19, 10)})
+    ordered = replace(seen(), control=obey(Control(), [(1, Command(Verb.SKIP))]))
+    move, _ = turn(BuildState.planned(plan()), ordered, topic=SHORT, landed=SOME)
     assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
 
 
@@ -360,11 +353,9 @@ def sealed(state: BuildState) -> BuildState:
 
 
 def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_named() -> None:
-    finished = {f"p{n}": replace(s, state=Finished(), target=None) for n, s in PLANNED.items()}
-    state, task = further(BuildState.planned(plan()), **finished), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
+    state, task = all_at(state=Finished(), target=None), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
     named = replace(state, positions=state.plan.splits.widened(state.positions, len(state.positions) + 1, E0))
-    assert isinstance(task.step(state, seen()), Move)
-    assert isinstance(task.step(named, seen()), Read)
+    assert isinstance(task.step(state, seen()), Move) and isinstance(task.step(named, seen()), Read)
 
 
 @pytest.mark.parametrize(
@@ -384,10 +375,10 @@ def test_a_tombstone_that_is_compacted_away_is_looked_for_where_it_landed(
     some = plan(logs)
     found = Partitions("id", tuple(opened(0, log, landed, None) for log in logs.values()), "rules", compacted)
     state = BuildState.planned(replace(some, splits=found, spec=replace(some.spec, key=key)))
-    step, topic = Poll(EVERYTHING, RoundSize(rows=40)), Topic("id", logs)
+    step, topic = Poll(EVERYTHING, RoundSize(rows=40)), fx.Topic("id", logs)
     for fetched in ({0: Batch(3, 38, 9)}, {}):
         move, _ = turn(state, seen(), topic=topic, fetched=fetched, step=step)
         assert isinstance(move, Move)
-        assert getattr(move.work, "compacted", None) == (Kept({0: expected}, E0) if expected else None)
+        assert getattr(move.work, "compacted", None) == (fx.Kept({0: expected}, E0) if expected else None)
     move, _ = turn(state, seen(), topic=topic, step=step)
-    assert isinstance(move, Move) and isinstance(move.work, TakeOffsets) and move.work.compacted is None
+    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets) and move.work.compacted is None

@@ -12,12 +12,10 @@ EPOCHS = st.integers(0, 10**6)
 @given(EPOCHS, EPOCHS)
 def test_a_range_is_half_open(start: int, length: int) -> None:
     epochs = EpochRange(start, start + length)
-    assert len(epochs) == length
-    assert start - 1 not in epochs
+    assert len(epochs) == length and start - 1 not in epochs
     assert epochs.stop not in epochs
     if length:
-        assert start in epochs
-        assert epochs.last in epochs
+        assert start in epochs and epochs.last in epochs
         assert epochs.last == epochs.stop - 1
 
 
@@ -35,7 +33,5 @@ def test_what_is_no_range_is_refused(start: int, stop: int) -> None:
 @given(EPOCHS, EPOCHS)
 def test_what_comes_after_an_epoch_neither_overlaps_nor_leaves_a_gap(applied: int, through: int) -> None:
     after = EpochRange.after(applied, through)
-    assert after.start == applied + 1
-    assert applied not in after
-    assert len(after) == max(through - applied, 0)
-    assert not len(after) or after.last == through
+    assert after.start == applied + 1 and applied not in after
+    assert len(after) == max(through - applied, 0) and (not len(after) or after.last == through)

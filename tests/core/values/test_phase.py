@@ -20,15 +20,12 @@ def test_an_event_leads_where_the_table_says_or_nowhere(phase: Phase, event: Eve
         assert raised.value.data == {"phase": phase.value, "event": event.value}
 
 
-def test_every_phase_has_a_row_and_is_reached() -> None:
+def test_every_phase_has_a_row_and_is_reached_and_every_event_happens() -> None:
     assert set(TRANSITIONS) == set(Phase)
     reached = {Phase.SNAPSHOT}
     for _ in Phase:
         reached |= {to for phase in reached for to in TRANSITIONS[phase].values()}
     assert reached == set(Phase)
-
-
-def test_every_event_happens_somewhere() -> None:
     assert {event for events in TRANSITIONS.values() for event in events} == set(Event)
 
 
@@ -47,9 +44,10 @@ def test_only_a_resumed_or_recovered_build_goes_back() -> None:
                 assert to is phase
 
 
-def test_rows_move_only_where_the_phase_reads_them() -> None:
+def test_rows_move_only_where_the_phase_reads_them_and_lanes_change_in_the_snapshot() -> None:
     assert [p for p in Phase if Event.FILES in TRANSITIONS[p]] == [Phase.SNAPSHOT]
     assert [p for p in Phase if Event.EPOCHS in TRANSITIONS[p]] == AHEAD[1:]
+    assert [p for p in Phase if Event.CLOSE in TRANSITIONS[p]] == [Phase.SNAPSHOT]
 
 
 def test_a_finish_is_undone_by_a_recovery_only() -> None:
@@ -57,10 +55,6 @@ def test_a_finish_is_undone_by_a_recovery_only() -> None:
         assert Event.CANCEL not in TRANSITIONS[phase]
         back = {event for event, to in TRANSITIONS[phase].items() if to not in (Phase.FINISHED, Phase.UPSTREAM)}
         assert back == {Event.RECOVER}
-
-
-def test_layouts_of_lanes_change_in_the_snapshot_only() -> None:
-    assert [p for p in Phase if Event.CLOSE in TRANSITIONS[p]] == [Phase.SNAPSHOT]
 
 
 def test_the_table_cannot_be_changed() -> None:

@@ -15,8 +15,7 @@ TOTALS = st.builds(Totals, *[st.integers(0, 2**62) for _ in fields(Totals)])
 
 @given(TOTALS, TOTALS, TOTALS)
 def test_totals_add_up_in_any_order(a: Totals, b: Totals, c: Totals) -> None:
-    assert (a + b) + c == a + (b + c)
-    assert a + b == b + a
+    assert (a + b) + c == a + (b + c) and a + b == b + a
     assert a + Totals() == a
     for name in (f.name for f in fields(Totals)):
         assert getattr(a + b, name) == getattr(a, name) + getattr(b, name)
@@ -25,8 +24,7 @@ def test_totals_add_up_in_any_order(a: Totals, b: Totals, c: Totals) -> None:
 @given(TOTALS)
 def test_totals_survive_their_json(totals: Totals) -> None:
     shown = totals.to_json()
-    assert Totals.from_json(json.loads(json.dumps(shown))) == totals
-    assert 0 not in shown.values()
+    assert Totals.from_json(json.loads(json.dumps(shown))) == totals and 0 not in shown.values()
 
 
 @pytest.mark.parametrize(
