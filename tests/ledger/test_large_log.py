@@ -62,7 +62,7 @@ def test_reading_the_newest_commits_costs_little(table: Path, run: Run) -> None:
         assert measured["versions"] == [COMMITS - 1, COMMITS - NEWEST]
         assert measured["rows"] == NEWEST * FILES_PER_COMMIT * ROWS_PER_FILE
         assert measured["seqs"] == list(range(COMMITS, COMMITS - NEWEST, -1))
-        assert measured["table"] == METADATA["id"]
+        assert measured["table"] == METADATA.table_id
         assert measured["bytes_read"] < commits + checksum + 10_000
         assert measured["kilobytes_of_memory"] < 30_000
 

@@ -13,7 +13,8 @@ from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
-from tests.airflow.launchers import run_here, run_later
+from airflow_backfill.testing.launcher import run_here
+from tests.airflow.launchers import run_later
 from tests.airflow.without_spark import built, commit_to
 
 WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")

@@ -23,16 +23,6 @@ from tests.airflow.without_spark import built, commit_to, long_ago, make_source
 SOON = 30
 
 
-@pytest.fixture
-def source(tmp_path):
-    return make_source(tmp_path / "source")
-
-
-@pytest.fixture
-def target(tmp_path):
-    return tmp_path / "target"
-
-
 def order(target, verb):
     reader = BuildReader(str(target))
     reader.control.order(reader.state().plan.build, Command(verb))
