@@ -18,7 +18,6 @@ class JsonLog:
     def __init__(self, table: str) -> None:
         self._store = open_store(table)
         self._log = DeltaLog(self._store)
-        self._newest: tuple[Protocol, TableMetadata] | None = None
 
     @property
     def head(self) -> int:
@@ -29,8 +28,6 @@ class JsonLog:
 
     def land(self, commit: Commit) -> Commit:
         """Write what the commit says as the actions that say it; FileExistsError if another writer was faster."""
-        if commit.protocol is not None and commit.metadata is not None:
-            self._newest = (commit.protocol, commit.metadata)
         text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions(commit))
         if not self._store.create(f"{LOG}/{commit_name(commit.version)}", text.encode()):
             raise FileExistsError(f"{self._store.url} has a version {commit.version} already")
@@ -38,8 +35,7 @@ class JsonLog:
 
     def write_checksum(self) -> None:
         """Write the checksum of the newest version, as writers do for every one: readers look no further down."""
-        assert self._newest is not None
-        protocol, metadata = self._newest
+        protocol, metadata = self._log.protocol_and_metadata()
         content = {"protocol": _protocol(protocol), "metadata": _metadata(metadata)}
         self._store.put(f"{LOG}/{self.head:020}.crc", json.dumps(content).encode())
 

@@ -14,11 +14,13 @@ from deltalake import write_deltalake
 
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit, FileTotals
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.testing.applications import main
 from airflow_backfill.testing.json_log import JsonLog
 
 FILES = 4
+WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
 TWENTY_DAYS_MS = 20 * 24 * 3_600_000
 
 
@@ -43,6 +45,18 @@ def long_ago(table: Path) -> None:
     for commit in (table / "_delta_log").glob("*.json"):
         text = re.sub(r'(?<="timestamp":)\d+', lambda found: str(int(found[0]) - TWENTY_DAYS_MS), commit.read_text())
         commit.write_text(text)
+
+
+def foreign(target: Path, operation: str = "DELETE", **fields: Any) -> None:
+    """A commit of somebody else, which removes rows unless told otherwise."""
+    log, fields = JsonLog(str(target)), fields or {"removed": FileTotals(1), "data_change": True}
+    log.land(Commit(log.head + 1, operation=operation, **fields))
+
+
+def order(target: Path, verb: Verb, **options: Any) -> None:
+    reader = BuildReader(str(target))
+    state = reader.state()
+    reader.control.order(state.plan.build, Command(verb, **options), floor=state.control.number)
 
 
 def built(source: Path, target: Path, *applications: str, strategy: str = "snapshot", **options: Any) -> BuildState:

@@ -11,9 +11,7 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.upstream import UpstreamOperator
 from airflow_backfill.testing.launcher import run_here
-from tests.airflow.without_spark import built, long_ago, make_source
-
-WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+from tests.airflow.without_spark import WHOLE, built, long_ago, make_source
 
 
 def follow(context, target):
