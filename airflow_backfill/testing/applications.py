@@ -222,7 +222,7 @@ class Shell:
                 return self.reader.answer(effect)
 
     def check_made_up(self) -> None:
-        """TargetExists unless this package's tests made the target: commits without files would destroy another."""
+        """TargetExists unless this module made the target: commits without files would damage another one."""
         if MADE not in self.reader.properties:
             raise TargetExists(
                 f"target: {self.target} was not made by a test, and applications without Spark would damage it; name "
