@@ -11,6 +11,7 @@ from airflow.sdk import DAG, Asset
 from airflow_backfill.operators.upstream import UpstreamOperator
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+from airflow_backfill.testing.launcher import run_here
 from tests.airflow.launchers import *
 
 with DAG("build", schedule=None) as build:

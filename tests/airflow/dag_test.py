@@ -54,25 +54,16 @@ def _run(file: Path, dags: list[str], conf: dict[str, Any], without_spark: bool)
     from airflow import settings
     from airflow.dag_processing.dagbag import BundleDagBag
 
+    from airflow_backfill.testing import launcher
+
     settings.dispose_orm()
     settings.configure_vars()
     settings.configure_orm()
     bag = BundleDagBag(dag_folder=str(file), bundle_path=file.parent, bundle_name="dags-folder")
     assert not bag.import_errors, bag.import_errors
     for name in dags:
-        if without_spark:
-            _take_spark_away(bag.dags[name])
-        yield str(bag.dags[name].test(run_conf=conf).state)
-
-
-def _take_spark_away(dag: Any) -> None:
-    from tests.airflow.launchers import run_here
-
-    for task in dag.tasks:
-        if hasattr(task, "partial_kwargs"):
-            task.partial_kwargs["submit"] = run_here
-        elif hasattr(task, "submit"):
-            task.submit = run_here
+        dag = launcher.without_spark(bag.dags[name]) if without_spark else bag.dags[name]
+        yield str(dag.test(run_conf=conf).state)
 
 
 def _import_airflow() -> None:

@@ -1,4 +1,4 @@
-"""Launchers for ``submit=``: they run the applications that need no Spark, well or badly."""
+"""Launchers for ``submit=`` that run the applications without Spark late, badly, or not at all."""
 
 from __future__ import annotations
 
@@ -7,31 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.operators.launch import Launch
-from tests.airflow.without_spark import main
-
-
-class RunHere(BaseOperator):
-    """Runs an application in the task's own process."""
-
-    template_fields = ()
-
-    def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.launch = launch
-
-    def execute(self, context: Any) -> None:
-        main(Path(self.launch.application).stem, list(self.launch.arguments))
-
-
-def run_here(launch: Launch) -> RunHere:
-    """A launcher for ``submit=``."""
-    return RunHere(task_id=launch.task_id.rpartition(".")[2], launch=launch)
+from airflow_backfill.operators.launch import Launch, Launcher
+from airflow_backfill.testing.launcher import RunHere, run_here
 
 
 class At(BaseTrigger):
@@ -55,10 +36,6 @@ class RunLater(RunHere):
         super().execute(context)
 
 
-def run_later(launch: Launch) -> RunLater:
-    return RunLater(task_id=launch.task_id.rpartition(".")[2], launch=launch)
-
-
 class Dies(RunHere):
     """Ends at its first start without a word; where ``done`` says so, after the work was done."""
 
@@ -78,14 +55,6 @@ class LosesTouch(Dies):
     done = True
 
 
-def dies(launch: Launch) -> Dies:
-    return Dies(task_id="dies", launch=launch)
-
-
-def loses_touch(launch: Launch) -> LosesTouch:
-    return LosesTouch(task_id="loses_touch", launch=launch)
-
-
 class Fails(RunHere):
     """Leaves the outcome of an attempt that a newer one has fenced."""
 
@@ -96,8 +65,11 @@ class Fails(RunHere):
         ControlFolder.beside(words["--target"]).store_outcome(me, outcome)
 
 
-def fails(launch: Launch) -> Fails:
-    return Fails(task_id="fails", launch=launch)
+def _launching(kind: type[RunHere]) -> Launcher:
+    return lambda launch: kind(task_id=launch.task_id.rpartition(".")[2], launch=launch)
+
+
+run_later, dies, loses_touch, fails = map(_launching, (RunLater, Dies, LosesTouch, Fails))
 
 
 def told(launch: Launch) -> RunHere:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_backfill.testing.applications import ROWS
 from tests.airflow.dag_files import group
 from tests.airflow.without_spark import built, commit_to
 
@@ -17,7 +18,7 @@ def test_build_and_follow(airflow, source, target):
     assert (finished["epoch"], finished["certificate"]["epoch"]) == (3, 3)
     assert airflow.returned("await_finish") == [4]
     (event,) = airflow.events("orders_ready")
-    assert (event["build"], event["epoch"], event["rows"]) == (build, 3, 160)
+    assert (event["build"], event["epoch"], event["rows"]) == (build, 3, ROWS)
     assert airflow.events("orders") == []
 
 
@@ -40,7 +41,7 @@ def test_upstream_tells_of_rows_that_changed_once(airflow, source, target):
     commit_to(source, 2)
     assert airflow.run(file, "follow", "follow") == ["success", "success"]
     (event,) = airflow.events("orders")
-    assert (event["epoch"], event["epochs"], event["rows"]) == (5, 2, 7)
+    assert (event["epoch"], event["epochs"], event["rows"]) == (5, 2, ROWS)
     commit_to(source)
     assert airflow.run(file, "follow") == ["success"]
     assert [event["epochs"] for event in airflow.events("orders")] == [2, 1]

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from tests.airflow.dag_files import group
-from tests.airflow.without_spark import built, commit_to
-
-
-def order(target, verb, **options):
-    reader = BuildReader(str(target))
-    state = reader.state()
-    reader.control.order(state.plan.build, Command(verb, **options), floor=state.control.number)
+from tests.airflow.without_spark import built, commit_to, foreign, order
 
 
 def held(airflow):
@@ -75,10 +69,7 @@ def test_the_gate_says_what_it_waited_for(airflow, source, target):
 
 def test_a_diverged_target_opens_no_door(airflow, source, target):
     built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
-    log = target / "_delta_log"
-    version = max(int(path.stem) for path in log.glob("*.json"))
-    action = '{"add":{"path":"foreign","size":1,"dataChange":true}}'
-    (log / f"{version + 1:020}.json").write_text(f'{{"commitInfo":{{"operation":"WRITE"}}}}\n{action}')
+    foreign(target)
     assert airflow.run(group(airflow, source, target), "follow") == ["failed"]
     assert airflow.stored("await_finish", "failure")["code"] == "TARGET_DIVERGED"
 

@@ -14,7 +14,20 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDe
 from airflow_backfill.core.values.commit import Protocol, TableMetadata
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
-from tests.ledger.large_log import ACTIONS
+
+TEXT, NUMBER, TEXTS = pa.string(), pa.int32(), pa.list_(pa.string())
+ACTIONS = pa.schema(
+    {
+        "add": pa.struct({"path": TEXT}),
+        "metaData": pa.struct(
+            {"id": TEXT, "schemaString": TEXT, "partitionColumns": TEXTS, "configuration": pa.map_(TEXT, TEXT)}
+        ),
+        "protocol": pa.struct(
+            {"minReaderVersion": NUMBER, "minWriterVersion": NUMBER, "readerFeatures": TEXTS, "writerFeatures": TEXTS}
+        ),
+    }
+)
+"""The columns of a checkpoint that are read."""
 
 WriteLog = Callable[[Mapping[str, bytes | str]], Path]
 Run = Callable[..., str]

@@ -31,7 +31,7 @@ Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(os.environ.get({
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("DIES"):
     sys.exit("java.lang.OutOfMemoryError: Java heap space")
-from tests.airflow.without_spark import main
+from airflow_backfill.testing.applications import main
 entry = next(n for n, word in enumerate(sys.argv) if word.endswith(".py"))
 outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
 sys.exit(0 if outcome["code"] == "OK" else 1)

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import write_deltalake
 
 from airflow_backfill.operators.plan import PlanOperator
-from tests.airflow.launchers import run_here
+from airflow_backfill.testing.launcher import run_here
 from tests.airflow.without_spark import built
 
 

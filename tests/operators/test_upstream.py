@@ -10,10 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.upstream import UpstreamOperator
-from tests.airflow.launchers import run_here
-from tests.airflow.without_spark import built, long_ago, make_source
-
-WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+from airflow_backfill.testing.launcher import run_here
+from tests.airflow.without_spark import WHOLE, built, long_ago, make_source
 
 
 def follow(context, target):

@@ -6,22 +6,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
-from tests.airflow.launchers import run_here, run_later
-from tests.airflow.without_spark import built, commit_to
-
-WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
-
-
-def hold(target):
-    reader = BuildReader(str(target))
-    reader.control.order(reader.state().plan.build, Command(Verb.HOLD))
+from airflow_backfill.testing.launcher import run_here
+from tests.airflow.launchers import run_later
+from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
 
 
 def gate(target, **options):
@@ -39,14 +33,14 @@ def test_an_open_gate(context, source, target):
 
 def test_a_gate_that_was_passed_stays_open(context, source, target):
     built(source, target, *WHOLE)
-    hold(target)
+    order(target, Verb.HOLD)
     assert gate(target).execute(context)["epoch"] == 3
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_closed_gate_gives_up_for_good_and_says_why(context, source, target, deferrable):
     built(source, target, "plan", "snapshot", "consume_log")
-    hold(target)
+    order(target, Verb.HOLD)
     with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*the build is on hold"):
         gate(target, deferrable=deferrable).execute(context)
     assert context["task_state_store"]["waiting"] == ["the build is on hold"]
@@ -55,7 +49,7 @@ def test_a_closed_gate_gives_up_for_good_and_says_why(context, source, target, d
 
 def test_a_deferred_gate_carries_its_deadline(context, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
-    hold(target)
+    order(target, Verb.HOLD)
     sensor = gate(target, deferrable=True, timeout=100)
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
@@ -73,7 +67,7 @@ def refresher(target, **options):
 
 def test_a_closed_gate_keeps_the_target_fresh(context, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
-    hold(target)
+    order(target, Verb.HOLD)
     sensor = gate(target, max_lag=1, consume_log=refresher(target, max_lag=1), timeout=9, deferrable=True)
     commit_to(source, 2)
     with pytest.raises(TaskDeferred) as waits:
@@ -88,7 +82,7 @@ def test_a_closed_gate_keeps_the_target_fresh(context, source, target):
 
 def test_a_gate_without_the_task_before_it_only_waits(context, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
-    hold(target)
+    order(target, Verb.HOLD)
     commit_to(source, 9)
     with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
         gate(target).execute(context)
@@ -104,7 +98,7 @@ def test_a_gate_leaves_a_snapshot_that_is_not_sealed_to_its_task(context, source
 
 def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
-    hold(target)
+    order(target, Verb.HOLD)
     commit_to(source, 3)
     sensor = gate(
         target, max_lag=1, consume_log=refresher(target, max_lag=1, submit=run_later), timeout=100, deferrable=True
@@ -214,7 +208,5 @@ def test_a_writer_waits_for_no_other_build_and_for_no_error(context, source, tar
     commit_to(source, 9)
     assert admission(target, max_lag=0).execute(context) is True
     if applications:
-        version = BuildReader(str(target)).log.head() + 1
-        foreign = '{"commitInfo":{"operation":"DELETE"}}\n{"remove":{"path":"a","dataChange":true}}'
-        (target / "_delta_log" / f"{version:020}.json").write_text(foreign)
+        foreign(target)
         assert admission(target, max_lag=0).execute(context) is True

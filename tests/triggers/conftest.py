@@ -1,7 +1,5 @@
-"""Airflow with a home of its own, before anything imports it."""
+"""Tasks without a DAG."""
 
-from __future__ import annotations
+from tests.airflow.task import context, source, target
 
-from tests.airflow.home import HOME
-
-__all__ = ["HOME"]
+__all__ = ["context", "source", "target"]

@@ -10,32 +10,16 @@ from importlib import import_module
 import pytest
 
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.core.values.control import Command, Verb
-from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.watching.gate_watch import GateWatch
-from tests.airflow.without_spark import built, commit_to, long_ago, make_source
+from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
 SOON = 30
-
-
-@pytest.fixture
-def source(tmp_path):
-    return make_source(tmp_path / "source")
-
-
-@pytest.fixture
-def target(tmp_path):
-    return tmp_path / "target"
-
-
-def order(target, verb):
-    reader = BuildReader(str(target))
-    reader.control.order(reader.state().plan.build, Command(verb))
 
 
 def copied(trigger):
@@ -45,12 +29,13 @@ def copied(trigger):
     return getattr(import_module(module), name)(**json.loads(json.dumps(arguments)))
 
 
-def fire(trigger, until=SOON):
-    async def first():
-        async for event in trigger.run():
-            return event.payload
+async def first(trigger):
+    async for event in trigger.run():
+        return event.payload
 
-    return asyncio.run(asyncio.wait_for(first(), until))
+
+def fire(trigger, until=SOON):
+    return asyncio.run(asyncio.wait_for(first(trigger), until))
 
 
 def watch(target):
@@ -138,9 +123,8 @@ def test_fires_on_a_cancel(source, target, make):
 
 @pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_fires_for_an_error_of_the_build(source, target, make):
-    state = built(source, target, "plan", "snapshot", "consume_log")
-    foreign = '{"commitInfo":{"operation":"RESTORE"}}'
-    (target / "_delta_log" / f"{state.proven + 1:020}.json").write_text(foreign)
+    built(source, target, "plan", "snapshot", "consume_log")
+    foreign(target, "RESTORE", data_change=False)
     assert fire(copied(make(target))) == {"deadline": None}
 
 
@@ -163,10 +147,6 @@ def test_many_copies_at_once_say_the_same(source, target):
     built(source, target, "plan", "snapshot", "consume_log")
 
     async def all_at_once():
-        async def first(trigger):
-            async for event in trigger.run():
-                return event.payload
-
         return await asyncio.gather(*(first(copied(gate(target))) for _ in range(8)))
 
     assert asyncio.run(all_at_once()) == [{"deadline": None}] * 8

@@ -12,13 +12,14 @@ from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.testing.applications import Shell
 from airflow_backfill.watching.conditions import Window
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
-from tests.airflow.without_spark import Shell, built, commit_to
+from tests.airflow.without_spark import built, commit_to, foreign, order
 
 NEVER = Window.parse(("00:00", "00:00:00.000001", "UTC"))
 
@@ -31,11 +32,6 @@ def fresh(source, target):
 
 def watch(target, **options):
     return GateWatch(**{"target": str(target), "max_lag": MaxLag(epochs=1), **options})
-
-
-def order(target, verb, **options):
-    reader = BuildReader(str(target))
-    reader.control.order(reader.state().plan.build, Command(verb, **options))
 
 
 def approval(monkeypatch, state):
@@ -87,9 +83,9 @@ def test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark(source, target
     """An application whose announcer never came to a word."""
     built(source, target, "plan", strategy="chain")
     shell = Shell(str(target))
-    shell.run(run(SnapshotGoal(0, 1, RoundSize()), Attempt(1, "a")))
+    drive(run(SnapshotGoal(0, 1, RoundSize()), Attempt(1, "a")), shell.answer)
     order(target, Verb.PAUSE)
-    shell.run(run(ConsumeLogGoal(RoundSize(), MaxLag(epochs=9), 9), Attempt(2, "b")))
+    drive(run(ConsumeLogGoal(RoundSize(), MaxLag(epochs=9), 9), Attempt(2, "b")), shell.answer)
     order(target, Verb.HOLD)
     loose = watch(target, max_lag=MaxLag(epochs=9))
     assert loose.live().wake is False
@@ -143,9 +139,7 @@ def test_lost_history_is_seen_at_once(fresh, source, target):
 
 
 def test_a_foreign_commit_opens_nothing(fresh, target):
-    version = fresh.proven + 1
-    foreign = '{"commitInfo":{"operation":"DELETE"}}\n{"remove":{"path":"a","dataChange":true}}'
-    (target / "_delta_log" / f"{version:020}.json").write_text(foreign)
+    foreign(target)
     for look in (watch(target).gate, watch(target).live):
         with pytest.raises(TargetDiverged):
             look()

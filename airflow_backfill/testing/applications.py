@@ -1,0 +1,258 @@
+"""The applications of a build without Spark: the same command lines, attempts, errors and outcomes, but no rows.
+
+The logs of source and target are real, and so is the folder beside the target. What only Spark can know is made up: no
+row is read, transformed or compared, nobody looks at expressions, and every proof succeeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from airflow_backfill.core.attempts.announcer import announce
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import Goal, ResumeGoal
+from airflow_backfill.core.attempts.settle_plan import check_same, settle
+from airflow_backfill.core.delta.epochs import has_feed
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SourceNotDelta, TargetExists
+from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
+from airflow_backfill.core.model.registry import AUTO
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.forecast import Work, report
+from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.summary import summarize
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.splits.ranges import KeyRanges
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.values.options import parsed
+from airflow_backfill.core.values.retention import Retention
+from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.open_source import open_source, watch_source
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.run.application import attempted, ended, following
+from airflow_backfill.spark.run.phases import checked, goal_of, parser, size
+from airflow_backfill.testing.json_log import JsonLog
+
+MADE = "airflow_backfill.testing"
+"""The table property of targets whose rows are made up."""
+FILES = (fx.FileSize(bytes=100, rows=1),) * 4
+"""The files of every source."""
+BYTES = sum(file.bytes for file in FILES)
+ROWS = 7
+"""The rows of every commit that has some."""
+MOST_SECONDS = 0.2
+"""The longest wait: then an attempt looks again."""
+
+
+class _Waits(Exception):
+    """There is nothing to announce now."""
+
+
+def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Run one application, named as its entry point. Returns its outcome, which is also stored beside the target."""
+    options = parser(application).parse_args(argv)
+    shell = Shell(options.target)
+    given = Attempt(options.generation, options.attempt) if options.attempt else None
+    me = given or shell.reader.draw_attempt({"task": application})
+    started = {"application": f"test-{me.generation}", "ui": f"http://spark.test/{me.generation}"}
+    shell.reader.control.announce(me, started)
+    outcome = attempted(lambda: _work(application, checked(options), shell, me))
+    shell.reader.control.store_outcome(me, outcome)
+    return outcome
+
+
+def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
+    if application == "plan":
+        return _planned(options, shell, me)
+    if application == "cancel" and options.drop:
+        result = ended(lambda: _worked_through(application, options, shell, me))
+        _drop(shell)
+        return {**result, "dropped": [shell.target]}
+    return summarize(_worked_through(application, options, shell, me))
+
+
+def _worked_through(application: str, options: argparse.Namespace, shell: Any, me: Attempt) -> BuildState:
+    """As ``work_through`` of the applications with Spark."""
+    state: BuildState = shell.reach(goal_of(application, options, shell), me, options.build)
+    try:
+        for line in getattr(options, "then", ()):
+            phase, its = following(line, options.target)
+            state = shell.reach(goal_of(phase, its, shell), me, state.plan.build)
+    except BackfillError as error:
+        logging.warning("left to its own task: %s", error)
+    return state
+
+
+def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
+    spec = BackfillSpec.parse(parsed(options.spec))
+    try:
+        if options.on_existing == "restart":
+            _drop(shell)
+        existing = shell.reader.state()
+    except (NotPlanned, SourceNotDelta):
+        plan = drive(settle(_draft(spec, options.lanes, shell), _now(), spec), shell.answer)
+        work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), 1)
+        advice = Advice(plan.spec.strategy, "nothing else was looked at")
+        said = report(plan, work, [], _now(), Retention.of({}), "without rows", [], advice)
+        return {**summarize(shell.reader.state()), "report": said}
+    check_same(existing.plan.spec, spec)
+    number = max((n for n, _ in shell.reader.commands(existing.plan.build)), default=0)
+    return {**summarize(shell.reach(ResumeGoal(number), me)), "report": {"existing": True}}
+
+
+def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
+    if spec.topic:
+        raise InvalidSpec("topic: no topic can be read without Spark; test this build with Spark", field="topic")
+    admitted = open_source(spec.table).admit(spec)
+    source, feed = admitted.metadata, has_feed(admitted.metadata)
+    if spec.strategy == AUTO:
+        spec = replace(spec, strategy="snapshot" if spec.key and feed else "chain")
+    files = FileSplits(tuple(range(len(FILES) + 1)), BYTES, len(FILES), "made up")
+    target_id = _made(shell, spec, source)
+    return Plan(
+        build=build_id(target_id, spec.name),
+        spec=spec,
+        target_id=target_id,
+        target_schema_json=source.schema_json,
+        target_version=0,
+        source=SourceFacts(
+            source.table_id, admitted.epoch, source.schema_json, source.partition_columns, feed, admitted.digest
+        ),
+        splits=KeyRanges((("1",),), files.bytes, files.rows) if spec.strategy == "arrangement" else files,
+        lanes=lanes,
+        settings={},
+        made=(spec.target,),
+    )
+
+
+def _made(shell: Shell, spec: BackfillSpec, source: TableMetadata) -> str:
+    """The id of the target, which has the source's columns. If several planners run, the first one's table stays."""
+    metadata = TableMetadata(str(uuid4()), source.schema_json, (), {OWNER: spec.name, MADE: "true"})
+    with suppress(FileExistsError):
+        shell.log.land(Commit(0, _now(), "CREATE TABLE", metadata=metadata, protocol=Protocol(1, 2)))
+    _, metadata = shell.reader.log.protocol_and_metadata()
+    return metadata.table_id
+
+
+def _drop(shell: Shell) -> None:
+    """Remove the target and its control folder, except the attempts."""
+    shell.check_made_up()
+    for folder in (shell.target, *(f"{location_beside(shell.target)}/{name}" for name in OF_A_BUILD)):
+        location = Location.parse(folder)
+        if not location.local:
+            raise InvalidSpec(f"target: without Spark only folders are removed, and {folder} is none", field="target")
+        shutil.rmtree(location.path, ignore_errors=True)
+
+
+class Shell:
+    """Answers the effects of attempts on the target at a location. Changes no target that Spark made."""
+
+    plan: Plan
+    """Known once an attempt has asked for it."""
+    spark = None
+    """For what asks a shell for its session: there is none, so stores are opened without it."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.reader = BuildReader(target)
+        self.log = JsonLog(target)
+
+    def reach(self, goal: Goal, me: Attempt, build: str | None = None) -> BuildState:
+        """Work until the goal is reached. A chain announces epochs before each step, not beside it."""
+
+        def answer(effect: fx.Effect[Any]) -> Any:
+            if isinstance(effect, fx.ReadCommands) and goal.announces:
+                with suppress(_Waits):
+                    drive(announce(Attempt(me.generation, f"{me.name}/seen"), build), self._at_once)
+            return self.answer(effect)
+
+        return drive(run(goal, me, build), answer)
+
+    def _at_once(self, effect: fx.Effect[Any]) -> Any:
+        if isinstance(effect, fx.SleepUntil):
+            raise _Waits
+        return self.answer(effect)
+
+    def answer(self, effect: fx.Effect[Any]) -> Any:
+        match effect:
+            case fx.CommitPlan(plan):
+                return self._commit(app_id(plan.build), 1, plan.encode())
+            case fx.CopyPlan(plan):
+                return self.reader.control.store_plan(plan)
+            case fx.CommitRecord(record, work):
+                rows = 0 if isinstance(work, fx.Nothing) else ROWS
+                return self._commit(record.app_id, record.seq, record.encode(), rows)
+            case fx.SleepUntil(until):
+                time.sleep(min(max(0.0, (until - _now()) / 1000), MOST_SECONDS))
+            case fx.ReadPlan(build):
+                found = self.reader.plan(build)
+                if found is not None:
+                    self.plan = found
+                return found
+            case _:
+                return self._look(effect)
+
+    def _look(self, effect: fx.Effect[Any]) -> Any:
+        match effect:
+            case fx.ReadCommands(files):
+                commands = self.reader.commands(self.plan.build)
+                return fx.CommandsRead(_now(), commands, FILES if files else (), self.reader.properties)
+            case fx.ReadSourceLog(after):
+                return watch_source(self.plan).view(after)
+            case fx.NextChunk(_, positions):
+                ends = {split: None for split, position in enumerate(positions) if not position.read}
+                return fx.Chunks(ends, len(FILES), BYTES, ROWS)
+            case fx.VerifyTarget(epoch, version):
+                return Certificate(epoch, version, rows=ROWS, digest="ab" * 32, buckets=1, at=_now())
+            case _:
+                return self.reader.answer(effect)
+
+    def check_made_up(self) -> None:
+        """TargetExists unless this module made the target: commits without files would damage another one."""
+        if MADE not in self.reader.properties:
+            raise TargetExists(
+                f"target: {self.target} was not made by a test, and applications without Spark would damage it; name "
+                "another target",
+                target=self.target,
+            )
+
+    def _commit(self, app: str, seq: int, text: str, rows: int = 0) -> fx.CommitOutcome:
+        """As Delta does it: a sequence number that is already there is skipped."""
+        self.check_made_up()
+        head = self.reader.log.head()
+        known = (commit.txns[app] for commit in self.reader.log.newest_first() if app in commit.txns)
+        if next(known, 0) >= seq:
+            return fx.CommitOutcome()
+        commit = Commit(
+            head + 1,
+            _now(),
+            "WRITE",
+            added=FileTotals(1, rows, rows) if rows else FileTotals(),
+            data_change=rows > 0,
+            txns={app: seq},
+            user_metadata=self.reader.control.enclosures.enclosed(text),
+            metrics={"numOutputRows": rows},
+        )
+        try:
+            self.log.land(commit)
+        except FileExistsError as error:
+            return fx.CommitOutcome(conflict=str(error))
+        return fx.CommitOutcome()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,5 @@
+"""Tasks without a DAG."""
+
+from tests.airflow.task import context, source, target
+
+__all__ = ["context", "source", "target"]

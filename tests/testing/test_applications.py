@@ -1,0 +1,62 @@
+"""Applications without Spark: they decide as those with Spark do, and damage no table of theirs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from airflow_backfill.core.state.effect import CommitPlan
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.testing.applications import MADE, Shell, main
+from airflow_backfill.testing.json_log import JsonLog
+from tests.airflow.without_spark import WHOLE, built, commit_to
+
+
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain", "auto"])
+def test_every_strategy_reaches_the_hand_off(source, target, strategy):
+    built(source, target, *WHOLE[:3], strategy=strategy)
+    commit_to(source, 2)
+    state = built(source, target, *WHOLE[3:])
+    assert (state.phase, state.certificate.epoch) == (Phase.FINISHED, 5)
+    assert ("keys" in state.plan.splits.to_json()) == (strategy == "arrangement")
+
+
+def test_a_topic_needs_spark(target):
+    spec = {"name": "orders", "target": str(target), "strategy": "source", "topic": {"name": "orders"}}
+    assert "with Spark" in main("plan", ["--target", str(target), "--spec", json.dumps(spec)])["message"]
+    assert not target.exists()
+
+
+def test_a_target_of_spark_is_left_alone(source, target):
+    built(source, target, "plan")
+    log, shell = JsonLog(str(target)), Shell(str(target))
+    _, metadata = shell.reader.log.protocol_and_metadata()
+    properties = {name: value for name, value in metadata.configuration.items() if name != MADE}
+    log.land(Commit(log.head + 1, metadata=replace(metadata, configuration=properties)))
+    for application, *more in (["snapshot"], ["cancel"], ["cancel", "--drop"]):
+        assert main(application, ["--target", str(target), *more])["code"] == "TARGET_EXISTS"
+    assert log.head == 2
+
+
+def test_a_restart_drops_the_build(source, target):
+    spec = json.dumps(built(source, target, "plan", "snapshot").plan.spec.to_json())
+    before, line = built(source, target).plan.build, ["--target", str(target), "--spec", spec]
+    assert main("plan", [*line, "--on-existing", "restart"])["code"] == "OK"
+    assert built(source, target).plan.build != before
+
+
+def test_a_commit_that_comes_second_is_tried_again_and_no_commit_lands_twice(source, target, monkeypatch):
+    state, land, rivals = built(source, target, "plan"), JsonLog.land, [Commit(2, operation="OPTIMIZE")]
+
+    def raced(log, commit):
+        if rivals:
+            land(log, rivals.pop())
+        return land(log, commit)
+
+    monkeypatch.setattr(JsonLog, "land", raced)
+    head = built(source, target, "snapshot").proven
+    assert Shell(str(target)).answer(CommitPlan(state.plan)).conflict is None
+    assert (JsonLog(str(target)).read(2).operation, JsonLog(str(target)).head) == ("OPTIMIZE", head)
