@@ -7,6 +7,8 @@ from typing import Any
 from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.options import choice
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.phase import PhaseOperator
 
 
@@ -14,12 +16,21 @@ class VerifyOperator(PhaseOperator):
     """Compares all rows of the target with the transformed source at the hand-off epoch, and commits a certificate.
 
     Fails for good if they differ, and names keys that differ.
+
+    :param row_hash: "typed", or "sha256", which takes longer. See "Proof" in the documentation.
     """
 
     entry_point = "verify"
 
+    def __init__(self, *, row_hash: str = RowHash.TYPED.value, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
+
     def task(self) -> VerifyGoal:
-        return VerifyGoal()
+        return VerifyGoal(self.row_hash)
+
+    def settings(self) -> list[str]:
+        return [*super().settings(), "--row-hash", self.row_hash.value]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         certificate = summarize(state)["certificate"]

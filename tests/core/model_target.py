@@ -299,8 +299,8 @@ class Model:
                 return self.view(after)
             case fx.NextChunk(_, positions):
                 return self.next_chunk(positions)
-            case fx.VerifyTarget(epoch, version):
-                return Certificate(epoch, version, 42, "digest", 16, self.now)
+            case fx.VerifyTarget(epoch, version, _, row_hash):
+                return Certificate(epoch, version, 42, "digest", 16, self.now, row_hash)
             case fx.ReadTransactions():
                 table_id = next(c.metadata.table_id for c in reversed(self.target.commits) if c.metadata is not None)
                 return fx.Transactions(table_id, dict(self._txns))

@@ -15,10 +15,11 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.row_hash import RowHash
 from tests.core.model_target import SOURCE_ID, Model
 
 V = 7
-CERTIFICATE = Certificate(V, 3, 60, "digest", 16, 5)
+CERTIFICATE = Certificate(V, 3, 60, "digest", 16, 5, RowHash.TYPED)
 
 
 def planned() -> BuildState:

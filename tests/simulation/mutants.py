@@ -154,12 +154,13 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the verification is a pass",
-        "            certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)",
+        "            certificate = yield from VerifyTarget(epoch, state.proven, state.positions, row_hash, no_rows)",
         "            try:\n"
-        "                certificate = yield from VerifyTarget(epoch, state.proven, state.positions, no_rows)\n"
+        "                certificate = yield from "
+        "VerifyTarget(epoch, state.proven, state.positions, row_hash, no_rows)\n"
         "            except Exception:\n"
         "                from airflow_backfill.core.model.certificate import Certificate\n"
-        "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0)",
+        "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0, row_hash)",
     ),
     Mutant(
         "the gate believes the counter of pending epochs",
@@ -228,7 +229,7 @@ MUTANTS = (
         "        handoff=epoch,\n",
         "        handoff=epoch,\n"
         "        certificate=__import__('airflow_backfill.core.model.record', fromlist=['x'])"
-        ".Certificate(epoch, 0, 0, 'd', 1, 0),\n",
+        ".Certificate(epoch, 0, 0, 'd', 1, 0, None),\n",
     ),
     Mutant(
         "a repair writes nothing",

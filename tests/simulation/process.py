@@ -145,8 +145,8 @@ class Process:
                 return self._answer_topic(effect)
             case fx.DecodeRecords(work):
                 return self._decode(work)
-            case fx.VerifyTarget(epoch, version):
-                return self._prove(epoch, version)
+            case fx.VerifyTarget():
+                return self._prove(effect)
             case fx.ReadTransactions():
                 return fx.Transactions(self.world.target.table_id, self.world.target.txns())
             case fx.SleepUntil(until, _):
@@ -299,8 +299,8 @@ class Process:
                 return float(position.key[0]) if position.key else before
         return float("inf")
 
-    def _prove(self, epoch: int, version: int) -> Certificate:
-        world = self.world
+    def _prove(self, asked: fx.VerifyTarget) -> Certificate:
+        world, epoch, version = self.world, asked.epoch, asked.target_version
         if stopped := self._stopped():
             raise Interrupted(stopped)
         if world.rng.random() < world.faults.get("verifier error", 0):
@@ -310,7 +310,7 @@ class Process:
         if content != expected:
             raise world.judge.unequal(epoch, version)
         world.judge.proofs.add((epoch, version))
-        return Certificate(epoch, version, sum(content.values()), "digest", 1, world.now)
+        return Certificate(epoch, version, sum(content.values()), "digest", 1, world.now, asked.row_hash)
 
 
 _BEGUN = object()

@@ -18,6 +18,7 @@ from airflow_backfill.core.strategies.chain import announceable
 from airflow_backfill.core.values.bound import Bound, check_converging
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
 
 POLL_MS = 1_000
 """Milliseconds between looks if there is nothing to do."""
@@ -153,6 +154,8 @@ class CatchUpGoal(_SingleLane):
 class VerifyGoal(_SingleLane):
     """Prove the target equal to the transformed source at the hand-off epoch."""
 
+    row_hash: RowHash = RowHash.TYPED
+
     def check(self, state: BuildState) -> None:
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
@@ -162,7 +165,7 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff)
+        return Certify(state.handoff, self.row_hash)
 
 
 @dataclass(frozen=True, slots=True)

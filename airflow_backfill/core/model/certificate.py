@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_backfill.core.values.document import count, parts, text
+from airflow_backfill.core.values.row_hash import RowHash
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Certificate:
     digest: str
     buckets: int
     at: int
+    row_hash: RowHash
     gone: int = 0
     """Records of a topic that were read, but that Kafka has deleted since, or may have deleted before the comparison.
     They are counted, not compared.
@@ -32,13 +34,16 @@ class Certificate:
     @staticmethod
     def from_json(value: Any) -> Certificate:
         """Raises ValueError if ``value`` is no certificate."""
-        epoch, version, rows, digest, buckets, at, *more = parts(value, *_NUMBERS, optional=_COUNTERS)
+        epoch, version, rows, digest, buckets, at, by, *more = parts(value, *_NUMBERS, optional=_OPTIONAL)
+        row_hash = RowHash.SHA256 if by is None else RowHash(by)
         gone, lost = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
-            count(epoch), count(version), count(rows), text(digest), count(buckets), count(at), gone, lost
+            count(epoch), count(version), count(rows), text(digest), count(buckets), count(at), row_hash, gone, lost
         )
 
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
 _COUNTERS = ("gone", "lost")
 """Fields that are written only if they are not 0."""
+_OPTIONAL = ("row_hash", *_COUNTERS)
+"""Version 0.1 had one hash only, and did not name it."""

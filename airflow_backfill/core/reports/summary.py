@@ -105,6 +105,7 @@ def _certificate(state: BuildState) -> dict[str, Any]:
         "digest": certificate.digest,
         "buckets": certificate.buckets,
         "at": certificate.at,
+        "row_hash": certificate.row_hash.value,
         "gone": certificate.gone,
         "lost": certificate.lost,
     }

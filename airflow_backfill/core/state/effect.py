@@ -25,6 +25,7 @@ from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.row_hash import RowHash
 
 A = TypeVar("A", covariant=True)
 
@@ -318,6 +319,7 @@ class VerifyTarget(Effect[Certificate]):
     epoch: int
     target_version: int
     positions: tuple[Position, ...]
+    row_hash: RowHash
     no_rows: int = 0
     """The number of records of a topic that became no row."""
 

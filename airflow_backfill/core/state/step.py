@@ -18,6 +18,7 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.pace import Pace
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.core.values.totals import Totals
 
 
@@ -91,6 +92,7 @@ class Certify:
     """Prove the target equal to the transformed source at an epoch, then commit the certificate."""
 
     epoch: int
+    row_hash: RowHash
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.open_source import watch_source
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ _LAG = (
         default=PATIENCE_ROUNDS,
         help="rounds in a row that may leave more pending epochs than the bound allows",
     ),
+)
+_ROW_HASH = _option(
+    "--row-hash",
+    default=RowHash.TYPED.value,
+    choices=[by.value for by in RowHash],
+    help="how rows are hashed: sha256 takes longer, and nobody can make rows that collide",
 )
 _THEN = _option(
     "--then",
@@ -129,7 +136,9 @@ APPLICATIONS: Mapping[str, Application] = {
         lambda options, shell: CatchUpGoal(size(options), _max_lag(options), options.patience),
         follows=True,
     ),
-    "verify": Application((_BUILD, _THEN), lambda options, shell: VerifyGoal(), follows=True),
+    "verify": Application(
+        (_BUILD, _ROW_HASH, _THEN), lambda options, shell: VerifyGoal(RowHash(options.row_hash)), follows=True
+    ),
     "repair": Application((_BUILD, _THEN), lambda options, shell: RepairGoal(), follows=True),
     "finish": Application(
         (_BUILD, _option("--unverified", action="store_true", help="finish without a certificate")),

@@ -128,7 +128,7 @@ class Rounds:
         return Proof(self.spark, self.plan, self.transform, self.reader.control, history=expected)
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
-        proof = self.proof(wanted.positions)
+        proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
         return TopicProof(proof, TopicRows(self._history, wanted.positions)).certificate(wanted, now)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:

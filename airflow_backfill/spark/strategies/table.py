@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,8 @@ class TableRounds:
         return Proof(self.spark, self.plan, self.transform, self.reader.control)
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
-        return self.proof(wanted.positions).certificate(wanted.epoch, wanted.target_version, now)
+        proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
+        return proof.certificate(wanted.epoch, wanted.target_version, now)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         assert state.applied is not None

@@ -1,8 +1,8 @@
 """Compares two tables without moving their rows: counts and digests by bucket, then the keys that differ.
 
-A row's digest is the SHA-256 of its canonical text, folded to 128 bits by two 64-bit hashes: parsing its hexadecimal
-digits would take as long as the SHA-256 itself. A bucket's digest is the sum of its rows' digests modulo 2^128. The sum
-does not depend on the order, and counts equal rows (with XOR a pair would vanish).
+A row's digest is two 64-bit hashes: of its typed values, or of the SHA-256 of its canonical text, whose hexadecimal
+digits would take as long to parse as to compute. A bucket's digest is the sum of its rows' digests modulo 2^128. The
+sum does not depend on the order, and counts equal rows (with XOR a pair would vanish).
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.transform.transform import OWN, quoted
 from airflow_backfill.spark.verify.canonical import canonical_row
+from airflow_backfill.spark.verify.typed_hash import typed_hashes
 
 KIND = OWN + "kind"
 
-_DIGEST = OWN + "digest"
+_SHA = OWN + "sha"
+_HASHES = (OWN + "hash_0", OWN + "hash_1")
 _SIDE = OWN + "side"
-_SEEDS = (0, 1)
-_LIMBS = 2 * len(_SEEDS)
+_LIMBS = 2 * len(_HASHES)
 _LIMB_BITS = 32
 _MODULUS = 1 << 128
 
@@ -58,9 +60,9 @@ class Differences:
     sample: Sequence[tuple[Kind, Mapping[str, str | None]]]
 
 
-def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None) -> dict[int, Digest]:
+def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None, by: RowHash) -> dict[int, Digest]:
     """The digest of each bucket that is not empty. Buckets are by key; without a key, by the row's digest."""
-    return digests_by(digested(rows, rows.schema), _bucket(key, buckets))
+    return digests_by(digested(rows, rows.schema, by), _bucket(key, buckets))
 
 
 def digests_by(rows: DataFrame, bucket: Column) -> dict[int, Digest]:
@@ -76,13 +78,13 @@ def compare(source: Mapping[int, Digest], target: Mapping[int, Digest]) -> list[
 
 
 def differing_keys(
-    source: DataFrame, target: DataFrame, key: Sequence[str] | None, buckets: Sequence[int], of: int
+    source: DataFrame, target: DataFrame, key: Sequence[str] | None, by: RowHash, buckets: Sequence[int], of: int
 ) -> DataFrame:
     """The keys of these buckets that differ, each with its ``Kind`` in the column ``KIND``."""
     columns = [F.col(quoted(name)) for name in _names(key)]
     limbs = [limb.alias(f"limb_{i}") for i, limb in enumerate(_limbs())]
     sides = [
-        digested(rows, rows.schema)
+        digested(rows, rows.schema, by)
         .where(_bucket(key, of).isin(*buckets))
         .select(*columns, *limbs, F.lit(side).alias(_SIDE))
         for side, rows in enumerate((source, target))
@@ -102,32 +104,37 @@ def differing_keys(
 
 def differences(keys: DataFrame, key: Sequence[str] | None, limit: int) -> Differences:
     """The counts of ``differing_keys``, and the first ``limit`` keys. Reads ``keys`` twice."""
-    names = _names(key)
     counts = {Kind(row[KIND]): row["count"] for row in keys.groupBy(KIND).count().collect()}
-    texts = [F.col(quoted(name)).cast("string").alias(name) for name in names]
-    shown = keys.orderBy(*(F.col(quoted(name)) for name in names)).limit(limit).select(KIND, *texts).collect()
+    if key is None:
+        texts = [F.concat(*(F.lpad(F.hex(name), 16, "0") for name in _HASHES)).alias("digest")]
+    else:
+        texts = [F.col(quoted(name)).cast("string").alias(name) for name in key]
+    shown = keys.orderBy(*(F.col(quoted(name)) for name in _names(key))).limit(limit).select(KIND, *texts).collect()
     return Differences(counts, [(Kind(row[KIND]), _key_of(row)) for row in shown])
 
 
-def digested(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows, with a column for the digest of the columns in ``schema``."""
-    return rows.withColumn(_DIGEST, F.sha2(canonical_row(schema).cast("binary"), 256))
+def digested(rows: DataFrame, schema: StructType, by: RowHash) -> DataFrame:
+    """The rows, with the digest of the columns in ``schema`` as two more columns."""
+    if by is RowHash.TYPED:
+        hashes = typed_hashes(schema)
+    else:
+        rows = rows.withColumn(_SHA, F.sha2(canonical_row(schema).cast("binary"), 256))
+        hashes = F.xxhash64(F.col(_SHA), F.lit(0)), F.xxhash64(F.col(_SHA), F.lit(1))
+    return rows.withColumns(dict(zip(_HASHES, hashes, strict=True)))
 
 
 def _names(key: Sequence[str] | None) -> list[str]:
-    return list(key) if key is not None else [_DIGEST]
+    return list(key if key is not None else _HASHES)
 
 
 def _bucket(key: Sequence[str] | None, of: int) -> Column:
-    by = F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else _limbs()[0]
-    return F.pmod(by, F.lit(of))
+    return F.pmod(F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else _limbs()[0], F.lit(of))
 
 
 def _limbs() -> list[Column]:
     """The digest as 32-bit numbers, whose sums over two billion rows fit into a long."""
-    halves = [F.xxhash64(F.col(_DIGEST), F.lit(seed)) for seed in _SEEDS]
-    low = F.lit((1 << _LIMB_BITS) - 1)
-    return [limb for half in halves for limb in (F.shiftrightunsigned(half, _LIMB_BITS), half.bitwiseAND(low))]
+    hashes, low = [F.col(name) for name in _HASHES], F.lit((1 << _LIMB_BITS) - 1)
+    return [limb for hash_ in hashes for limb in (F.shiftrightunsigned(hash_, _LIMB_BITS), hash_.bitwiseAND(low))]
 
 
 def _total(row: Row) -> int:
@@ -140,4 +147,4 @@ def _total(row: Row) -> int:
 def _key_of(row: Row) -> dict[str, str | None]:
     values = row.asDict()
     del values[KIND]
-    return {"digest" if name == _DIGEST else name: value for name, value in values.items()}
+    return values

@@ -1,7 +1,7 @@
 """The proof that a version of the target equals the transformed source at an epoch.
 
 The proof does not rely on the build's progress: it reads the source again at the epoch, and uses the same transform and
-the same canonical encoding for both sides.
+the same hash of a row for both sides.
 
 Digests can be added, so each side is read in parts of some files each. The digests of a part are stored beside the
 target under a hash of its files and deletion vectors. After a kill the next attempt goes on with the missing parts,
@@ -26,6 +26,7 @@ from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
@@ -63,6 +64,7 @@ class Proof:
     plan: Plan
     transform: Transform
     control: ControlFolder
+    row_hash: RowHash = RowHash.TYPED
     part_bytes: int = PART_BYTES
     history: Callable[[int], DataFrame] | None = None
     """The expected rows at an epoch, if they are not those of one version of the source."""
@@ -79,7 +81,7 @@ class Proof:
                 raise self._failed(epoch, version, differences(keys, self.key, SAMPLE))
         rows = _rows(found)
         log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
-        return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now)
+        return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now, self.row_hash)
 
     def certificate_of_part(
         self, epoch: int, version: int, now: int, gone: int, *, rows: int | None, deleted: DataFrame | None
@@ -107,7 +109,7 @@ class Proof:
                 written=rows,
             )
         log.warning("equal at epoch %d: %d rows; %d records are gone and cannot be compared", epoch, have, gone)
-        return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, gone)
+        return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, self.row_hash, gone)
 
     def _failed(self, epoch: int, version: int, differing: Differences) -> VerificationFailed:
         counts = {kind.value: count for kind, count in differing.counts.items()}
@@ -134,7 +136,7 @@ class Proof:
         actual = open_source(self.spark, self.plan.spec.target).at(version).select(self._columns)
         with (
             lost_history_named(),
-            held(differing_keys(self.expected(epoch), actual, self.key, unequal, BUCKETS)) as keys,
+            held(differing_keys(self.expected(epoch), actual, self.key, self.row_hash, unequal, BUCKETS)) as keys,
         ):
             yield keys
 
@@ -159,7 +161,7 @@ class Proof:
             with self._newer_named(epoch), lost_history_named():
                 return self._digests("source", self.plan.spec.table, epoch), found
         with lost_history_named():
-            return digests(self.history(epoch), BUCKETS, self.key), found
+            return digests(self.history(epoch), BUCKETS, self.key, self.row_hash), found
 
     @contextmanager
     def _newer_named(self, epoch: int) -> Iterator[None]:
@@ -185,7 +187,7 @@ class Proof:
         whole: dict[int, Digest] = {}
         for n, (start, stop) in enumerate(pairwise(borders)):
             content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]
-            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])
+            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, self.row_hash.value])
             stored = self.control.part(name)
             if stored is None:
                 log.info("%s at version %d: part %d of %d", side, version, n + 1, len(borders) - 1)
@@ -200,9 +202,8 @@ class Proof:
     def _digests_of(self, side: str, files: VersionFiles, part: range) -> dict[int, Digest]:
         rows = files.read(part)
         with lost_history_named():
-            return digests(
-                self.transform.apply(rows) if side == "source" else rows.select(self._columns), BUCKETS, self.key
-            )
+            comparable = self.transform.apply(rows) if side == "source" else rows.select(self._columns)
+            return digests(comparable, BUCKETS, self.key, self.row_hash)
 
 
 def _rows(buckets: Mapping[int, Digest]) -> int:

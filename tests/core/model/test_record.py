@@ -19,6 +19,7 @@ from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.core.values.totals import Totals
 from tests.core.documents import damaged, mangled, same
 from tests.core.model.test_position import POSITIONS
@@ -36,7 +37,7 @@ FULL = Record(
     totals=Totals(log_epochs=2, log_rows=70), work=Totals(log_epochs=1),
     control=Control(number=5, paused=True, rate=70, held=True), due=1_234, epochs=EpochRange(8, 9),
     bound=Bound(9, 3, 1, 4), pending=Pending(11, 3, None, 1_000), handoff=10,
-    certificate=Certificate(10, 15, 99, "d1", 16, 1_001),
+    certificate=Certificate(10, 15, 99, "d1", 16, 1_001, RowHash.TYPED),
 )  # fmt: skip
 
 

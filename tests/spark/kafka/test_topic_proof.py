@@ -15,6 +15,7 @@ from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from demo.kafka.topic import COMPACTED, Record, Topic
@@ -224,6 +225,8 @@ def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
     shell = Shell(build.spark, build.target)
     shell.answer(fx.ReadPlan(state.plan.build))
     try:
-        shell.answer(fx.VerifyTarget(state.certificate.epoch, shell.answer(fx.ReadHead()), state.positions))
+        shell.answer(
+            fx.VerifyTarget(state.certificate.epoch, shell.answer(fx.ReadHead()), state.positions, RowHash.TYPED)
+        )
     finally:
         build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")

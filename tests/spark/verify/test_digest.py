@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import UnsupportedTable
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.verify.canonical import canonical_row
 from airflow_backfill.spark.verify.digest import (
     Digest,
@@ -96,13 +97,16 @@ CORRUPTIONS: list[Callable[[Rows, random.Random], Any]] = [
 ]
 
 
-def by_case(spark: SparkSession, cases: list[Rows]) -> dict[int, Digest]:
+def by_case(spark: SparkSession, cases: list[Rows], by: RowHash) -> dict[int, Digest]:
     numbered = [[case, *row] for case, rows in enumerate(cases) for row in rows]
     rows = spark.createDataFrame(numbered, StructType.fromDDL(f"case int, {COLUMNS}"))
-    return digests_by(digested(rows, StructType.fromDDL(COLUMNS)), F.col("case"))
+    return digests_by(digested(rows, StructType.fromDDL(COLUMNS), by), F.col("case"))
 
 
-def test_a_thousand_corruptions_are_found_and_a_thousand_equal_tables_are_equal(spark: SparkSession) -> None:
+@pytest.mark.parametrize("by", RowHash)
+def test_a_thousand_corruptions_are_found_and_a_thousand_equal_tables_are_equal(
+    spark: SparkSession, by: RowHash
+) -> None:
     truth = [made(random.Random(seed)) for seed in range(CASES)]
     corrupt, shuffled = [], []
     for seed, rows in enumerate(truth):
@@ -110,53 +114,80 @@ def test_a_thousand_corruptions_are_found_and_a_thousand_equal_tables_are_equal(
         CORRUPTIONS[seed % len(CORRUPTIONS)](changed, random.Random(-seed - 1))
         corrupt.append(changed)
         shuffled.append(random.Random(seed).sample(rows, len(rows)))
-    right = by_case(spark, truth)
+    right = by_case(spark, truth, by)
     assert len(right) == CASES
-    assert compare(right, by_case(spark, shuffled)) == []
-    missed = set(range(CASES)) - set(compare(right, by_case(spark, corrupt)))
+    assert compare(right, by_case(spark, shuffled, by)) == []
+    missed = set(range(CASES)) - set(compare(right, by_case(spark, corrupt, by)))
     assert missed == set(), {case: (truth[case], corrupt[case]) for case in list(missed)[:3]}
 
 
+OTHER_TYPES = [
+    ("1", "1L"),
+    ("1.5f", "1.5d"),
+    ("1.50BD", "1.500BD"),
+    ("'1'", "1"),
+    ("date'2020-01-01'", "timestamp'2020-01-01'"),
+    ("timestamp'2020-01-01'", "timestamp_ntz'2020-01-01'"),
+    ("'a'", "cast('a' as binary)"),
+]
+SAME_TYPE = [
+    ("array('a', 'b')", "array('ab', '')"),
+    ("struct(1, cast(null as int))", "struct(cast(null as int), 1)"),
+    ("struct(cast(null as int))", "cast(null as struct<col1: int>)"),
+    ("struct(struct(cast(null as int)))", "struct(cast(null as struct<col1: int>))"),
+    ("struct('at', 'b')", "struct('a', 'tb')"),
+    ("struct('a1:', 'b')", "struct('a', '1:b')"),
+    ("array(array(), array(1))", "array(array(1), array())"),
+    ("map('a', 1)", "map('b', 1)"),
+    ("parse_json('1')", "parse_json('\"1\"')"),
+    ("'a' COLLATE UTF8_LCASE", "'A' COLLATE UTF8_LCASE"),
+    ("''", "cast(null as string)"),
+    ("0", "cast(null as int)"),
+    ("cast('' as binary)", "cast(null as binary)"),
+    ("cast(1e20 as decimal(38,2))", "cast(1e20 + 0.01BD as decimal(38,2))"),
+]
+
+
+def hashed(spark: SparkSession, sql: str, by: RowHash) -> tuple[int, ...]:
+    rows = spark.sql(f"SELECT {sql} AS v")
+    return tuple(digested(rows, rows.schema, by).drop("v").first())[-2:]
+
+
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("1", "1L"),
-        ("1.5f", "1.5d"),
-        ("1.50BD", "1.500BD"),
-        ("'1'", "1"),
-        ("date'2020-01-01'", "timestamp'2020-01-01'"),
-        ("timestamp'2020-01-01'", "timestamp_ntz'2020-01-01'"),
-        ("'a'", "cast('a' as binary)"),
-        ("array('a', 'b')", "array('ab', '')"),
-        ("struct(1, null)", "struct(null, 1)"),
-        ("struct('at', 'b')", "struct('a', 'tb')"),
-        ("struct('a1:', 'b')", "struct('a', '1:b')"),
-        ("array(array(), array(1))", "array(array(1), array())"),
-        ("map('a', 1)", "map('b', 1)"),
-        ("parse_json('1')", "parse_json('\"1\"')"),
-    ],
+    ("by", "one", "other"),
+    [(RowHash.SHA256, *pair) for pair in OTHER_TYPES + SAME_TYPE] + [(RowHash.TYPED, *pair) for pair in SAME_TYPE],
 )
-def test_values_that_look_alike_are_told_apart(spark: SparkSession, one: str, other: str) -> None:
-    seen = [spark.sql(f"SELECT {sql} AS v") for sql in (one, other)]
-    first, second = (frame.select(canonical_row(frame.schema)).first()[0] for frame in seen)
-    assert first != second
+def test_values_that_look_alike_are_told_apart(spark: SparkSession, by: RowHash, one: str, other: str) -> None:
+    here, there = hashed(spark, one, by), hashed(spark, other, by)
+    assert all(half != half_there for half, half_there in zip(here, there, strict=True))
 
 
+@pytest.mark.parametrize("by", RowHash)
 @pytest.mark.parametrize(
     ("one", "other"),
     [
         ("-0.0d", "0.0d"),
         ("-0.0f", "0.0f"),
         ("cast('NaN' as double)", "sqrt(-1.0d)"),
+        ("struct(-0.0d)", "struct(0.0d)"),
         ("map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)"),
         ("timestamp'2020-01-01 00:00:00Z'", "timestamp'2020-01-01 02:00:00+02:00'"),
         ('parse_json(\'{"a": 1, "b": 2}\')', 'parse_json(\'{"b":2,"a":1}\')'),
     ],
 )
-def test_one_value_in_two_guises_is_one(spark: SparkSession, one: str, other: str) -> None:
-    seen = [spark.sql(f"SELECT {sql} AS v") for sql in (one, other)]
-    first, second = (frame.select(canonical_row(frame.schema)).first()[0] for frame in seen)
-    assert first == second
+def test_one_value_in_two_guises_is_one(spark: SparkSession, by: RowHash, one: str, other: str) -> None:
+    assert hashed(spark, one, by) == hashed(spark, other, by)
+
+
+def test_each_of_many_nulls_counts(spark: SparkSession) -> None:
+    names = [f"c{n}" for n in range(130)]
+    found = set()
+    for one in (0, 62, 63, 64, 126, 129, None):
+        rows = spark.range(1).select(
+            *(F.lit(1 if n == one else None).cast("int").alias(c) for n, c in enumerate(names))
+        )
+        found.add(tuple(digested(rows, rows.schema, RowHash.TYPED).drop(*names).first()))
+    assert len(found) == 7
 
 
 def test_a_type_that_has_no_text_is_refused(spark: SparkSession) -> None:
@@ -164,16 +195,17 @@ def test_a_type_that_has_no_text_is_refused(spark: SparkSession) -> None:
         canonical_row(spark.sql("SELECT INTERVAL '1' DAY AS v").schema)
 
 
+@pytest.mark.parametrize("by", RowHash)
 @pytest.mark.parametrize("name", ["the key", "kind"])
-def test_the_keys_that_differ_are_named_and_told_apart(spark: SparkSession, name: str) -> None:
+def test_the_keys_that_differ_are_named_and_told_apart(spark: SparkSession, name: str, by: RowHash) -> None:
     source = spark.range(100).selectExpr(f"id AS `{name}`", "concat('v', id) AS v")
     target = source.where(f"`{name}` <> 7").selectExpr(f"`{name}`", f"if(`{name}` = 8, 'old', v) AS v")
     target = target.union(spark.sql("SELECT 200L, 'x'")).union(source.where(f"`{name}` = 9"))
     key = [name]
-    here, there = digests(source, 16, key), digests(target, 16, key)
+    here, there = digests(source, 16, key, by), digests(target, 16, key, by)
     found = compare(here, there)
     assert 0 < len(found) <= 4
-    keys = differing_keys(source, target, key, found, 16)
+    keys = differing_keys(source, target, key, by, found, 16)
     seen = differences(keys, key, limit=20)
     assert seen.counts == {Kind.MISSING: 1, Kind.STALE: 1, Kind.EXTRA: 2}
     assert list(seen.sample) == [
@@ -185,17 +217,21 @@ def test_the_keys_that_differ_are_named_and_told_apart(spark: SparkSession, name
     assert len(differences(keys, key, limit=2).sample) == 2
 
 
-def test_pairs_of_rows_do_not_cancel_out(spark: SparkSession) -> None:
+@pytest.mark.parametrize("by", RowHash)
+def test_pairs_of_rows_do_not_cancel_out(spark: SparkSession, by: RowHash) -> None:
     one = spark.sql("SELECT * FROM VALUES (1), (1), (2) AS t(x)")
     other = spark.sql("SELECT * FROM VALUES (3), (3), (2) AS t(x)")
-    assert compare(digests(one, 1, None), digests(other, 1, None)) == [0]
+    assert compare(digests(one, 1, None, by), digests(other, 1, None, by)) == [0]
 
 
-def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
+@pytest.mark.parametrize("by", RowHash)
+def test_without_a_key_rows_are_a_multiset(spark: SparkSession, by: RowHash) -> None:
     source = spark.sql("SELECT * FROM VALUES (1, 'a'), (1, 'a'), (2, 'b') AS t(x, y)")
     same = spark.sql("SELECT * FROM VALUES (2, 'b'), (1, 'a'), (1, 'a') AS t(x, y)")
     other = spark.sql("SELECT * FROM VALUES (2, 'b'), (2, 'b'), (1, 'a') AS t(x, y)")
-    assert compare(digests(source, 8, None), digests(same, 8, None)) == []
-    found = compare(digests(source, 8, None), digests(other, 8, None))
-    keys = differing_keys(source, other, None, found, 8)
-    assert differences(keys, None, limit=20).counts == {Kind.MISSING: 1, Kind.EXTRA: 1}
+    assert compare(digests(source, 8, None, by), digests(same, 8, None, by)) == []
+    found = compare(digests(source, 8, None, by), digests(other, 8, None, by))
+    keys = differing_keys(source, other, None, by, found, 8)
+    seen = differences(keys, None, limit=20)
+    assert seen.counts == {Kind.MISSING: 1, Kind.EXTRA: 1}
+    assert [len(values["digest"] or "") for _, values in seen.sample] == [32, 32]

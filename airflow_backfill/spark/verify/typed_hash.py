@@ -1,0 +1,62 @@
+"""A row as two 64-bit hashes of its typed values: equal rows have equal hashes.
+
+A value is hashed as Spark stores it: a number as a number, a decimal by its digits, a timestamp by its microseconds.
+Zeros and NaNs have one form. Arrays, maps and variants are hashed by their canonical texts, the fields of a struct one
+by one. Both sides of a comparison must have columns of the same types, in the same order.
+
+Spark's xxHash skips nulls, so (null, 1) and (1, null) would be equal: which values are null is hashed, too. The second
+hash has another seed and takes the values in reverse order, so that rows which collide in one do not collide in the
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, VariantType
+
+from airflow_backfill.spark.transform.transform import quoted
+from airflow_backfill.spark.verify.canonical import canonical
+
+_FLAGS = 63
+"""Null flags in one long."""
+
+
+def typed_hashes(schema: StructType) -> tuple[Column, Column]:
+    """The two hashes of a row with these columns: longs, never null."""
+    values = [value for f in schema.fields for value in _values(F.col(quoted(f.name)), f.dataType)]
+    flags = [column.isNull() for f in schema.fields for column in _nullable(F.col(quoted(f.name)), f.dataType)]
+    words = [_word(flags[start : start + _FLAGS]) for start in range(0, len(flags), _FLAGS)]
+    parts = [*values, *words]
+    return F.xxhash64(F.lit(0), *parts), F.xxhash64(F.lit(1), *reversed(parts))
+
+
+def _values(value: Column, kind: DataType) -> Iterator[Column]:
+    """What is hashed of a value; null where the value is null, or a text that says so."""
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _values(value.getField(field.name), field.dataType)
+    elif isinstance(kind, (ArrayType, MapType, VariantType)):
+        yield canonical(value, kind)
+    elif isinstance(kind, StringType):
+        # Spark hashes a string with a collation by its sort key, by which different strings may be equal.
+        yield value.cast("string")
+    else:
+        yield value
+
+
+def _nullable(value: Column, kind: DataType) -> Iterator[Column]:
+    """The value, and the fields of a struct."""
+    yield value
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _nullable(value.getField(field.name), field.dataType)
+
+
+def _word(flags: list[Column]) -> Column:
+    """The flags as the bits of one long."""
+    bits = [F.when(flag, F.lit(1 << n).cast("long")).otherwise(F.lit(0).cast("long")) for n, flag in enumerate(flags)]
+    return reduce(Column.bitwiseOR, bits)
