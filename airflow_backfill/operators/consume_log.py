@@ -16,7 +16,7 @@ from airflow_backfill.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
 from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.watching.committed import WAITING
-from airflow_backfill.watching.conditions import Window
+from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ConsumeLogOperator(LogRoundsOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.window = None if window is None else Window.parse(window)
+        self.window = None if window is None else window_of(window)
         self.approval = approval
         self.poke_interval = poke_interval
         self.deferrable = deferrable

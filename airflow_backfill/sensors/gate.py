@@ -13,7 +13,7 @@ from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import Window, max_lag_of
+from airflow_backfill.watching.conditions import max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class GateSensor(BuildSensor):
     ) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag_of(max_lag)
-        self.window = None if window is None else Window.parse(window)
+        self.window = None if window is None else window_of(window)
         self.consume_log = consume_log
         self._rendered = False
 

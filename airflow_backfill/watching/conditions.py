@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import time, timedelta
 from typing import Any
 
 import pendulum
@@ -11,41 +10,23 @@ from pendulum.tz.exceptions import InvalidTimezone
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.gates.window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A part of every day: ``start <= t < stop`` in the time zone ``zone``. It may span midnight."""
-
-    start: time
-    stop: time
-    zone: str
-
-    @staticmethod
-    def parse(value: Any) -> Window:
-        """The window of a value such as ``("22:00", "06:00", "Europe/Berlin")``; InvalidSpec for any other."""
-        try:
-            start, stop, zone = value
-            window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(zone).name)
-        except (TypeError, ValueError, AttributeError, InvalidTimezone):
-            window = None
-        if window is None or window.start.tzinfo or window.stop.tzinfo or window.start == window.stop:
-            raise InvalidSpec(
-                f"window: must be two different times of day and a time zone, such as ('22:00', '06:00', 'UTC') (got "
-                f"{value!r})",
-                field="window",
-            )
-        return window
-
-    def open_at(self, moment: datetime) -> bool:
-        """Whether the window is open at ``moment``, a datetime with a time zone."""
-        clock = pendulum.instance(moment).in_timezone(self.zone).time()
-        if self.start < self.stop:
-            return self.start <= clock < self.stop
-        return clock >= self.start or clock < self.stop
-
-    def to_json(self) -> list[str]:
-        return [self.start.isoformat(), self.stop.isoformat(), self.zone]
+def window_of(value: Any) -> Window:
+    """The window of a value such as ``("22:00", "06:00", "Europe/Berlin")``; InvalidSpec for any other."""
+    try:
+        start, stop, zone = value
+        window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(zone).name)
+    except (TypeError, ValueError, AttributeError, InvalidTimezone):
+        window = None
+    if window is None or window.start.tzinfo or window.stop.tzinfo or window.start == window.stop:
+        raise InvalidSpec(
+            f"window: must be two different times of day and a time zone, such as ('22:00', '06:00', 'UTC') (got "
+            f"{value!r})",
+            field="window",
+        )
+    return window
 
 
 def max_lag_of(value: int | timedelta) -> MaxLag:

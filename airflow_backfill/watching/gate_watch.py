@@ -8,21 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, decide
+from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, as_committed, decide
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.reports.summary import lag, running_out
-from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.watching.conditions import Window, high_water
+from airflow_backfill.watching.conditions import high_water
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class GateWatch:
         state = reader.state(self.build)
         source = hook.watcher(state.plan).view(state.reached)
         alarm = running_out(lag(state, source, now))
-        source, at = as_committed(state, source)
+        source, at = as_committed(state, source, now)
         verdict = decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
         return Observation(state, verdict, not isinstance(verdict, Waiting), alarm)
 
@@ -112,8 +111,7 @@ class GateWatch:
         return replace(observed, wake=behind or unannounced(state, source) or reader.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
-        moment = datetime.fromtimestamp(now / 1000, timezone.utc)
-        return Conditions(self.max_lag, window_open=self.window is None or self.window.open_at(moment))
+        return Conditions(self.max_lag, window_open=self.window is None or self.window.open_at(now))
 
     def to_json(self) -> dict[str, Any]:
         approval = self.approval
@@ -133,19 +131,10 @@ class GateWatch:
             target=value["target"],
             max_lag=MaxLag(*value["max_lag"]),
             build=value["build"],
-            window=None if window is None else Window.parse(window),
+            window=None if window is None else Window.from_json(window),
             approval=None if approval is None else Approval(*approval),
             ledger_conn_id=value["ledger_conn_id"],
         )
-
-
-def as_committed(state: BuildState, source: SourceView) -> tuple[SourceView, int]:
-    """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970."""
-    pending = state.newest.record.pending if state.newest is not None else None
-    if pending is None or pending.head > source.head or pending.head < source.after:
-        return source, _now()
-    known = source.epochs[: pending.head - source.after]
-    return replace(source, head=pending.head, epochs=known), pending.at
 
 
 def _now() -> int:

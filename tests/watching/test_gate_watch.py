@@ -17,11 +17,11 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.testing.applications import Shell
-from airflow_backfill.watching.conditions import Window
+from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
 from tests.airflow.without_spark import built, commit_to, foreign, order
 
-NEVER = Window.parse(("00:00", "00:00:00.000001", "UTC"))
+NEVER = window_of(("00:00", "00:00:00.000001", "UTC"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ It compares committed facts only, and never waits for something that no running 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_backfill.core.errors import BackfillError, Cancelled
 from airflow_backfill.core.gates.max_lag import MaxLag, within
@@ -86,3 +86,14 @@ def decide(
     if not conditions.approved:
         reasons.append("the hand-off is not approved yet")
     return Waiting(tuple(reasons), lag=behind) if reasons else Ready(applied)
+
+
+def as_committed(state: BuildState, source: SourceView, now: int) -> tuple[SourceView, int]:
+    """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970.
+
+    No task applies epochs while the gate waits, so waiting for the current lag could last for ever.
+    """
+    pending = state.newest.record.pending if state.newest is not None else None
+    if pending is None or pending.head > source.head or pending.head < source.after:
+        return source, now
+    return replace(source, head=pending.head, epochs=source.epochs[: pending.head - source.after]), pending.at
