@@ -88,6 +88,15 @@ class ApplicationOperator(BaseOperator):
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 
+    def shares_with(self, other: ApplicationOperator) -> bool:
+        """Whether both start Spark alike, so that one application can do the work of both."""
+        return self._start_settings == other._start_settings
+
+    @property
+    def _start_settings(self) -> tuple[Any, ...]:
+        named = {name: value for name, value in self.spark.items() if name != "name"}
+        return named, self._untemplated, self.submit, self.applications, self.kafka_conn_id, self.ledger_conn_id
+
     @abstractmethod
     def arguments(self) -> list[str]:
         """The arguments of this application, without target and attempt."""

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.operators.rounds import RoundsOperator
-from airflow_backfill.watching.conditions import max_lag_of
+from airflow_backfill.watching.conditions import lag_arguments, max_lag_of
 
 
 class LogRoundsOperator(RoundsOperator):
@@ -29,6 +29,4 @@ class LogRoundsOperator(RoundsOperator):
         return max_lag_of(self.max_lag)
 
     def settings(self) -> list[str]:
-        lag = self.lag
-        bound = ["--max-lag-epochs", str(lag.epochs)] if lag.age is None else ["--max-lag-seconds", str(lag.age / 1000)]
-        return [*bound, "--patience", str(self.patience), *super().settings()]
+        return [*lag_arguments(self.lag), "--patience", str(self.patience), *super().settings()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow.sdk import PokeReturnValue
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
@@ -13,7 +13,7 @@ from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import max_lag_of, window_of
+from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class GateSensor(BuildSensor):
         therefore needs what the worker of that task needs, such as spark-submit.
     """
 
+    entry_point: ClassVar[str] = "gate"
+
     def __init__(
         self,
         *,
@@ -62,6 +64,11 @@ class GateSensor(BuildSensor):
         self.window = None if window is None else window_of(window)
         self.consume_log = consume_log
         self._rendered = False
+
+    def settings(self) -> list[str]:
+        """The arguments of this gate in an application that goes on through it."""
+        window = ["--window", *self.window.to_json()] if self.window is not None else []
+        return [*lag_arguments(self.max_lag), *window]
 
     @property
     def watch(self) -> GateWatch:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -14,6 +16,7 @@ from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
 from airflow_backfill.operators.launch import Launcher
+from airflow_backfill.operators.phase import PhaseOperator
 from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
@@ -65,8 +68,9 @@ class BackfillTaskGroup(TaskGroup):
     :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger.
     :param handoff_asset: the asset that the finish task emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
-    :param share_applications: whether consecutive phases share one Spark application: snapshot and consume_log (with
-        one lane), and catch_up, verify and finish. This saves starts, which matters for small tables.
+    :param share_applications: whether the application of one phase goes on with the next ones: from the snapshot (with
+        several lanes: from consume_log) through an open gate to the finish. A closed gate, an approval, and a task with
+        other Spark arguments end it. Tasks whose goal is then reached start nothing.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
     :param task_args: arguments of single tasks, by task name, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
@@ -100,7 +104,7 @@ class BackfillTaskGroup(TaskGroup):
         round_rows: int | None = None,
         handoff_asset: Asset | None = None,
         ledger_conn_id: str | None = None,
-        share_applications: bool = False,
+        share_applications: bool = True,
         submit: Launcher | None = None,
         spark: Mapping[str, Any] | None = None,
         task_args: Mapping[str, Mapping[str, Any]] | None = None,
@@ -168,9 +172,10 @@ class BackfillTaskGroup(TaskGroup):
                 FinishOperator, "finish", **later, **applications, verified=verify, outlets=[self.handoff_asset]
             )
             if share_applications:
-                self.catch_up.then = [task for task in (self.verify, self.finish) if task is not None]
-                if lanes == 1:
-                    self.snapshot.then = [self.consume_log]
+                before = [self.snapshot, self.consume_log] if lanes == 1 else [self.consume_log]
+                after = [self.catch_up, *([self.verify] if self.verify else []), self.finish]
+                for tasks in [before, after] if approval else [[*before, self.gate, *after]]:
+                    _share(tasks)
             if approval:
                 self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
         self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
@@ -209,3 +214,14 @@ class BackfillTaskGroup(TaskGroup):
             raise InvalidSpec(
                 f"task_args: unknown tasks {', '.join(unknown)} (known: {', '.join(TASKS)})", field="task_args"
             )
+
+
+def _share(tasks: Sequence[PhaseOperator | GateSensor]) -> None:
+    """Let the application of each task go on with the phases of the next ones that start Spark in the same way."""
+    for n, task in enumerate(tasks):
+        if isinstance(task, PhaseOperator):
+            task.then = list(takewhile(partial(_shared, task), tasks[n + 1 :]))
+
+
+def _shared(task: PhaseOperator, other: PhaseOperator | GateSensor) -> bool:
+    return isinstance(other, GateSensor) or task.shares_with(other)

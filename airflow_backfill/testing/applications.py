@@ -7,7 +7,6 @@ row is read, transformed or compared, nobody looks at expressions, and every pro
 from __future__ import annotations
 
 import argparse
-import logging
 import shutil
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal, ResumeGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
 from airflow_backfill.core.delta.epochs import has_feed
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SourceNotDelta, TargetExists
+from airflow_backfill.core.errors import InvalidSpec, NotPlanned, SourceNotDelta, TargetExists
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.registry import AUTO
@@ -43,8 +42,8 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import attempted, ended, following
-from airflow_backfill.spark.run.phases import checked, goal_of, parser, size
+from airflow_backfill.spark.run.application import attempted, ended, work_through
+from airflow_backfill.spark.run.phases import checked, parser, size
 from airflow_backfill.testing.json_log import JsonLog
 
 MADE = "airflow_backfill.testing"
@@ -78,23 +77,15 @@ def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
 def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
     if application == "plan":
         return _planned(options, shell, me)
+
+    def reach(goal: Goal, build: str | None) -> BuildState:
+        return shell.reach(goal, me, build)
+
     if application == "cancel" and options.drop:
-        result = ended(lambda: _worked_through(application, options, shell, me))
+        result = ended(lambda: work_through(application, options, shell, reach))
         _drop(shell)
         return {**result, "dropped": [shell.target]}
-    return summarize(_worked_through(application, options, shell, me))
-
-
-def _worked_through(application: str, options: argparse.Namespace, shell: Any, me: Attempt) -> BuildState:
-    """As ``work_through`` of the applications with Spark."""
-    state: BuildState = shell.reach(goal_of(application, options, shell), me, options.build)
-    try:
-        for line in getattr(options, "then", ()):
-            phase, its = following(line, options.target)
-            state = shell.reach(goal_of(phase, its, shell), me, state.plan.build)
-    except BackfillError as error:
-        logging.warning("left to its own task: %s", error)
-    return state
+    return summarize(work_through(application, options, shell, reach))
 
 
 def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:

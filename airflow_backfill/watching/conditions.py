@@ -36,6 +36,13 @@ def max_lag_of(value: int | timedelta) -> MaxLag:
     return MaxLag(epochs=value)
 
 
+def lag_arguments(max_lag: MaxLag) -> list[str]:
+    """The arguments of an application with this lag."""
+    if max_lag.age is not None:
+        return ["--max-lag-seconds", str(max_lag.age / 1000)]
+    return ["--max-lag-epochs", str(max_lag.epochs)]
+
+
 def high_water(max_lag: MaxLag) -> MaxLag:
     """The lag at which Spark starts again while the gate is closed: twice ``max_lag``."""
     if max_lag.age is not None:

@@ -61,17 +61,16 @@ def test_attempts_say_whose_they_are(airflow, source, target):
     assert airflow.stored("orders.verify", "progress")["phase"] == "catch_up"
 
 
-def test_phases_may_share_an_application(airflow, source, target):
-    file = group(airflow, source, target, "share_applications=True")
-    assert airflow.run(file, "build") == ["success"]
+def test_one_application_goes_from_the_snapshot_to_the_finish(airflow, source, target):
+    assert airflow.run(group(airflow, source, target), "build") == ["success"]
     drawn = sorted(target.with_name("target.backfill").glob("attempts/*[0-9].json"))
-    assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan", "snapshot", "catch_up"]
+    assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan", "snapshot"]
     assert airflow.returned("orders.verify")[0]["certificate"]["epoch"] == 3
     assert len(airflow.events("orders_ready")) == 1
 
 
 def test_what_a_shared_application_cannot_do_is_left_to_its_task(airflow, source, target):
-    more = 'share_applications=True, task_args={"finish": {"verified": True}}, verify=False'
+    more = 'task_args={"finish": {"verified": True}}, verify=False'
     assert airflow.run(group(airflow, source, target, more), "build") == ["failed"]
     assert airflow.tasks()["orders.catch_up"] == "success"
     assert airflow.stored("orders.finish", "failure")["code"] == "VERIFICATION_FAILED"

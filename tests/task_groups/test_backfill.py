@@ -151,21 +151,38 @@ def test_it_survives_serialization_and_subsets():
     assert {"Spark UI", "Target"} == set(stored.task_dict["orders.verify"].extra_links)
 
 
+REST = ["catch_up", "verify", "finish"]
+LARGER = {"task_args": {"verify": {"driver_memory": "8g"}}}
+
+
 @pytest.mark.parametrize(
-    ("options", "snapshot", "catch_up"),
+    ("options", "snapshot", "consume_log", "catch_up"),
     [
-        ({}, [], []),
-        ({"share_applications": True}, ["consume_log"], ["verify", "finish"]),
-        ({"share_applications": True, "verify": False}, ["consume_log"], ["finish"]),
-        ({"share_applications": True, "lanes": 2}, [], ["verify", "finish"]),
+        ({"share_applications": False}, [], [], []),
+        ({}, ["consume_log", "gate", *REST], ["gate", *REST], REST[1:]),
+        ({"verify": False}, ["consume_log", "gate", "catch_up", "finish"], ["gate", "catch_up", "finish"], ["finish"]),
+        ({"lanes": 2}, [], ["gate", *REST], REST[1:]),
+        ({"approval": True}, ["consume_log"], [], REST[1:]),
+        (
+            {"task_args": {"verify": {"driver_memory": "8g"}}},
+            ["consume_log", "gate", "catch_up"],
+            ["gate", "catch_up"],
+            [],
+        ),
+        ({"task_args": {"snapshot": {"conf": {"a": "b"}}}}, [], ["gate", *REST], REST[1:]),
+        ({"task_args": {"catch_up": {"pool": "p"}}}, ["consume_log", "gate", *REST], ["gate", *REST], REST[1:]),
     ],
-    ids=["not", "all", "unverified", "lanes"],
+    ids=["not", "all", "unverified", "lanes", "approval", "larger proof", "other snapshot", "pool"],
 )
-def test_who_goes_on_with_whose_phase(options, snapshot, catch_up):
+def test_whose_application_goes_on_with_whose_phase(options, snapshot, consume_log, catch_up):
     with DAG("d", schedule=None):
         made = group(**options)
-    assert [task.entry_point for task in getattr(made.snapshot, "then", ())] == snapshot
-    words = made.catch_up.arguments()
-    told = [words[n + 1].split()[0] for n, word in enumerate(words) if word == "--then"]
-    assert told == catch_up
-    assert ("--unverified" in " ".join(words)) is (catch_up == ["finish"])
+    assert phases_after(made.snapshot) == snapshot
+    assert phases_after(made.consume_log) == consume_log
+    assert phases_after(made.catch_up) == catch_up
+    assert ("--unverified" in " ".join(made.catch_up.arguments())) is (options.get("verify") is False)
+
+
+def phases_after(task):
+    words = [] if getattr(task, "is_mapped", False) else task.arguments()
+    return [words[n + 1].split()[0] for n, word in enumerate(words) if word == "--then"]

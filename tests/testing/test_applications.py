@@ -9,10 +9,11 @@ import pytest
 
 from airflow_backfill.core.state.effect import CommitPlan
 from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.control import Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.testing.applications import MADE, Shell, main
 from airflow_backfill.testing.json_log import JsonLog
-from tests.airflow.without_spark import WHOLE, built, commit_to
+from tests.airflow.without_spark import WHOLE, built, commit_to, order
 
 
 @pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain", "auto"])
@@ -46,6 +47,28 @@ def test_a_restart_drops_the_build(source, target):
     before, line = built(source, target).plan.build, ["--target", str(target), "--spec", spec]
     assert main("plan", [*line, "--on-existing", "restart"])["code"] == "OK"
     assert built(source, target).plan.build != before
+
+
+@pytest.mark.parametrize(
+    ("gate", "hold", "reached"),
+    [
+        ("", False, Phase.FINISHED),
+        ("", True, Phase.CONSUME_LOG),
+        ("--window 00:00 00:00:00.000001 UTC", False, Phase.CONSUME_LOG),
+        ("--window 00:00 12:00 Europe/Atlantis", False, Phase.CONSUME_LOG),
+        ("--window 00:00 00:00:00.000001 UTC --window 00:00 23:59:59.999999 UTC", False, Phase.FINISHED),
+    ],
+    ids=["open", "held", "outside of its window", "unknown zone", "in its window"],
+)
+def test_an_application_goes_on_up_to_a_closed_gate(source, target, gate, hold, reached):
+    built(source, target, "plan")
+    if hold:
+        order(target, Verb.HOLD)
+    lag = "--max-lag-epochs 0"
+    phases = [f"consume_log {lag}", f"gate {lag} {gate}", f"catch_up {lag}", "verify", "finish"]
+    then = [word for phase in phases for word in ("--then", phase)]
+    assert main("snapshot", ["--target", str(target), *then])["code"] == "OK"
+    assert built(source, target).phase == reached
 
 
 def test_a_commit_that_comes_second_is_tried_again_and_no_commit_lands_twice(source, target, monkeypatch):

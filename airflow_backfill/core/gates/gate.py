@@ -1,4 +1,5 @@
-"""The gate between consuming the log and catching up: one decision for the sensor, its trigger and the operator.
+"""The gate between consuming the log and catching up: one decision for the sensor, its trigger, the operator, and an
+application that goes on through the gate.
 
 It compares committed facts only, and never waits for something that no running task can change.
 """
@@ -10,8 +11,11 @@ from dataclasses import dataclass, replace
 
 from airflow_backfill.core.errors import BackfillError, Cancelled
 from airflow_backfill.core.gates.max_lag import MaxLag, within
+from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.source.identity import check_ahead, check_source
 from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.state.effect import Asks, ReadCommands, ReadSourceLog
+from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, obey
 from airflow_backfill.core.values.phase import Phase
@@ -97,3 +101,13 @@ def as_committed(state: BuildState, source: SourceView, now: int) -> tuple[Sourc
     if pending is None or pending.head > source.head or pending.head < source.after:
         return source, now
     return replace(source, head=pending.head, epochs=source.epochs[: pending.head - source.after]), pending.at
+
+
+def look(build: str, max_lag: MaxLag, window: Window | None) -> Asks[Verdict]:
+    """The gate's verdict, as the sensor would find it now. Only Airflow knows about approvals."""
+    state = yield from load(build)
+    looked = yield from ReadCommands(files=False)
+    source = yield from ReadSourceLog(state.reached)
+    source, at = as_committed(state, source, looked.now)
+    conditions = Conditions(max_lag, window_open=window is None or window.open_at(looked.now))
+    return decide(state, source, looked.commands, conditions, at)

@@ -20,6 +20,7 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
+from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.drive import drive
@@ -29,7 +30,7 @@ from airflow_backfill.core.values.options import invalid, parsed
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.phases import APPLICATIONS, checked, goal_of, parser, size
+from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, Interpreter, checked, gate_of, goal_of, parser, size
 from airflow_backfill.spark.session.failure import coded
 
 if TYPE_CHECKING:
@@ -108,11 +109,15 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
     shell = Shell(spark, options.target)
     if application == "recover":
         return summarize(shell.run(recover(me, options.epoch)))
+
+    def reaching(goal: Goal, build: str | None) -> BuildState:
+        return reach(goal, shell, me, build)
+
     if application == "cancel" and options.drop:
-        result = ended(lambda: work_through(application, options, shell, me))
+        result = ended(lambda: work_through(application, options, shell, reaching))
         drop_target(spark, options.target)
         return {**result, "dropped": [options.target]}
-    return summarize(work_through(application, options, shell, me))
+    return summarize(work_through(application, options, shell, reaching))
 
 
 def ended(cancel: Callable[[], BuildState]) -> dict[str, Any]:
@@ -126,19 +131,33 @@ def ended(cancel: Callable[[], BuildState]) -> dict[str, Any]:
         return {"unreadable": error.to_json()}
 
 
-def work_through(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> BuildState:
-    """Reach the application's goal, then those of ``--then`` for as long as that goes well. What does not go well is
-    left to the task whose phase it is: that task will meet the same error, and say so.
+def work_through(
+    application: str, options: argparse.Namespace, shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
+) -> BuildState:
+    """Reach the application's goal, then those of ``--then`` up to a closed gate, for as long as that goes well. What
+    does not go well is left to the task whose phase it is: that task will meet the same error, and say so.
     """
     then = [following(line, options.target) for line in getattr(options, "then", ())]
-    state = reach(goal_of(application, options, shell), shell, me, options.build)
+    state = reach(goal_of(application, options, shell), options.build)
     for phase, its in then:
         try:
-            state = reach(goal_of(phase, its, shell), shell, me, state.plan.build)
+            if phase != GATE:
+                state = reach(goal_of(phase, its, shell), state.plan.build)
+            elif not _opens(drive(gate_of(its, state.plan.build), shell.answer)):
+                break
         except Exception:
             logging.warning("%s is left to its own task", phase, exc_info=True)
             break
     return state
+
+
+def _opens(verdict: Verdict) -> bool:
+    """Whether the gate is open. If not, what follows is left to tasks of its own."""
+    if isinstance(verdict, Ready):
+        return True
+    why = verdict.reasons if isinstance(verdict, Waiting) else verdict.error
+    logging.info("the application ends before the gate: %s", why)
+    return False
 
 
 def following(line: str, target: str) -> tuple[str, argparse.Namespace]:

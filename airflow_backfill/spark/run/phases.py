@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_backfill.core.attempts.goals import (
     CancelGoal,
@@ -19,7 +19,10 @@ from airflow_backfill.core.attempts.goals import (
     UpstreamGoal,
     VerifyGoal,
 )
+from airflow_backfill.core.gates.gate import Verdict, look
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.gates.window import Window
+from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid
@@ -28,7 +31,10 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.open_source import watch_source
 
 if TYPE_CHECKING:
-    from airflow_backfill.spark.run.interpreter import Shell
+    from pyspark.sql import SparkSession
+
+    from airflow_backfill.core.state.effect import Effect
+    from airflow_backfill.ledger.reader import BuildReader
 
 LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}
 """The minimum of each numeric option."""
@@ -58,9 +64,12 @@ _SIZE = (
     _option("--round-bytes", type=int, default=ROUND_BYTES, help="bytes of a round"),
     _option("--round-rows", type=int, default=ROUND_ROWS, help="rows of a round"),
 )
-_LAG = (
+_BOUND = (
     _option("--max-lag-epochs", type=int, help="maximum number of pending epochs"),
     _option("--max-lag-seconds", type=float, help="maximum age of the oldest pending epoch"),
+)
+_LAG = (
+    *_BOUND,
     _option(
         "--patience",
         type=int,
@@ -74,6 +83,9 @@ _ROW_HASH = _option(
     choices=[by.value for by in RowHash],
     help="how rows are hashed: sha256 takes longer, and nobody can make rows that collide",
 )
+_WINDOW = _option(
+    "--window", nargs=3, metavar=("START", "STOP", "ZONE"), help="when the hand-off may begin, e.g. 22:00 06:00 UTC"
+)
 _THEN = _option(
     "--then",
     action="append",
@@ -82,12 +94,23 @@ _THEN = _option(
 )
 
 
+class Interpreter(Protocol):
+    """Answers effects: with Spark, or without it in tests of DAGs."""
+
+    reader: BuildReader
+
+    @property
+    def spark(self) -> SparkSession | None: ...
+
+    def answer(self, effect: Effect[Any]) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """One entry point of ``spark_apps``."""
 
     options: tuple[Option, ...]
-    goal: Callable[[argparse.Namespace, Shell], Goal] | None = None
+    goal: Callable[[argparse.Namespace, Interpreter], Goal] | None = None
     """The goal that it works on until that is committed; None if it is not a phase of a build."""
     follows: bool = False
     """Whether it may follow another phase in the same application (``--then``)."""
@@ -103,12 +126,15 @@ def _max_lag(options: argparse.Namespace) -> MaxLag:
     return MaxLag(epochs=options.max_lag_epochs, age=None if seconds is None else int(seconds * 1000))
 
 
-def _upstream(options: argparse.Namespace, shell: Shell) -> Goal:
+def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
     if options.max_runtime is not None:
         return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
     state = shell.reader.state(options.build)
     return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
 
+
+GATE = "gate"
+"""Follows a phase, but has no entry point: phases after it run only if the gate is open."""
 
 APPLICATIONS: Mapping[str, Application] = {
     "plan": Application(
@@ -131,6 +157,7 @@ APPLICATIONS: Mapping[str, Application] = {
         lambda options, shell: ConsumeLogGoal(size(options), _max_lag(options), options.patience),
         follows=True,
     ),
+    GATE: Application((_BUILD, *_BOUND, _WINDOW), follows=True),
     "catch_up": Application(
         (_BUILD, *_SIZE, *_LAG, _THEN),
         lambda options, shell: CatchUpGoal(size(options), _max_lag(options), options.patience),
@@ -177,10 +204,20 @@ def checked(options: argparse.Namespace) -> argparse.Namespace:
             raise invalid(name, value, f"must be at least {least} and at most {MOST}")
     if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
         raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
+    if getattr(options, "window", None):
+        try:
+            options.window = Window.from_json(options.window)
+        except ValueError:
+            raise invalid("window", options.window, "must be two times of day and a time zone") from None
     return options
 
 
-def goal_of(application: str, options: argparse.Namespace, shell: Shell) -> Goal:
+def gate_of(options: argparse.Namespace, build: str) -> Asks[Verdict]:
+    """What asks for the verdict of a gate with these options."""
+    return look(build, _max_lag(options), options.window)
+
+
+def goal_of(application: str, options: argparse.Namespace, shell: Interpreter) -> Goal:
     """The goal of an application."""
     make = APPLICATIONS[application].goal
     assert make is not None, f"{application} has no goal"
