@@ -32,7 +32,6 @@ with DAG("parcels", schedule=None, max_active_runs=1, tags=["table backfill"]):
         kafka_conn_id="kafka_default",
         max_lag=timedelta(minutes=5),
         round_rows=ROUND_ROWS,
-        share_applications=True,
         spark=spark(),
     )
 

@@ -21,6 +21,5 @@ with DAG("shop_backfill", schedule=None, max_active_runs=1, max_active_tasks=4, 
             source=f"{LAKE}/shop/{table}",
             target=f"{LAKE}/copies/{table}",
             key=[key],
-            share_applications=True,
             spark=spark(),
         )

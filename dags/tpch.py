@@ -38,7 +38,6 @@ for table, options in TABLES.items():
             strategy=os.environ.get("STRATEGY", "snapshot"),
             max_lag=timedelta(minutes=5),
             round_rows=ROUND_ROWS,
-            share_applications=True,
             spark=spark(),
             **options,
         )
