@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from delta.tables import DeltaTable
@@ -37,6 +39,7 @@ LINEITEM += ["l_shipdate", "l_comment"]
 LINEITEM_KEY = ["l_orderkey", "l_linenumber"]
 ORDERS = ["o_orderkey", "o_custkey", "o_orderstatus", "o_totalprice * 2 AS double_price", "o_comment"]
 ORDERS_KEY = ["o_orderkey"]
+ALL_ORDERS = ["*"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
 RECORDS = 8_000_000
@@ -138,18 +141,67 @@ def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
     return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARM_UP_ROUNDS)
 
 
+def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Race:
+    """A whole build with its proof while 32 epochs arrive, compared with a stream from the same version."""
+    source = tables.history(32, change)
+
+    def ours(number: int) -> Timed:
+        target = tables.fresh(f"proven-{number}")
+
+        def build() -> None:
+            with _hidden_after(spark, source, 0):
+                c.planned(spark, source, target, ORDERS_KEY, ALL_ORDERS)
+                c.snapshot(spark, target, c.WHOLE)
+            c.after_snapshot(spark, target)
+
+        return build
+
+    def stream(number: int) -> Timed:
+        target, checkpoint = tables.fresh(f"stream-{number}"), tables.fresh(f"checkpoint-{number}")
+        columns = spark.read.format("delta").load(source).selectExpr(*ALL_ORDERS)
+
+        def follow() -> None:
+            columns.limit(0).write.format("delta").option("delta.enableDeletionVectors", "true").save(target)
+            c.stream(spark, source, 0, target, checkpoint, ORDERS_KEY, ALL_ORDERS)
+
+        return follow
+
+    def bare(number: int) -> Timed:
+        target = tables.fresh(f"copy-{number}")
+        return lambda: c.bare_copy(spark, source, 0, target, ALL_ORDERS)
+
+    contenders = {"table backfill": ours, "feed stream": stream, "bare copy": bare}
+    return Race(f"whole build with proof, 32 epochs by {change}", contenders).run(rounds)
+
+
+def proven_rows(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
+    rows = list(HEAD)
+    for change, goal in (("merge", "at most 1.15"), ("delete", "at most 0.3")):
+        race = proven(spark, tables, change, rounds)
+        rows += [race.row("table backfill", "feed stream", goal), race.row("table backfill", "bare copy", "none")]
+    return rows
+
+
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
-    """Make a build with a sealed snapshot at ``epoch`` of the source. Later commits are hidden meanwhile."""
+    """Make a build with a sealed snapshot at ``epoch`` of the source."""
+    with _hidden_after(spark, source, epoch):
+        c.planned(spark, source, target, ORDERS_KEY, ORDERS)
+        c.snapshot(spark, target, c.WHOLE)
+        c.consume(spark, target)
+
+
+@contextmanager
+def _hidden_after(spark: SparkSession, source: str, epoch: int) -> Iterator[None]:
+    """The source as if ``epoch`` was its newest version."""
     log = Path(source) / "_delta_log"
     hidden = Path(source).parent / "hidden"
     hidden.mkdir(exist_ok=True)
     later = [p for p in log.iterdir() if p.name[:20].isdigit() and int(p.name[:20]) > epoch]
     for path in later:
         path.rename(hidden / path.name)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     try:
-        c.planned(spark, source, target, ORDERS_KEY, ORDERS)
-        c.snapshot(spark, target, c.WHOLE)
-        c.consume(spark, target)
+        yield
     finally:
         for path in later:
             (hidden / path.name).rename(path)
@@ -202,6 +254,7 @@ def main() -> None:
         "small snapshot": small,
         "log": catch_up,
         "strategies": whole,
+        "proven": lambda: proven_rows(spark, tables, rounds),
         "topic": history,
         "announcements": announcements,
         "start": start,

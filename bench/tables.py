@@ -12,6 +12,21 @@ from pyspark.sql import SparkSession
 from demo import load, tpch
 
 ROOT = Path(__file__).parents[1]
+STATEMENTS = {
+    "delete": "DELETE FROM {table} WHERE o_orderkey % 600 = {epoch}",
+    "merge": """
+        MERGE INTO {table} AS t USING (
+            WITH some AS (SELECT *, o_orderkey DIV 600 % 10 AS n FROM {table} WHERE o_orderkey % 600 = {epoch})
+            SELECT o_orderkey AS key, n = 0 AS goes, * FROM some
+            UNION ALL SELECT -1L AS key, false AS goes, o_orderkey + 1000000000 AS o_orderkey, * EXCEPT (o_orderkey)
+            FROM some WHERE n = 1
+        ) AS s ON t.o_orderkey = s.key
+        WHEN MATCHED AND s.goes THEN DELETE
+        WHEN MATCHED THEN UPDATE SET o_totalprice = s.o_totalprice + 1
+        WHEN NOT MATCHED THEN INSERT *
+    """,
+}
+"""The change of an epoch, by its name."""
 
 
 class Tables:
@@ -41,6 +56,24 @@ class Tables:
             command += ["--table", table, "--rate", "1000", "--commits", str(epochs)]
             command += ["--size", str(size), "--optimize-after", "0"]
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return str(path)
+
+    def history(self, epochs: int, change: str) -> str:
+        """A copy of TPC-H's orders, written in version 0, and ``epochs`` versions after it. ``change`` "merge": each
+        raises the price of one order in 600, but deletes every tenth of those, and inserts every tenth under a new key.
+        "delete": each deletes as many, by deletion vectors.
+        """
+        path = self._folder / f"history-{change}-{epochs}" / "orders"
+        if path.is_dir():
+            return str(path)
+        rows = self._spark.read.format("delta").load(self.source("orders", 1.0))
+        unfinished = path.with_name("unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        writer = rows.write.format("delta").option("delta.enableChangeDataFeed", "true")
+        writer.option("delta.enableDeletionVectors", "true").save(str(unfinished))
+        for epoch in range(epochs):
+            self._spark.sql(STATEMENTS[change].format(table=f"delta.`{unfinished}`", epoch=epoch))
+        unfinished.rename(path)
         return str(path)
 
     def fresh(self, name: str) -> str:
