@@ -22,7 +22,7 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt en
 	environment/setup.sh
 	touch $@
 
-quick: lint  ## lint, and the tests that need neither Java nor a server: two minutes on two cores
+quick: lint  ## lint, and the tests that need neither Java nor a server: at most 90 seconds on two cores
 	$(BIN)/python -m pytest -p tests.quick -n 2 -q
 
 test: lint  ## everything CI runs

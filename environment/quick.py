@@ -28,6 +28,11 @@ def confs(options: str = OPTIONS) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(jars()),
         "spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}" if archive.exists() else options,
+        # Delta writes a checksum after each commit. By default that renames with four calls of `readlink` and one of
+        # `chmod`, each in a process of its own.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",

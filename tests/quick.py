@@ -14,17 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.mutation import Edit
 
 TESTS = Path(__file__).parent
 FOLDERS = ("airflow", "kafka", "simulation", "spark", "system")
 """Everything in them needs Spark, a broker or a running Airflow; or it runs whole builds for minutes."""
-FIXTURES = {"broker", "jars", "loaded", "spark"}
+FIXTURES = {"broker", "jars", "loaded", "raw", "spark"}
 MARKERS = ("airflow", "jvm", "slow", "soak", "spark")
 
 HOME = Path(tempfile.mkdtemp(prefix="no-java-"))
 CALLS = HOME / "calls"
+EXAMPLES = 25
+"""Of each random test; `make test` has four times as many."""
 STUB = f"""#!/bin/sh
 echo "make quick has no Java" >&2
 echo "java $*" >>'{CALLS}'
@@ -39,6 +42,8 @@ def is_quick(item: pytest.Function) -> bool:
 
 
 def pytest_configure() -> None:
+    settings.register_profile("quick", max_examples=EXAMPLES)
+    settings.load_profile("quick")
     stub = HOME / "bin" / "java"
     stub.parent.mkdir()
     stub.write_text(STUB)

@@ -23,6 +23,7 @@ DEFINED = re.compile(r"^ +(?:def )?(\w+)(?:\(|:|, )", re.MULTILINE)
 """Methods, and fields of a class."""
 
 
+@pytest.mark.slow
 def test_no_edit_names_what_is_defined_nowhere(tmp_path: Path) -> None:
     for number, edit in enumerate(EDITS):
         (tmp_path / f"{number:03}.py").write_text(edit.applied(holding(edit).read_text()))

@@ -118,6 +118,7 @@ def test_spark_side_loads_without_airflow(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_adapters_load_without_pyspark(tmp_path):
     done = import_all(modules("", *ADAPTERS), tmp_path, without=SPARK_ONLY)
     assert done.returncode == 0, done.stderr

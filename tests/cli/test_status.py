@@ -155,6 +155,7 @@ def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:
     assert {k: found[k] for k in ("phase", "epoch", "rows")} == {k: before[k] for k in ("phase", "epoch", "rows")}
 
 
+@pytest.mark.slow
 def test_a_status_prints_what_it_costs(build: JsonBuild) -> None:
     """Processor time of a fresh process, its imports included: printed, not asserted, as machines differ."""
     build.sealed()

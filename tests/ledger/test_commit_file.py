@@ -208,6 +208,7 @@ def test_any_json_is_a_commit_or_damage(actions: list[dict[str, Any]], cut: int)
         assert all(type(value) is int for value in (*commit.metrics.values(), *commit.txns.values()))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_commit(run: Run) -> None:
     program = """
 import json

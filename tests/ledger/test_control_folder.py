@@ -64,6 +64,7 @@ def test_nothing_is_made_by_looking(control: ControlFolder, tmp_path: Path) -> N
 # --- attempts ---
 
 
+@pytest.mark.slow
 def test_eight_processes_draw_eighty_attempts_with_numbers_of_their_own(target: str, control: ControlFolder) -> None:
     drawn = eight_processes(target, ["attempts"] * 8)
     assert sorted(generation for generation, _ in drawn) == list(range(1, 81))
@@ -124,6 +125,7 @@ def test_commands_of_another_build_of_the_target_are_none_of_this_ones(control: 
     assert control.commands("b2") == [(2, Command(Verb.HOLD))] and control.commands("b3") == []
 
 
+@pytest.mark.slow
 def test_eight_processes_give_eighty_commands_and_none_is_lost(target: str, control: ControlFolder) -> None:
     given = eight_processes(target, [str(n) for n in range(8)])
     assert sorted(number for number, _ in given) == list(range(1, 81))

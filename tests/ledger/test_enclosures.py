@@ -69,6 +69,7 @@ def test_a_retry_writes_the_same_file_and_mends_a_damaged_one(build: JsonBuild) 
     assert file.read_text() == text and files(build) == [file]
 
 
+@pytest.mark.slow
 def test_ten_thousand_partitions_fit(tmp_path: Path) -> None:
     """Their record is many times as large as what a commit holds, and is read back as it was."""
     build = JsonBuild(tmp_path)

@@ -55,6 +55,7 @@ def test_of_many_creations_at_once_one_wins(store: Store) -> None:
             assert results.count(True) == 1 and store.read(name, 10) == b"%d" % results.index(True)
 
 
+@pytest.mark.slow
 def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
     names = [f"{number:05}" for number in range(1100)]
     with ThreadPoolExecutor(8) as pool:

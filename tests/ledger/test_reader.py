@@ -380,6 +380,7 @@ print(json.dumps({"epochs": len(view.epochs), "rows": sum(e.rows for e in view.e
 """
 
 
+@pytest.mark.slow
 def test_ten_thousand_commits_are_watched_in_a_few_megabytes(build: JsonBuild, run: Run) -> None:
     """A fraction of a kilobyte for each commit, however many files it holds."""
     plan = build.plan()

@@ -234,6 +234,7 @@ def test_a_cancel_inside_a_verification_ends_it() -> None:
 # --- how long rounds take ---
 
 
+@pytest.mark.slow
 def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() -> None:
     model = sealed(times=8_000)
     attempt, taken = model.start(CONSUME_ALL), []
@@ -247,6 +248,7 @@ def test_rounds_that_take_long_are_halved_and_small_again_when_they_are_short() 
     assert taken[:8] == [1_000, 500, 500, 500, 500, 1_000, 1_000, 1_000]
 
 
+@pytest.mark.slow
 def test_rounds_that_take_long_however_small_they_are_stay_as_large_as_they_may_be() -> None:
     model = sealed(times=8_000)
     model.write_ms = 200_000

@@ -181,6 +181,7 @@ def during_rounds(model: Model, attempt: Running, arrivals: int) -> None:
     raise AssertionError("no end")
 
 
+@pytest.mark.slow
 @given(st.integers(0, 6), st.integers(1, 8), st.integers(0, 60))
 def test_the_log_ends_if_rounds_take_more_than_arrives_and_is_named_if_not(
     arrivals: int, capacity: int, pending: int

@@ -71,6 +71,7 @@ def test_the_same_rate_means_the_same_for_every_strategy(strategy: Any, write_ms
     within_the_rate(*run_for_a_while(model, model.start(READ)))
 
 
+@pytest.mark.slow
 @STRATEGIES
 def test_asking_costs_nothing_and_earns_nothing(strategy: Any) -> None:
     """However often a command is acknowledged in a barrier without rows: the same rate again, a hold, a release."""

@@ -82,6 +82,7 @@ def test_a_restart_earns_no_rows() -> None:
     assert sum(rows for _, rows in model.rounds) >= rate * HOUR // 1000 - unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_lanes_share_the_rate(lanes: int) -> None:
     rate, unit = 100, 20

@@ -55,6 +55,7 @@ def test_the_words_of_java_stay() -> None:
     assert options(**given) == given
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1).filter(str.strip))
 def test_no_password_ends_its_quotes(password: str) -> None:
     made = options(**SASL, **{"sasl.username": "reader", "sasl.password": password})["sasl.jaas.config"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def test_sets_say_what_rows_say(target: int | None, steps: list[tuple[bool, set[
     assert row_by_row(told) == in_sets(told, random.Random(cut))
 
 
+@pytest.mark.slow
 def test_many_histories_agree() -> None:
     assert many(range(3_000)) == []
 

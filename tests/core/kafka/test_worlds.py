@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from airflow_backfill.core.kafka.opening import Expiry, asked_alone, opened
 from airflow_backfill.core.kafka.scan import after_read, next_range, settled_alone
 from airflow_backfill.core.kafka.split import Split
@@ -20,6 +22,7 @@ LEAST = {
 """How often 250 worlds come to what is hard, at least."""
 
 
+@pytest.mark.slow
 def test_whatever_befalls_a_topic_it_is_handed_over() -> None:
     assert failing(range(250)) == []
 
