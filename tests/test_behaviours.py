@@ -65,6 +65,7 @@ def quick(item: str) -> list[str]:
     return [test for test in entries()[item].tests if test.startswith("tests/core/") and "mutants" not in test]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("edit", BROKEN, ids=lambda edit: edit.name)
 def test_the_tests_of_an_item_notice_when_it_is_broken(edit: Broken) -> None:
     assert [item for item in edit.items if not noticed(edit, quick(item))] == []

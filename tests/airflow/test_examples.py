@@ -65,6 +65,7 @@ def spark_conf(airflow, tmp_path):
     airflow.environment["SPARK_CONF_DIR"] = str(folder)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_orders_with_spark(airflow, lake, spark_conf):
     source = lake / "shop" / "orders"

@@ -58,6 +58,7 @@ def connection(broker: Broker, password: str = LOGIN.password, *, trusting: bool
     return json.dumps({**said, "ssl.ca.pem": broker.certificate.read_text()} if trusting else said)
 
 
+@pytest.mark.soak
 def test_a_build_of_a_topic_survives_a_kill_while_it_reads(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     workload = TopicWorkload(topic, tmp_path / "landing")
     target, dead, events = str(tmp_path / "target"), str(tmp_path / "dead"), tmp_path / "events"

@@ -47,6 +47,7 @@ def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession,
     }  # fmt: skip
 
 
+@pytest.mark.soak
 def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
             _prove_after(build, state, wrong)
 
 
+@pytest.mark.soak
 def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
