@@ -66,11 +66,15 @@ def rows_of(table: str, version: int, options: dict[str, str], query: str) -> It
     """Each row of a version, with a hash of its values."""
     opened = DeltaTable(table, version=version, storage_options=options)
     for batch in QueryBuilder().register("t", opened).execute(query):
-        arrow = pa.record_batch(batch)
-        kinds = [field.type for field in arrow.schema]
-        for row in arrow.to_pylist():
-            values = [plain(value, kind) for value, kind in zip(row.values(), kinds, strict=True)]
-            yield hashlib.blake2b(repr(values).encode(), digest_size=16).digest(), row
+        yield from hashed(pa.record_batch(batch))
+
+
+def hashed(batch: pa.RecordBatch) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Each row of a batch, with a hash of its values."""
+    kinds = [field.type for field in batch.schema]
+    for row in batch.to_pylist():
+        values = [plain(value, kind) for value, kind in zip(row.values(), kinds, strict=True)]
+        yield hashlib.blake2b(repr(values).encode(), digest_size=16).digest(), row
 
 
 def plain(value: Any, kind: pa.DataType) -> Any:

@@ -58,7 +58,7 @@ class Copy:
     def prove(self, part_bytes: int = proofs.PART_BYTES) -> Certificate:
         schema = self.source.at(self.source.head).schema
         transform = parse(self.spark, schema, self.plan.spec.select, self.plan.spec.where)
-        proof = Proof(self.spark, self.plan, transform, self.control, part_bytes)
+        proof = Proof(self.spark, self.plan, transform, self.control, part_bytes=part_bytes)
         return proof.certificate(self.source.head, self.version, 17)
 
 

@@ -1,0 +1,99 @@
+"""The independent checker: it finds what the proof finds, and reads certificates and tables by itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.spark.verify.digest import compare
+from checker import check
+from tests.spark.build import Build
+from tests.spark.history import Source
+from tests.spark.verify.test_digest import CASES, COLUMNS, CORRUPTIONS, Rows, by_case, made
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[3]
+
+
+def batches(spark: SparkSession, cases: list[Rows]) -> dict[int, pa.RecordBatch]:
+    numbered = [[case, *row] for case, rows in enumerate(cases) for row in rows]
+    table = spark.createDataFrame(numbered, StructType.fromDDL(f"case int, {COLUMNS}")).toArrow()
+    found = {}
+    for case in range(len(cases)):
+        rows = table.filter(pa.compute.equal(table["case"], case)).drop_columns(["case"]).combine_chunks()
+        found[case] = rows.to_batches()[0] if rows.num_rows else rows.schema.empty_table().to_batches()[0]
+    return found
+
+
+def test_in_a_thousand_tables_with_a_wrong_row_it_finds_what_the_proof_finds(spark: SparkSession) -> None:
+    truth = [made(random.Random(seed)) for seed in range(CASES)]
+    wrong = []
+    for seed, rows in enumerate(truth):
+        changed = [list(row) for row in rows]
+        # Every second one is only in another order.
+        random.Random(seed).shuffle(changed)
+        if seed % 2:
+            CORRUPTIONS[seed % len(CORRUPTIONS)](changed, random.Random(-seed - 1))
+        wrong.append(changed)
+    proven = set(compare(*(by_case(spark, cases, RowHash.TYPED) for cases in (truth, wrong))))
+    here, there = batches(spark, truth), batches(spark, wrong)
+    checked = set()
+    for case in range(CASES):
+        _, shown, count = check.compare([lambda n=case: check.hashed(here[n]), lambda n=case: check.hashed(there[n])])
+        assert bool(shown) is (count > 0)
+        if count:
+            checked.add(case)
+    assert checked == proven
+    assert len(checked) == CASES // 2
+
+
+def run(target: str, *more: str) -> tuple[int, str]:
+    command = [sys.executable, str(ROOT / "checker" / "check.py"), target, *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_certificate_is_checked_and_a_wrong_one_is_refused(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", select=["id", "name", "n + 1 AS n"], where="id % 3 < 2")
+    source.sql("DELETE FROM $table WHERE $id % 10 = 3")
+    newest = build.hand_off().newest
+    target, said, version = str(build.target), newest.record.certificate, newest.version
+    assert run(target) == (
+        0,
+        f"equal: {said.rows} rows, in version {said.target_version} of the target, and version {said.epoch} of the "
+        "source\n",
+    )
+    source.spark.sql(f"UPDATE delta.`{target}` SET name = 'wrong' WHERE id % 10 = 7")
+    commit = tmp_path / "target" / "_delta_log" / f"{version:020}.json"
+    head = version + 1
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            text = json.loads(line["commitInfo"]["userMetadata"])
+            text["certificate"]["target_version"] = head
+            line["commitInfo"]["userMetadata"] = json.dumps(text)
+    commit.write_text("\n".join(map(json.dumps, lines)))
+    status, text = run(target)
+    assert status == 1 and "'name': 'wrong'" in text and "only in the source" in text
+    assert run(target, "--only", "id % 10 = 8")[0] == 0
+    assert run(str(tmp_path / "nowhere"))[0] == 2
+
+
+def test_it_shares_no_code_with_the_package_and_is_short() -> None:
+    text = (ROOT / "checker" / "check.py").read_text()
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {getattr(node, "module", None) or node.names[0].name for node in nodes}
+    foreign = {name.split(".")[0] for name in names} - sys.stdlib_module_names
+    assert foreign == {"pyarrow", "deltalake"}
+    assert len(text.splitlines()) <= 200
