@@ -40,7 +40,7 @@ def certificate_of(target: str, options: dict[str, str]) -> tuple[dict[str, Any]
     for commit in DeltaTable(target, storage_options=options).history():
         record = read_record(target, commit.get("userMetadata"))
         if record.get("certificate"):
-            plan = json.loads(read_beside(target, f"{record['build']}/plan.json"))
+            plan = json.loads(read_beside(target, f"plans/{record['build']}.json"))
             return record["certificate"], plan
     raise NotChecked("no commit in the target's log has a certificate")
 

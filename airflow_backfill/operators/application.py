@@ -178,6 +178,10 @@ class ApplicationOperator(BaseOperator):
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
 
+    def report(self, context: Context) -> None:
+        """Store the build's progress, as a running application would."""
+        Reporter(self.ledger, self.target, context["task_state_store"], self.log, lambda: None).look()
+
     def _start(self, context: Context, me: Attempt) -> None:
         self._launched = self._operator(context, me)
         execute_inside(self._launched, context)

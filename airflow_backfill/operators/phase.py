@@ -62,7 +62,11 @@ class PhaseOperator(ApplicationOperator):
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()
-        if not ran and not self.task().done(state):
+        if ran:
+            return self.concluded(context, state)
+        if self.task().done(state):
+            self.report(context)
+        else:
             self.check(state)
             self.run_application(context)
             state = self.committed()

@@ -50,13 +50,14 @@ class Reporter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
         self._thread.join()
-        self._look()
+        self.look()
 
     def _run(self) -> None:
         while not self._stop.wait(INTERVAL_SECONDS):
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Store the progress now."""
         try:
             self._also()
             state = self._reader.state()
