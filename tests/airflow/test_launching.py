@@ -58,7 +58,7 @@ def test_attempts_say_whose_they_are(airflow, source, target):
         "orders.plan",
         1,
     )
-    assert airflow.stored("orders.verify", "progress")["phase"] == "catch_up"
+    assert airflow.stored("orders.verify", "progress")["phase"] == "finished"
 
 
 def test_one_application_goes_from_the_snapshot_to_the_finish(airflow, source, target):

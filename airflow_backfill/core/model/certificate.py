@@ -29,13 +29,15 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in document.items() if value or name not in _COUNTERS}
+        return {name: value for name, value in document.items() if name not in _DEFAULTS or value != _DEFAULTS[name]}
 
     @staticmethod
     def from_json(value: Any) -> Certificate:
         """Raises ValueError if ``value`` is no certificate."""
-        epoch, version, rows, digest, buckets, at, by, *more = parts(value, *_NUMBERS, optional=_OPTIONAL)
+        epoch, version, rows, digest, buckets, at, by, *more = parts(value, *_NUMBERS, optional=tuple(_DEFAULTS))
         row_hash = RowHash.SHA256 if by is None else RowHash(by)
+        if by == RowHash.SHA256:
+            raise ValueError("a certificate by SHA-256 has no row_hash")
         gone, lost = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
             count(epoch), count(version), count(rows), text(digest), count(buckets), count(at), row_hash, gone, lost
@@ -43,7 +45,5 @@ class Certificate:
 
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
-_COUNTERS = ("gone", "lost")
-"""Fields that are written only if they are not 0."""
-_OPTIONAL = ("row_hash", *_COUNTERS)
-"""Version 0.1 had one hash only, and did not name it."""
+_DEFAULTS = {"row_hash": RowHash.SHA256, "gone": 0, "lost": 0}
+"""Fields that are written only if they differ from these values. Version 0.1 had no other hash, and did not name it."""

@@ -15,7 +15,9 @@ def encode(value: Any) -> str:
 
 def parts(value: Any, *required: str, optional: Sequence[str] = ()) -> list[Any]:
     """The fields of an object in this order, None for an optional one that is missing; ValueError for other fields."""
-    if not isinstance(value, dict) or not set(required) <= set(value) <= {*required, *optional}:
+    known = {*required, *optional}
+    fits = isinstance(value, dict) and set(required) <= set(value) <= known
+    if not fits or any(value.get(name, "") is None for name in optional):
         raise ValueError(f"an object with the fields {', '.join(required)} is required, found {repr(value)[:100]}")
     return [value.get(name) for name in (*required, *optional)]
 
