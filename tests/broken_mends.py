@@ -138,7 +138,7 @@ MENDS = (
     ),
     Mend(
         "parts of a proof belong to one version",
-        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS])",
+        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, self.row_hash.value])",
         "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, version])",
         ("tests/spark/verify/test_proof.py::test_an_attempt_goes_on_with_the_parts_that_are_left",),
     ),
