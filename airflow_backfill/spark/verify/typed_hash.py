@@ -1,8 +1,9 @@
 """A row as two 64-bit hashes of its typed values: equal rows have equal hashes.
 
-A value is hashed as Spark stores it: a number as a number, a decimal by its digits, a timestamp by its microseconds.
-Zeros and NaNs have one form. Arrays, maps and variants are hashed by their canonical texts, the fields of a struct one
-by one. Both sides of a comparison must have columns of the same types, in the same order.
+A value is hashed as Spark stores it: a number as a number, a decimal by its digits, a timestamp by its microseconds, a
+string by its bytes, whatever its collation. Zeros and NaNs have one form. Arrays, maps and variants are hashed by their
+canonical texts, the fields of a struct one by one. Both sides of a comparison must have columns of the same types, in
+the same order.
 
 Spark's xxHash skips nulls, so (null, 1) and (1, null) would be equal: which values are null is hashed, too. The second
 hash has another seed and takes the values in reverse order, so that rows which collide in one do not collide in the
@@ -16,7 +17,7 @@ from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from airflow_backfill.spark.transform.transform import quoted
 from airflow_backfill.spark.verify.canonical import canonical
@@ -41,9 +42,6 @@ def _values(value: Column, kind: DataType) -> Iterator[Column]:
             yield from _values(value.getField(field.name), field.dataType)
     elif isinstance(kind, (ArrayType, MapType, VariantType)):
         yield canonical(value, kind)
-    elif isinstance(kind, StringType):
-        # Spark hashes a string with a collation by its sort key, by which different strings may be equal.
-        yield value.cast("string")
     else:
         yield value
 
