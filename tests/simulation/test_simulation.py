@@ -11,9 +11,9 @@ from tests.simulation.faults import FATAL, FATAL_TO_TOPICS
 from tests.simulation.invariant import Violation
 from tests.simulation.world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "80"))
-SEEDS_OF_TOPICS = 40
-SEEDS_OF_HISTORIES = 30
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "120"))
+SEEDS_OF_TOPICS = 60
+SEEDS_OF_HISTORIES = 40
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 
 PAST_FAILURES = (22, 35, 39, 48, 95, 149, 1104, 1813, 2025, 2037, 2870, 2871, 100018, 303023)
