@@ -27,7 +27,7 @@ MARKERS = ("airflow", "jvm", "slow", "soak", "spark")
 HOME = Path(tempfile.mkdtemp(prefix="no-java-"))
 CALLS = HOME / "calls"
 EXAMPLES = 25
-"""Of each random test; `make test` has four times as many."""
+"""Of each random test; ``make test`` has four times as many."""
 STUB = f"""#!/bin/sh
 echo "make quick has no Java" >&2
 echo "java $*" >>'{CALLS}'

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, as_committed, decide
+from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, decide, decide_by_record
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.reports.summary import lag, running_out
@@ -69,19 +69,14 @@ class GateWatch:
     ledger_conn_id: str | None = None
 
     def gate(self) -> Observation:
-        """The gate's verdict with the lag of the newest barrier.
-
-        No task applies epochs while the gate waits, so waiting for the current lag could last for ever. The catch-up
-        applies the rest.
-        """
+        """The gate's verdict with the lag of the newest barrier."""
         now = _now()
         hook = LedgerHook(self.ledger_conn_id)
         reader = hook.reader(self.target)
         state = reader.state(self.build)
         source = hook.watcher(state.plan).view(state.reached)
         alarm = running_out(lag(state, source, now))
-        source, at = as_committed(state, source, now)
-        verdict = decide(state, source, reader.commands(state.plan.build), self._conditions(now), at)
+        verdict = decide_by_record(state, source, reader.commands(state.plan.build), self._conditions(now), now)
         return Observation(state, verdict, not isinstance(verdict, Waiting), alarm)
 
     def live(self) -> Observation:
@@ -111,7 +106,7 @@ class GateWatch:
         return replace(observed, wake=behind or unannounced(state, source) or reader.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
-        return Conditions(self.max_lag, window_open=self.window is None or self.window.open_at(now))
+        return Conditions.at(now, self.max_lag, self.window)
 
     def to_json(self) -> dict[str, Any]:
         approval = self.approval

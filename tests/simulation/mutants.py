@@ -229,7 +229,8 @@ MUTANTS = (
         "        handoff=epoch,\n",
         "        handoff=epoch,\n"
         "        certificate=__import__('airflow_backfill.core.model.record', fromlist=['x'])"
-        ".Certificate(epoch, 0, 0, 'd', 1, 0, None),\n",
+        ".Certificate(epoch, 0, 0, 'd', 1, 0, __import__('airflow_backfill.core.values.row_hash', fromlist=['x'])"
+        ".RowHash.TYPED),\n",
     ),
     Mutant(
         "a repair writes nothing",

@@ -29,6 +29,11 @@ class Conditions:
     window_open: bool = True
     approved: bool = True
 
+    @staticmethod
+    def at(now: int, max_lag: MaxLag, window: Window | None) -> Conditions:
+        """The conditions at a time, in milliseconds since 1970, without an approval."""
+        return Conditions(max_lag, window_open=window is None or window.open_at(now))
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -92,11 +97,24 @@ def decide(
     return Waiting(tuple(reasons), lag=behind) if reasons else Ready(applied)
 
 
-def as_committed(state: BuildState, source: SourceView, now: int) -> tuple[SourceView, int]:
-    """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970.
+def decide_by_record(
+    state: BuildState,
+    source: SourceView,
+    commands: Sequence[tuple[int, Command]],
+    conditions: Conditions,
+    now: int,
+) -> Verdict:
+    """As ``decide``, with the lag of the newest barrier.
 
-    No task applies epochs while the gate waits, so waiting for the current lag could last for ever.
+    No task applies epochs while the gate waits, so waiting for the current lag could last for ever. The catch-up
+    applies the rest.
     """
+    source, at = _as_committed(state, source, now)
+    return decide(state, source, commands, conditions, at)
+
+
+def _as_committed(state: BuildState, source: SourceView, now: int) -> tuple[SourceView, int]:
+    """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970."""
     pending = state.newest.record.pending if state.newest is not None else None
     if pending is None or pending.head > source.head or pending.head < source.after:
         return source, now
@@ -108,6 +126,5 @@ def look(build: str, max_lag: MaxLag, window: Window | None) -> Asks[Verdict]:
     state = yield from load(build)
     looked = yield from ReadCommands(files=False)
     source = yield from ReadSourceLog(state.reached)
-    source, at = as_committed(state, source, looked.now)
-    conditions = Conditions(max_lag, window_open=window is None or window.open_at(looked.now))
-    return decide(state, source, looked.commands, conditions, at)
+    conditions = Conditions.at(looked.now, max_lag, window)
+    return decide_by_record(state, source, looked.commands, conditions, looked.now)

@@ -22,7 +22,7 @@ from airflow_backfill.core.attempts.goals import (
 from airflow_backfill.core.gates.gate import Verdict, look
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
-from airflow_backfill.core.state.effect import Asks
+from airflow_backfill.core.state.effect import Asks, Effect
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid
@@ -33,7 +33,6 @@ from airflow_backfill.ledger.open_source import watch_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_backfill.core.state.effect import Effect
     from airflow_backfill.ledger.reader import BuildReader
 
 LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}

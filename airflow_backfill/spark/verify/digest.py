@@ -128,7 +128,8 @@ def _names(key: Sequence[str] | None) -> list[str]:
 
 
 def _bucket(key: Sequence[str] | None, of: int) -> Column:
-    return F.pmod(F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else _limbs()[0], F.lit(of))
+    by = F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else _limbs()[0]
+    return F.pmod(by, F.lit(of))
 
 
 def _limbs() -> list[Column]:
