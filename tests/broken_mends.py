@@ -138,15 +138,39 @@ MENDS = (
     ),
     Mend(
         "parts of a proof belong to one version",
-        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, self.row_hash.value])",
-        "            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, version])",
+        "        name = fingerprint([self.plan.fingerprint, side.name, content, BUCKETS, self.row_hash.value])",
+        "        name = fingerprint([self.plan.fingerprint, side.name, content, BUCKETS, side.version])",
         ("tests/spark/verify/test_proof.py::test_an_attempt_goes_on_with_the_parts_that_are_left",),
     ),
     Mend(
         "parts of a proof are told apart by paths alone",
-        "            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]",
-        "            content = [[file.path, file.size] for file in files.files[start:stop]]",
+        "        content = [[file.path, file.size, file.deleted] for file in files]",
+        "        content = [[file.path, file.size] for file in files]",
         ("tests/spark/verify/test_proof.py::test_a_file_of_which_other_rows_are_deleted_is_another_part",),
+    ),
+    Mend(
+        "a row that goes counts as one that comes",
+        "(found if group[CHANGE_TYPE] in COMES else -found)",
+        "found",
+        ("tests/spark/verify/test_source_digests.py::test_nothing_of_the_source_is_read_again",),
+    ),
+    Mend(
+        "a row that the filter drops counts",
+        "    return [F.when(passes, one).alias(name) for one, name in zip(hashes, HASHES, strict=True)]",
+        "    return [one.alias(name) for one, name in zip(hashes, HASHES, strict=True)]",
+        ("tests/spark/verify/test_source_digests.py::test_nothing_of_the_source_is_read_again",),
+    ),
+    Mend(
+        "pieces of the source may overlap",
+        " and all(free[span.start : span.stop]) for span in spans",
+        " for span in spans",
+        ("tests/core/values/test_piece.py::test_chosen_and_missing_pieces_are_the_whole_once",),
+    ),
+    Mend(
+        "an epoch is complete with one of its buckets",
+        "for (_, of), buckets in parted.items() if len(buckets) == of]",
+        "for (_, of), buckets in parted.items()]",
+        ("tests/core/values/test_piece.py::test_chosen_and_missing_pieces_are_the_whole_once",),
     ),
     Mend(
         "an epoch of a held chain wakes nobody",
@@ -156,8 +180,8 @@ MENDS = (
     ),
     Mend(
         "a pause waits for the end of the round",
-        "                context.cancelJobsWithTag(tag)",
-        "                pass",
+        'are cancelled", unit.stopped)\n                context.cancelJobsWithTag(tag)',
+        'are cancelled", unit.stopped)',
         ("tests/spark/session/test_interrupting.py::test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there",),
     ),
     Mend(

@@ -152,8 +152,8 @@ FLOORS = {
         *("strategies", "reports", "attempts"),
     ),
     "spark": (
-        *("session", "delta_internals", "transform", "source", "target_table", "delta", "open_source", "verify"),
-        *("kafka", "preflight", "strategies", "run"),
+        *("session", "delta_internals", "transform", "digest", "source", "target_table", "delta"),
+        *("open_source", "verify", "kafka", "preflight", "strategies", "run"),
     ),
 }
 """The rooms of a folder, the lowest first: each imports those below it only."""

@@ -1,4 +1,5 @@
-"""The folder beside a target: attempts and their outcomes, commands, copies of plans, parts of proofs, large records.
+"""The folder beside a target: attempts and their outcomes, commands, copies of plans, digests of the
+source, parts of proofs, large records.
 
 If the folder is lost, the target's rows stay correct. The plan and the records are also in the target's log; only if a
 lost record was too large for a commit, the build has to be recovered. Numbers continue above the highest one in the
@@ -11,27 +12,29 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.plan import MAX_BYTES, Plan
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
-OF_A_BUILD = ("commands", "plans", "proofs", FOLDER, "memory")
+OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory")
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 STARTED = "started"
 OUTCOME = "outcome"
 
 
 class ControlFolder:
-    """``attempts/``, ``commands/``, ``plans/``, ``proofs/`` and ``records/`` of one target."""
+    """``attempts/``, ``commands/``, ``plans/``, ``proofs/``, ``digests/`` and ``records/`` of one target."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -108,6 +111,17 @@ class ControlFolder:
         except NotFound:
             return None
 
+    def store_digest(self, build: str, piece: Mapping[str, Any], digest: Sequence[Any]) -> None:
+        """Store the digest of a piece of a build's source."""
+        document = json.dumps({"piece": piece, "digest": digest}).encode()
+        self._store.put(f"{_digests_of(build)}/{fingerprint(piece)}.json", document)
+
+    def digests(self, build: str) -> Iterator[Any]:
+        """What was stored of the pieces of a build's source: ``piece`` and ``digest``. Damaged files are left out."""
+        for name in self._store.list(_digests_of(build)):
+            with suppress(RecordInvalid):
+                yield self._document(f"{_digests_of(build)}/{name}")
+
     def _document(self, name: str) -> Any:
         try:
             return json.loads(self._store.read(name, MAX_BYTES + 1))
@@ -129,6 +143,10 @@ def memory_beside(target: str, build: str) -> str:
 
 def _plan_name(build: str) -> str:
     return f"plans/{build}.json"
+
+
+def _digests_of(build: str) -> str:
+    return f"digests/{build}"
 
 
 def _part_name(name: str) -> str:

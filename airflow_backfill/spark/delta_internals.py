@@ -144,8 +144,15 @@ class DeltaVersion:
 
     def collect_files(self, dataset: Any) -> Any:
         """Rows of ``files`` (a Java dataset, filtered or sorted) as a Java list of Delta's file actions."""
-        encoder = self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
-        return getattr(dataset, "as")(encoder).collectAsList()
+        return getattr(dataset, "as")(self._file_encoder).collectAsList()
+
+    def frame_of(self, files: Any) -> DataFrame:
+        """These file actions (a Java list), in the shape of ``files``. Runs no job."""
+        return DataFrame(self.spark._jsparkSession.createDataset(files, self._file_encoder).toDF(), self.spark)
+
+    @property
+    def _file_encoder(self) -> Any:
+        return self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
 
     def read(self, files: Any) -> DataFrame:
         """The live rows of exactly these files (a Java list of file actions) at exactly this version."""

@@ -207,8 +207,8 @@ class Shell:
             case fx.NextChunk(_, positions):
                 ends = {split: None for split, position in enumerate(positions) if not position.read}
                 return fx.Chunks(ends, len(FILES), BYTES, ROWS)
-            case fx.VerifyTarget(epoch, version, _, row_hash):
-                return Certificate(epoch, version, ROWS, "ab" * 32, buckets=1, at=_now(), row_hash=row_hash)
+            case fx.VerifyTarget(epoch, version, _, row_hash, kind):
+                return Certificate(epoch, version, ROWS, "ab" * 32, buckets=1, at=_now(), row_hash=row_hash, kind=kind)
             case _:
                 return self.reader.answer(effect)
 

@@ -16,7 +16,9 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait
 from airflow_backfill.core.strategies.chain import announceable
 from airflow_backfill.core.values.bound import Bound, check_converging
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 
@@ -155,8 +157,17 @@ class VerifyGoal(_SingleLane):
     """Prove the target equal to the transformed source at the hand-off epoch."""
 
     row_hash: RowHash = RowHash.TYPED
+    kind: ProofKind = ProofKind.FULL
 
     def check(self, state: BuildState) -> None:
+        strategy = state.plan.strategy
+        if self.kind is ProofKind.INCREMENTAL and not strategy.adds_up:
+            raise invalid(
+                "proof",
+                self.kind.value,
+                f"strategy {strategy.name} reads rows of different epochs, so the source's digest cannot be added up; "
+                "remove the option, or build with strategy snapshot or chain",
+            )
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
 
@@ -165,7 +176,7 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff, self.row_hash)
+        return Certify(state.handoff, self.row_hash, self.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_backfill.core.values.document import count, parts, text
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 
 
@@ -20,6 +21,7 @@ class Certificate:
     buckets: int
     at: int
     row_hash: RowHash
+    kind: ProofKind = ProofKind.FULL
     gone: int = 0
     """Records of a topic that were read, but that Kafka has deleted since, or may have deleted before the comparison.
     They are counted, not compared.
@@ -34,16 +36,29 @@ class Certificate:
     @staticmethod
     def from_json(value: Any) -> Certificate:
         """Raises ValueError if ``value`` is no certificate."""
-        epoch, version, rows, digest, buckets, at, by, *more = parts(value, *_NUMBERS, optional=tuple(_DEFAULTS))
+        epoch, version, rows, digest, buckets, at, by, kind, *more = parts(value, *_NUMBERS, optional=tuple(_DEFAULTS))
         row_hash = RowHash.SHA256 if by is None else RowHash(by)
         if by == RowHash.SHA256:
             raise ValueError("a certificate by SHA-256 has no row_hash")
+        if kind == ProofKind.FULL:
+            raise ValueError("a certificate of a full proof has no kind")
+        kind = ProofKind.FULL if kind is None else ProofKind(kind)
         gone, lost = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
-            count(epoch), count(version), count(rows), text(digest), count(buckets), count(at), row_hash, gone, lost
+            count(epoch),
+            count(version),
+            count(rows),
+            text(digest),
+            count(buckets),
+            count(at),
+            row_hash,
+            kind,
+            gone,
+            lost,
         )
 
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
-_DEFAULTS = {"row_hash": RowHash.SHA256, "gone": 0, "lost": 0}
-"""Fields that are written only if they differ from these values. Version 0.1 had no other hash, and did not name it."""
+_DEFAULTS = {"row_hash": RowHash.SHA256, "kind": ProofKind.FULL, "gone": 0, "lost": 0}
+"""Fields that are written only if they differ from these values. Version 0.1 had no other hash and no other
+kind, and did not name them."""

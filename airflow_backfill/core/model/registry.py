@@ -40,6 +40,12 @@ class Traits(Protocol):
         """Whether epochs of the source are announced before their data is in the target."""
 
     @property
+    def adds_up(self) -> bool:
+        """Whether it reads each row of the pinned epoch once, and then each change once, so that the digest of the
+        source can be added up while the target is built.
+        """
+
+    @property
     def part_unit(self) -> str:
         """The units of the source in the plan's report: files, partitions."""
 

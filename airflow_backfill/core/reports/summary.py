@@ -106,6 +106,7 @@ def _certificate(state: BuildState) -> dict[str, Any]:
         "buckets": certificate.buckets,
         "at": certificate.at,
         "row_hash": certificate.row_hash.value,
+        "kind": certificate.kind.value,
         "gone": certificate.gone,
         "lost": certificate.lost,
     }

@@ -25,6 +25,7 @@ from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 
 A = TypeVar("A", covariant=True)
@@ -320,6 +321,7 @@ class VerifyTarget(Effect[Certificate]):
     target_version: int
     positions: tuple[Position, ...]
     row_hash: RowHash
+    kind: ProofKind
     no_rows: int = 0
     """The number of records of a topic that became no row."""
 

@@ -17,6 +17,7 @@ from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.pace import Pace
 from airflow_backfill.core.values.phase import Event
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.core.values.totals import Totals
@@ -93,6 +94,7 @@ class Certify:
 
     epoch: int
     row_hash: RowHash
+    kind: ProofKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Snapshot(TableStrategy):
     """Reads each file of one pinned version once, then the log (docs/behaviours/snapshot.md, persisted_progress.md)."""
 
     name = "snapshot"
+    adds_up = True
     why = "the source has a key and a change data feed, and keeps the pinned epoch's files"
     on_spark = "airflow_backfill.spark.strategies.snapshot"
 

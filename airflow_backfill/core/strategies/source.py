@@ -19,6 +19,7 @@ class Source:
     name = "source"
     why = "the history comes from Kafka, up to a seam in each partition, and later records from the landing table"
     keyless = True
+    adds_up = False
     needs_topic = True
     announces = False
     part_unit = "partitions"

@@ -12,6 +12,7 @@ class TableStrategy:
     """Everything but the names, ``read`` and ``progress``, which each strategy defines."""
 
     keyless = False
+    adds_up = False
     needs_topic = False
     announces = False
     part_unit = "files"

@@ -31,11 +31,12 @@ def read_changes(
     source: str,
     epochs: EpochRange,
     columns: Sequence[str],
-    key: Sequence[str],
+    key: Sequence[str] | None,
     *,
     feed: bool = True,
 ) -> Changes:
-    """The changes of ``epochs`` (at least one) of the table at ``source``, with these ``columns``.
+    """The changes of ``epochs`` (at least one) of the table at ``source``, with these ``columns``. Some routes read
+    only the ``key`` of a removed row; all columns if it is None.
 
     Without ``feed`` the table needs no change data feed. Raises HistoryLost if a commit is gone.
     """
@@ -49,7 +50,7 @@ def read_legs(
     epochs: Sequence[EpochFiles],
     legs: Sequence[Leg],
     columns: Sequence[str],
-    key: Sequence[str],
+    key: Sequence[str] | None,
     *,
     feed: bool = True,
     distrusted: frozenset[int] = frozenset(),
@@ -57,7 +58,7 @@ def read_legs(
     """The changes of ``epochs``, each read by the route of its leg."""
     version = DeltaVersion(spark, source, epochs[-1].epoch)
     first = epochs[0].epoch
-    frames, expected, moved = [], [], False
+    frames, expected, moved, keys_only = [], [], False, False
     for leg in legs:
         here = epochs[leg.epochs.start - first : leg.epochs.stop - first]
         if leg.route is Route.FEED:
@@ -69,6 +70,7 @@ def read_legs(
             frames.append(read_difference(version, leg.epochs, net, columns, key))
             expected.append(expected_of_files(leg.epochs.last, net))
             moved = moved or bool(net.added and net.removed)
+            keys_only = keys_only or (key is not None and bool(net.masked or (net.removed and not net.added)))
 
     def distrusting(lacking: frozenset[int]) -> Changes:
         out = distrusted | lacking
@@ -78,7 +80,7 @@ def read_legs(
     return Changes(
         frame=reduce(DataFrame.union, frames),
         how=[f"epochs {o.epochs.start} to {o.epochs.last} by {o.route.value}: {o.reason}" for o in legs],
-        keys_only=any(leg.route is not Route.FEED for leg in legs),
+        keys_only=keys_only,
         moved=moved,
         only_adds=all(one.only_adds for one in epochs),
         expected=tuple(expected),

@@ -21,9 +21,9 @@ from airflow_backfill.spark.transform.transform import quoted
 
 
 def read_difference(
-    version: DeltaVersion, epochs: EpochRange, net: NetFiles, columns: Sequence[str], key: Sequence[str]
+    version: DeltaVersion, epochs: EpochRange, net: NetFiles, columns: Sequence[str], key: Sequence[str] | None
 ) -> DataFrame:
-    """The changes. Removed rows have only their key columns; the others are null.
+    """The changes. Removed rows have only their ``key`` columns, the others are null; all columns if it is None.
 
     If files were both added and removed, rows may only have moved. Then removed rows are complete pre-images, so that
     the net change can recognize unchanged rows.
@@ -48,7 +48,9 @@ def read_difference(
     return reduce(DataFrame.unionByName, (part.select(*chosen) for part in parts))
 
 
-def _keys_only(rows: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
+def _keys_only(rows: DataFrame, columns: Sequence[str], key: Sequence[str] | None) -> DataFrame:
+    if key is None:
+        return rows
     kept = {k.lower() for k in key}
     values = [
         F.col(quoted(c)) if c.lower() in kept else F.lit(None).cast(rows.schema[c].dataType).alias(c) for c in columns

@@ -32,7 +32,7 @@ class SnapshotFiles:
         rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
         parts = (f"cast(deletionVector.{part} AS string)" for part in ("storageType", "pathOrInlineDv", "offset"))
         vector = f"if(deletionVector IS NULL, NULL, concat_ws(':', {', '.join(parts)}))"
-        slim = self._rows.selectExpr("path", "size", f"{rows} AS rows", f"{vector} AS deleted").orderBy("path")
+        slim = self._table.frame_of(self._handles).selectExpr("path", "size", f"{rows} AS rows", f"{vector} AS deleted")
         return [DataFile(*file) for file in slim.collect()]
 
     def read(self, *ranges: range) -> DataFrame:
@@ -44,10 +44,9 @@ class SnapshotFiles:
 
     @cached_property
     def _handles(self) -> Any:
-        """Delta's file actions, kept in the JVM. Without statistics: they take most of the memory and are not read."""
-        bare = self._rows.withColumn("stats", F.lit(None).cast("string")).orderBy("path")
+        """Delta's file actions, kept in the JVM. Of the statistics only the number of rows: they take most of the
+        memory. One task sorts: a sort by several tasks would first run a job to find their borders.
+        """
+        rows = F.concat(F.lit('{"numRecords":'), F.get_json_object("stats", "$.numRecords"), F.lit("}"))
+        bare = self._table.files.withColumn("stats", rows).repartition(1).sortWithinPartitions("path")
         return self._table.collect_files(bare._jdf)
-
-    @property
-    def _rows(self) -> DataFrame:
-        return self._table.files

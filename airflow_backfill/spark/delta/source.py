@@ -43,8 +43,10 @@ class DeltaSource:
     def key_files(self, epoch: int, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> RangeFiles:
         return RangeFiles.of(DeltaVersion(self.spark, self.location, epoch), schema, order, partitions)
 
-    def changes(self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True) -> Changes:
-        return read_changes(self.spark, self.location, epochs, columns, key, feed=feed)
+    def changes(
+        self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True, whole: bool = False
+    ) -> Changes:
+        return read_changes(self.spark, self.location, epochs, columns, None if whole else key, feed=feed)
 
     def later(self, session: SparkSession, epoch: int, *, feed: bool) -> DataFrame:
         reader = session.readStream.format("delta").option("startingVersion", epoch + 1)

@@ -15,12 +15,12 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.open_source import open_source as open_log
+from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.settings import assert_safe
 from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
-from airflow_backfill.spark.verify.canonical import check_canonical
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -74,9 +74,12 @@ class Source(Protocol):
     def key_files(self, epoch: int, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> KeyFiles:
         """The data files of an epoch by the keys that they hold."""
 
-    def changes(self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True) -> Changes:
+    def changes(
+        self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True, whole: bool = False
+    ) -> Changes:
         """The changes of ``epochs`` (at least one), with these ``columns``. Without ``feed`` only added rows are read,
-        and no change data is needed. HistoryLost if an epoch is gone.
+        and no change data is needed. With ``whole``, removed rows have all their columns. HistoryLost if an epoch is
+        gone.
         """
 
     def later(self, session: SparkSession, epoch: int, *, feed: bool) -> DataFrame:

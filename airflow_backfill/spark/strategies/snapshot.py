@@ -8,6 +8,7 @@ from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
+from airflow_backfill.core.values.piece import Line, Piece
 from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.source.source import VersionFiles
@@ -58,7 +59,7 @@ class Rounds(TableRounds):
         chosen = [range(start, stop) for start, stop in work.runs]
         rows = self.transform.apply(self._snapshot.read(*chosen))
         with even_tasks(self.spark, [self.files[n].bytes for some in chosen for n in some]):
-            apply.append(rows, self.target, txn, text)
+            self.append(rows, Piece(Line.FILES, work.runs), txn, text)
 
     @cached_property
     def _snapshot(self) -> VersionFiles:

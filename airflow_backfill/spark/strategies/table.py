@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from airflow_backfill.core.errors import NotAppendOnly
+from airflow_backfill.core.errors import HistoryLost, NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
@@ -19,9 +19,12 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Effect, FileSize, VerifyTarget, Work
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.piece import Line, Piece
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import rebuilding
+from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.faults import crash_point
@@ -31,6 +34,7 @@ from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, 
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns
 from airflow_backfill.spark.verify.proof import Proof
+from airflow_backfill.spark.verify.source_digests import SourceDigests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,16 +84,32 @@ class TableRounds:
     def write(self, work: Work, record: Record, txn: apply.Txn, text: str) -> None:
         if not isinstance(work, ApplyEpochs):
             raise TypeError(f"no strategy of a table does {work}")
+        piece = Piece(Line.EPOCHS, ((work.epochs.start, work.epochs.stop),), work.bucket, work.of)
         if self.plan.appends:
-            apply.append(self._added(work.epochs), self.target, txn, text)
+            self.append(self._added(work.epochs), piece, txn, text)
             return
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
-        self.apply_changes(work.epochs, buckets, None, txn, text)
+        self.apply_changes(work.epochs, buckets, None, txn, text, piece if self.plan.strategy.adds_up else None)
+
+    def append(self, rows: DataFrame, piece: Piece, txn: apply.Txn, text: str) -> None:
+        """Append these rows of the transformed source, which are all of this piece of it."""
+        observed = ObservedRows.of(rows)
+        apply.append(observed.rows, self.target, txn, text)
+        digest = observed.digest()
+        if digest is not None:
+            self.source_digests.store(piece, digest)
 
     def apply_changes(
-        self, epochs: EpochRange, part: Part | None, more: DataFrame | None, txn: apply.Txn, text: str
+        self,
+        epochs: EpochRange,
+        part: Part | None,
+        more: DataFrame | None,
+        txn: apply.Txn,
+        text: str,
+        piece: Piece | None = None,
     ) -> None:
-        """Apply the changes of these epochs, or a ``part`` of them, and add the rows ``more``.
+        """Apply the changes of these epochs, or a ``part`` of them, and add the rows ``more``. If they are a ``piece``
+        of the source, store its digest.
 
         Raises DuplicateKey if a key then has several rows.
         """
@@ -98,8 +118,10 @@ class TableRounds:
             changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
             for line in changes.how:
                 log.info(line)
-            changed = net_changes(changes, transform, self.key, part)
+            changed = net_changes(changes, transform, self.key, part, digested=piece is not None)
         with changed as net:
+            if piece is not None and net.digest is not None:
+                self.source_digests.store(piece, net.digest)
             crash_point("before_apply")
             if not repeated.suspects(net):
                 try:
@@ -118,7 +140,27 @@ class TableRounds:
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
         proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
+        if wanted.kind is ProofKind.INCREMENTAL:
+            certificate = self._incremental(proof, wanted, now)
+            if certificate is not None:
+                return certificate
         return proof.certificate(wanted.epoch, wanted.target_version, now)
+
+    def _incremental(self, proof: Proof, wanted: VerifyTarget, now: int) -> Certificate | None:
+        """The certificate of an incremental proof; None if the source has to be read to decide."""
+        try:
+            digest = self.source_digests.at(wanted.epoch)
+        except HistoryLost as lost:
+            log.warning("the digest of the source is incomplete, so all of it is read: %s", lost)
+            return None
+        certificate = proof.incremental(wanted.epoch, wanted.target_version, now, digest)
+        if certificate is None:
+            log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
+        return certificate
+
+    @cached_property
+    def source_digests(self) -> SourceDigests:
+        return SourceDigests(self.spark, self.plan, self.transform, self.reader.control)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         assert state.applied is not None

@@ -22,9 +22,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from airflow_backfill.core.errors import KeyNull
+from airflow_backfill.spark.digest.digest import HASHES, Digest, sums
 from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, shown
+from airflow_backfill.spark.source.digest import balance, changed_digests
 from airflow_backfill.spark.transform.literal import literal, ordinal
 from airflow_backfill.spark.transform.transform import Transform, any_missing, quoted
 
@@ -92,6 +94,10 @@ class NetChanges:
     """The ``bounds`` of the ``NEW`` keys."""
     beside: bool = False
     """Whether some rows are ``BESIDE``."""
+    digest: Digest | None = None
+    """The digest of the target's rows that come, minus that of those that go; None if it was not asked for, or if
+    removed rows were read without all their columns.
+    """
 
     def rows(self) -> DataFrame:
         """The rows to append if ``only_inserts``. Deletes are left out: the target has no row of those keys."""
@@ -134,15 +140,22 @@ class NetChanges:
 
 
 def net_changes(
-    changes: Changes, transform: Transform, key: Sequence[str], part: Part | None = None, *, named: bool = False
+    changes: Changes,
+    transform: Transform,
+    key: Sequence[str],
+    part: Part | None = None,
+    *,
+    named: bool = False,
+    digested: bool = False,
 ) -> NetChanges:
     """The net change for the target, whose key columns are ``key``. With ``named``, rows without a key are left out.
+    With ``digested``, it has a ``digest``.
 
     The target has no rows without a key, so such a row that was added and removed again is ignored. Raises KeyNull if
     one remains, ChangesIncomplete if the counts read differ from the log, HistoryLost if a file is gone. Writes
     nothing.
     """
-    placed = _placed(changes, transform, key)
+    placed = _placed(changes, transform, key, digested and not changes.keys_only)
     chosen = placed if part is None else placed.where(part.holds(key))
     staged = stage(chosen.where(~_nameless(key)) if named else chosen)
     try:
@@ -162,14 +175,15 @@ def net_changes(
         release(staged)
         raise
     release(staged)
-    return net_changes(changes.distrusting(distrusted) if distrusted else changes, transform, key, part, named=named)
+    changes = changes.distrusting(distrusted) if distrusted else changes
+    return net_changes(changes, transform, key, part, named=named, digested=digested)
 
 
 def _nameless(key: Sequence[str]) -> Column:
     return any_missing(F.col(quoted(k)) for k in key)
 
 
-def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataFrame:
+def _placed(changes: Changes, transform: Transform, key: Sequence[str], digested: bool) -> DataFrame:
     """Every change as a row of the target, with its place among the changes of its key (1: the last)."""
     comes, before = F.col(CHANGE_TYPE).isin(*COMES), F.col(CHANGE_TYPE) == PRE_IMAGE
     # Of a removed row, and of a row outside the filter, only the key counts: an expression may fail on the rest.
@@ -181,7 +195,9 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str]) -> DataF
     # The difference of files may have only the key of a removed row, so the filter cannot be evaluated on it.
     known = before if changes.keys_only else ~comes
     absent = comes | (known & ~transform.passes())
-    rows = changes.frame.select(*values, whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH))
+    hashes = changed_digests(transform) if digested else []
+    own = [whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH)]
+    rows = changes.frame.select(*values, *own, *hashes)
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
     newest = of_key.orderBy(F.col(EPOCH).desc(), comes.desc())
     place = F.row_number().over(newest)
@@ -221,6 +237,7 @@ def _summary(staged: DataFrame, key: Sequence[str], schema: StructType) -> list[
         F.count_if(new).alias("new"),
         F.count_if(_nameless(key)).alias("nameless"),
         *bounds,
+        *(sums() if HASHES[0] in staged.columns else []),
     )
     return grouped.collect()
 
@@ -260,6 +277,7 @@ def _net(
         repeated=sum(g["repeated"] for g in groups),
         new=sum(g["new"] for g in groups),
         new_bounds=_bounds(groups, "new_", key, transform.schema),
+        digest=balance(groups) if HASHES[0] in staged.columns else None,
     )
 
 

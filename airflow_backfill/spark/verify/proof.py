@@ -15,34 +15,36 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
+from airflow_backfill.core.errors import HistoryLost, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.digest.digest import NONE, Digest, added, digests
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.session.side_by_side import side_by_side
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.transform.transform import Transform, quoted
-from airflow_backfill.spark.verify.digest import (
+from airflow_backfill.spark.verify.differences import (
     KIND,
     Differences,
-    Digest,
     Kind,
     compare,
     differences,
     differing_keys,
-    digests,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ log = logging.getLogger(__name__)
 BUCKETS = 256
 SAMPLE = 20
 PART_BYTES = 8 << 30
-"""Bytes of files in a part: after a kill, at most this much is read again."""
+"""Bytes of files in a part: after a kill, at most this much of each running part is read again."""
+PART_TASKS = 64
+"""Tasks that Spark makes of a part: of 128 MiB each."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,21 @@ class Proof:
         if unequal:
             with self.differing_keys(epoch, version, unequal) as keys:
                 raise self._failed(epoch, version, differences(keys, self.key, SAMPLE))
-        rows = _rows(found)
-        log.info("equal at epoch %d: %d rows in %d buckets", epoch, rows, BUCKETS)
-        return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now, self.row_hash)
+        return self._equal(epoch, version, now, found, ProofKind.FULL)
+
+    def incremental(self, epoch: int, version: int, now: int, wanted: Digest) -> Certificate | None:
+        """The certificate; None if the target's digest is not the ``wanted`` one of the transformed source."""
+        (found,) = self._digests([_Side("target", self.plan.spec.target, version)])
+        if sum(found.values(), NONE) != wanted:
+            return None
+        return self._equal(epoch, version, now, found, ProofKind.INCREMENTAL)
+
+    def _equal(
+        self, epoch: int, version: int, now: int, found: Mapping[int, Digest], kind: ProofKind, gone: int = 0
+    ) -> Certificate:
+        rows = sum(digest.rows for digest in found.values())
+        log.info("equal at epoch %d: %d rows in %d buckets (%s proof)", epoch, rows, BUCKETS, kind.value)
+        return Certificate(epoch, version, rows, _fingerprint(found), BUCKETS, now, self.row_hash, kind, gone)
 
     def certificate_of_part(
         self, epoch: int, version: int, now: int, gone: int, *, rows: int | None, deleted: DataFrame | None
@@ -98,7 +114,7 @@ class Proof:
             differing = differences(wrong, self.key, SAMPLE)
         if differing.counts:
             raise self._failed(epoch, version, differing)
-        have = _rows(found)
+        have = sum(digest.rows for digest in found.values())
         if rows is not None and rows != have:
             raise VerificationFailed(
                 f"version {version} of the target has {have} rows, but {rows} were written to it: rows are missing or "
@@ -108,8 +124,8 @@ class Proof:
                 rows=have,
                 written=rows,
             )
-        log.warning("equal at epoch %d: %d rows; %d records are gone and cannot be compared", epoch, have, gone)
-        return Certificate(epoch, version, have, _fingerprint(found), BUCKETS, now, self.row_hash, gone)
+        log.warning("%d records are gone and cannot be compared", gone)
+        return self._equal(epoch, version, now, found, ProofKind.FULL, gone)
 
     def _failed(self, epoch: int, version: int, differing: Differences) -> VerificationFailed:
         counts = {kind.value: count for kind, count in differing.counts.items()}
@@ -156,20 +172,25 @@ class Proof:
 
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and those of the target."""
-        found = self._digests("target", self.plan.spec.target, version)
+        source = _Side("source", self.plan.spec.table, epoch)
+        target = _Side("target", self.plan.spec.target, version)
         if self.history is None:
-            with self._newer_named(epoch), lost_history_named():
-                return self._digests("source", self.plan.spec.table, epoch), found
+            wanted, found = self._digests([source, target])
+            return wanted, found
+        (found,) = self._digests([target])
         with lost_history_named():
             return digests(self.history(epoch), BUCKETS, self.key, self.row_hash), found
 
     @contextmanager
-    def _newer_named(self, epoch: int) -> Iterator[None]:
+    def _reading(self, side: _Side) -> Iterator[None]:
         """Add to HistoryLost of the source how to prove a newer epoch."""
         try:
-            yield
+            with lost_history_named():
+                yield
         except HistoryLost as lost:
-            target = self.plan.spec.target
+            if side.name == "target":
+                raise
+            target, epoch = self.plan.spec.target, side.version
             way = f"run `table-backfill recover {target} --epoch N`, clear verify, and repair the keys that differ"
             if not self.key:
                 way = f"run `table-backfill cancel {target}`, plan again and clear the tasks: applied rows stay"
@@ -179,45 +200,60 @@ class Proof:
                 **{**lost.data, "epoch": epoch},
             ) from lost
 
-    def _digests(self, side: str, table: str, version: int) -> dict[int, Digest]:
-        """The digests of one side, added up over its parts."""
-        files = open_source(self.spark, table).files(version)
-        sizes = [file.size for file in files.files]
+    def _digests(self, sides: Sequence[_Side]) -> list[dict[int, Digest]]:
+        """The digests of each side, added up over its parts. Several parts are read at once: one fills the cores that
+        another leaves idle while it is planned, or at its end.
+        """
+        parts = side_by_side(self.spark, [partial(self._parts, side) for side in sides], len(sides))
+        in_turns = [part for turn in zip_longest(*parts) for part in turn if part is not None]
+        at_once = 1 + -(-self.spark.sparkContext.defaultParallelism // PART_TASKS)
+        read = side_by_side(self.spark, [partial(self._digests_of, part) for part in in_turns], at_once)
+        sums: dict[_Side, dict[int, Digest]] = {side: {} for side in sides}
+        for part, digest in zip(in_turns, read, strict=True):
+            sums[part.side] = added(sums[part.side], digest)
+        return [sums[side] for side in sides]
+
+    def _parts(self, side: _Side) -> list[_Part]:
+        with self._reading(side):
+            files = open_source(self.spark, side.table).files(side.version)
+            sizes = [file.size for file in files.files]
         borders = FileSplits.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
-        whole: dict[int, Digest] = {}
-        for n, (start, stop) in enumerate(pairwise(borders)):
-            content = [[file.path, file.size, file.deleted] for file in files.files[start:stop]]
-            name = fingerprint([self.plan.fingerprint, side, content, BUCKETS, self.row_hash.value])
-            stored = self.control.part(name)
-            if stored is None:
-                log.info("%s at version %d: part %d of %d", side, version, n + 1, len(borders) - 1)
-                part = self._digests_of(side, files, range(start, stop))
-                self.control.store_part(name, {str(b): [d.rows, f"{d.total:032x}"] for b, d in part.items()})
-                crash_point("after_part")
-            else:
-                part = _parsed(stored)
-            whole = {b: whole.get(b, Digest(0, 0)) + part.get(b, Digest(0, 0)) for b in whole.keys() | part.keys()}
-        return whole
+        return [_Part(side, files, n + 1, range(start, stop)) for n, (start, stop) in enumerate(pairwise(borders))]
 
-    def _digests_of(self, side: str, files: VersionFiles, part: range) -> dict[int, Digest]:
-        rows = files.read(part)
-        with lost_history_named():
-            comparable = self.transform.apply(rows) if side == "source" else rows.select(self._columns)
-            return digests(comparable, BUCKETS, self.key, self.row_hash)
+    def _digests_of(self, part: _Part) -> dict[int, Digest]:
+        side, files = part.side, part.files.files[part.indices.start : part.indices.stop]
+        content = [[file.path, file.size, file.deleted] for file in files]
+        name = fingerprint([self.plan.fingerprint, side.name, content, BUCKETS, self.row_hash.value])
+        stored = self.control.part(name)
+        if isinstance(stored, dict):
+            return {int(bucket): Digest.from_json(digest) for bucket, digest in stored.items()}
+        log.info("%s at version %d: part %d, %d files", side.name, side.version, part.number, len(files))
+        with self._reading(side):
+            rows = part.files.read(part.indices)
+            comparable = self.transform.apply(rows) if side.name == "source" else rows.select(self._columns)
+            found = digests(comparable, BUCKETS, self.key, self.row_hash)
+        self.control.store_part(name, {str(bucket): digest.to_json() for bucket, digest in found.items()})
+        crash_point("after_part")
+        return found
 
 
-def _rows(buckets: Mapping[int, Digest]) -> int:
-    return sum(digest.rows for digest in buckets.values())
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of the comparison: a version of a table."""
+
+    name: str
+    table: str
+    version: int
 
 
-def _parsed(stored: Mapping[str, Sequence[int | str]]) -> dict[int, Digest]:
-    try:
-        return {int(b): Digest(int(rows), int(str(total), 16)) for b, (rows, total) in stored.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise RecordInvalid(
-            "a stored part of the proof is damaged, so the proof cannot go on from it; remove the folder "
-            "<target>.backfill/proofs, then clear the task"
-        ) from None
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some files of a side, to be read in one job."""
+
+    side: _Side
+    files: VersionFiles
+    number: int
+    indices: range
 
 
 def _fingerprint(buckets: Mapping[int, Digest]) -> str:

@@ -35,6 +35,7 @@ from airflow_backfill.core.state.step import Certify, Changes, Done, Move, Obser
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from tests.core.states import CERTIFICATE, V, planned, state, view
@@ -243,7 +244,7 @@ def test_a_source_that_lost_the_hand_off_epoch_is_another_one() -> None:
 
 
 def test_verification_is_asked_for_at_the_hand_off_epoch() -> None:
-    assert TASKS["verify"].step(SITUATIONS["arrived"], seen()) == Certify(V, RowHash.TYPED)
+    assert TASKS["verify"].step(SITUATIONS["arrived"], seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL)
 
 
 # --- upstream ---

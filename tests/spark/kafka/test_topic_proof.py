@@ -14,6 +14,7 @@ from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
@@ -227,8 +228,8 @@ def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
     shell = Shell(build.spark, build.target)
     shell.answer(fx.ReadPlan(state.plan.build))
     try:
-        shell.answer(
-            fx.VerifyTarget(state.certificate.epoch, shell.answer(fx.ReadHead()), state.positions, RowHash.TYPED)
-        )
+        version = shell.answer(fx.ReadHead())
+        wanted = (state.certificate.epoch, version, state.positions, RowHash.TYPED, ProofKind.FULL)
+        shell.answer(fx.VerifyTarget(*wanted))
     finally:
         build.spark.sql(f"RESTORE delta.`{build.target}` TO VERSION AS OF {state.certificate.target_version}")

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, KeyInvalid, UnsupportedTable
+from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.transform.functions import ALLOWED
 from airflow_backfill.spark.transform.transform import parse, schema_of
-from airflow_backfill.spark.verify.canonical import check_canonical
 
 pytestmark = pytest.mark.spark
 

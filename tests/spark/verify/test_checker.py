@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.spark.verify.digest import compare
+from airflow_backfill.spark.verify.differences import compare
 from checker import check
 from tests.spark.build import Build
+from tests.spark.digest.test_digest import CASES, COLUMNS, CORRUPTIONS, Rows, by_case, made
 from tests.spark.history import Source
-from tests.spark.verify.test_digest import CASES, COLUMNS, CORRUPTIONS, Rows, by_case, made
 
 pytestmark = pytest.mark.spark
 

@@ -14,6 +14,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.digest import digest
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.target_table import apply
@@ -101,28 +102,32 @@ def test_parts_say_what_the_whole_says(copy: Copy, tmp_path: Path) -> None:
 
 
 def test_an_attempt_goes_on_with_the_parts_that_are_left(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[tuple[str, range]] = []
+    begun: list[tuple[str, range]] = []
+    ended: list[tuple[str, range]] = []
     digests_of = Proof._digests_of
 
-    def counted(self: Proof, side: str, files: Any, part: range) -> Any:
-        read.append((side, part))
-        if len(read) == 3:
+    def counted(self: Proof, part: Any) -> Any:
+        begun.append((part.side.name, part.indices))
+        if len(begun) == 3:
             raise KeyboardInterrupt
-        return digests_of(self, side, files, part)
+        found = digests_of(self, part)
+        ended.append((part.side.name, part.indices))
+        return found
 
     monkeypatch.setattr(Proof, "_digests_of", counted)
     with pytest.raises(KeyboardInterrupt):
         copy.prove(part_bytes=1)
-    first = read[:2]
+    refused, first = begun[2], list(ended)
+    assert first, "a part ended before the third began"
     # The next attempt claims the build first, which is a version of the target without a file.
     apply.empty(copy.spark, copy.target, apply.Txn("claim", 1), "{}")
+    read: list[str] = []
+    monkeypatch.setattr(proofs, "digests", lambda *args: read.append("") or digest.digests(*args))
     certificate = copy.prove(part_bytes=1)
-    again = read[3:]
-    assert not set(first) & set(again)
-    assert read[2] in again
-    before = len(read)
+    assert refused in ended
+    assert len(read) == len(set(ended)) - len(first)
     assert copy.prove(part_bytes=1) == certificate
-    assert len(read) == before
+    assert len(read) == len(set(ended)) - len(first)
 
 
 def test_parts_of_another_version_are_not_taken(copy: Copy) -> None:

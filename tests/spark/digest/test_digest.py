@@ -15,17 +15,9 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import UnsupportedTable
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.spark.verify.canonical import canonical_row
-from airflow_backfill.spark.verify.digest import (
-    Digest,
-    Kind,
-    compare,
-    differences,
-    differing_keys,
-    digested,
-    digests,
-    digests_by,
-)
+from airflow_backfill.spark.digest.canonical import canonical_row
+from airflow_backfill.spark.digest.digest import Digest, digested, digests, digests_by
+from airflow_backfill.spark.verify.differences import Kind, compare, differences, differing_keys
 
 pytestmark = pytest.mark.spark
 

@@ -12,26 +12,25 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from airflow_backfill.spark.transform.transform import quoted
-from airflow_backfill.spark.verify.canonical import canonical
+from airflow_backfill.spark.digest.canonical import canonical
 
 _FLAGS = 63
 """Null flags in one long."""
 
 
-def typed_hashes(schema: StructType) -> tuple[Column, Column]:
-    """The two hashes of a row with these columns: longs, never null."""
-    values = [value for f in schema.fields for value in _values(F.col(quoted(f.name)), f.dataType)]
-    flags = [column.isNull() for f in schema.fields for column in _nullable(F.col(quoted(f.name)), f.dataType)]
+def typed_hashes(values: Sequence[tuple[Column, DataType]]) -> tuple[Column, Column]:
+    """The two hashes of a row of these values: longs, never null."""
+    hashed = [part for value, kind in values for part in _values(value, kind)]
+    flags = [part.isNull() for value, kind in values for part in _nullable(value, kind)]
     words = [_word(flags[start : start + _FLAGS]) for start in range(0, len(flags), _FLAGS)]
-    parts = [*values, *words]
+    parts = [*hashed, *words]
     return F.xxhash64(F.lit(0), *parts), F.xxhash64(F.lit(1), *reversed(parts))
 
 

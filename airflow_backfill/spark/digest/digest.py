@@ -1,0 +1,116 @@
+"""The content of some rows as their number and one sum, so that rows can be compared without moving them.
+
+A row's digest is two 64-bit hashes: of its typed values, or of the SHA-256 of its canonical text, whose hexadecimal
+digits would take as long to parse as to compute. The digest of rows is the sum of theirs modulo 2^128. The sum does not
+depend on the order, counts equal rows (with XOR a pair would vanish), and rows that go can be subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.spark.digest.canonical import canonical_row
+from airflow_backfill.spark.digest.typed_hash import typed_hashes
+from airflow_backfill.spark.transform.transform import OWN, quoted
+
+HASHES = (OWN + "hash_0", OWN + "hash_1")
+"""The columns that hold the digest of a row."""
+
+_SHA = OWN + "sha"
+_ROWS = OWN + "rows"
+_LIMBS = [f"{OWN}limb_{i}" for i in range(2 * len(HASHES))]
+_LIMB_BITS = 32
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The content of some rows: their number, and the sum of their digests. Negative if more rows go than come."""
+
+    rows: int
+    total: int
+
+    def __add__(self, other: Digest) -> Digest:
+        return Digest(self.rows + other.rows, (self.total + other.total) % _MODULUS)
+
+    def __neg__(self) -> Digest:
+        return Digest(-self.rows, -self.total % _MODULUS)
+
+    def to_json(self) -> list[Any]:
+        return [self.rows, f"{self.total:032x}"]
+
+    @staticmethod
+    def from_json(value: Any) -> Digest:
+        """RecordInvalid if ``value`` is no digest."""
+        try:
+            rows, total = value
+            return Digest(int(rows), int(str(total), 16))
+        except (TypeError, ValueError):
+            raise RecordInvalid(
+                "a stored part of the proof is damaged, so the proof cannot go on from it; remove the folder "
+                "<target>.backfill/proofs, then clear the task"
+            ) from None
+
+
+NONE = Digest(0, 0)
+"""The digest of no rows."""
+
+
+def added(some: Mapping[int, Digest], others: Mapping[int, Digest]) -> dict[int, Digest]:
+    """The digests of the groups of both."""
+    return {group: some.get(group, NONE) + others.get(group, NONE) for group in some.keys() | others.keys()}
+
+
+def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None, by: RowHash) -> dict[int, Digest]:
+    """The digest of each bucket that is not empty. Buckets are by key; without a key, by the row's digest."""
+    return digests_by(digested(rows, rows.schema, by), bucket(key, buckets))
+
+
+def digests_by(rows: DataFrame, group: Column) -> dict[int, Digest]:
+    """The digests of ``digested`` rows by ``group``."""
+    grouped = rows.groupBy(group.alias("group")).agg(*sums())
+    return {row["group"]: digest_of(row) for row in grouped.collect()}
+
+
+def digested(rows: DataFrame, schema: StructType, by: RowHash) -> DataFrame:
+    """The rows, with the digest of the columns in ``schema`` as two more columns."""
+    if by is RowHash.TYPED:
+        hashes = typed_hashes([(F.col(quoted(field.name)), field.dataType) for field in schema.fields])
+    else:
+        rows = rows.withColumn(_SHA, F.sha2(canonical_row(schema).cast("binary"), 256))
+        hashes = F.xxhash64(F.col(_SHA), F.lit(0)), F.xxhash64(F.col(_SHA), F.lit(1))
+    return rows.withColumns(dict(zip(HASHES, hashes, strict=True)))
+
+
+def sums() -> list[Column]:
+    """Aggregates from which ``digest_of`` makes the digest of all ``digested`` rows whose digest is not null."""
+    columns = [F.sum(limb).alias(name) for name, limb in zip(_LIMBS, limbs(), strict=True)]
+    return [F.count(F.col(HASHES[0])).alias(_ROWS), *columns]
+
+
+def digest_of(found: Row | Mapping[str, Any]) -> Digest:
+    """The digest in the result of ``sums``."""
+    total = 0
+    for name in _LIMBS:
+        total = (total << _LIMB_BITS) + (found[name] or 0)
+    return Digest(found[_ROWS], total % _MODULUS)
+
+
+def bucket(key: Sequence[str] | None, of: int) -> Column:
+    """The bucket of a ``digested`` row, from 0."""
+    by = F.xxhash64(*(F.col(quoted(k)) for k in key)) if key is not None else limbs()[0]
+    return F.pmod(by, F.lit(of))
+
+
+def limbs() -> list[Column]:
+    """The digest of a row as 32-bit numbers, whose sums over two billion rows fit into a long."""
+    hashes, low = [F.col(name) for name in HASHES], F.lit((1 << _LIMB_BITS) - 1)
+    return [limb for hash_ in hashes for limb in (F.shiftrightunsigned(hash_, _LIMB_BITS), hash_.bitwiseAND(low))]

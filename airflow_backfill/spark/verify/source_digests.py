@@ -1,0 +1,104 @@
+"""The digest of the transformed source, added up from what a build has read of it, without reading it again.
+
+When a round has read a piece of the source, the digest of the piece is stored beside the target: of files of the pinned
+epoch, or of the changes of epochs (rows that come, minus rows that go). That is a fact about the source, whatever
+became of the round's commit, so it counts once, however often rounds were repeated. A piece without a digest (the
+application was killed before it was stored, or the round read removed rows without all their columns) is read when
+the sum is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.values.document import parts
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.piece import Line, Piece, cover
+from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.digest.digest import NONE, Digest, digested, digests_by
+from airflow_backfill.spark.open_source import open_source
+from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.source.digest import digest_of_changes
+from airflow_backfill.spark.transform.transform import Transform
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 256
+"""Of a missing piece, so many files or epochs are read at a time."""
+
+
+@dataclass(frozen=True)
+class SourceDigests:
+    """The digests of one build's source."""
+
+    spark: SparkSession
+    plan: Plan
+    transform: Transform
+    control: ControlFolder
+
+    def store(self, piece: Piece, digest: Digest) -> None:
+        """Store the digest of a piece."""
+        self.control.store_digest(self.plan.build, piece.to_json(), digest.to_json())
+
+    def at(self, epoch: int) -> Digest:
+        """The digest of all transformed rows at this epoch. HistoryLost if a missing piece cannot be read any more."""
+        known = dict(_known(self.control.digests(self.plan.build)))
+        splits, pinned = self.plan.splits, self.plan.source.epoch
+        assert isinstance(splits, FileSplits)
+        total = NONE
+        for line, whole in ((Line.FILES, range(splits.files)), (Line.EPOCHS, range(pinned + 1, epoch + 1))):
+            found = cover(known, line, whole)
+            for piece in found.chosen:
+                total = total + known[piece]
+            for piece in _cut(found.missing):
+                total = total + self._read(piece)
+        return total
+
+    def _read(self, piece: Piece) -> Digest:
+        ((start, stop),) = piece.runs
+        log.info("%s %d to %d: no digest is stored, so they are read again", piece.line.value, start, stop - 1)
+        digest = self._of_files(start, stop) if piece.line is Line.FILES else self._of_epochs(start, stop)
+        self.store(piece, digest)
+        return digest
+
+    def _of_files(self, start: int, stop: int) -> Digest:
+        files = open_source(self.spark, self.plan.spec.table).files(self.plan.source.epoch)
+        with lost_history_named():
+            rows = self.transform.apply(files.read(range(start, stop)))
+            return digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0)).get(0, NONE)
+
+    def _of_epochs(self, start: int, stop: int) -> Digest:
+        spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
+        source = open_source(self.spark, spec.table)
+        changes = source.changes(EpochRange(start, stop), columns, spec.key, feed=not self.plan.appends, whole=True)
+        return digest_of_changes(changes, self.transform)
+
+
+def _known(documents: Iterable[Any]) -> Iterator[tuple[Piece, Digest]]:
+    """Pieces with their digests. A damaged document counts as missing: its piece is read again."""
+    for document in documents:
+        try:
+            piece, digest = parts(document, "piece", "digest")
+            yield Piece.from_json(piece), Digest.from_json(digest)
+        except (ValueError, RecordInvalid):
+            log.warning("a stored digest is damaged: %s", document)
+
+
+def _cut(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    for piece in pieces:
+        ((start, stop),) = piece.runs
+        for low, high in pairwise([*range(start, stop, AT_ONCE), stop]):
+            yield Piece(piece.line, ((low, high),))

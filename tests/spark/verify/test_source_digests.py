@@ -1,0 +1,202 @@
+"""An incremental proof: what was read adds up to the source, and no wrong target passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.delta.route import Footprint, Leg, Route
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.spark.delta import changes
+from airflow_backfill.spark.digest import observed
+from airflow_backfill.spark.digest.digest import NONE, digested, digests_by
+from airflow_backfill.spark.digest.observed import ObservedRows
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.strategies.table import TableRounds
+from airflow_backfill.spark.target_table.apply import Txn, append
+from airflow_backfill.spark.verify import proof as proofs
+from airflow_backfill.spark.verify.proof import _Side
+from airflow_backfill.spark.verify.source_digests import SourceDigests
+from tests.spark.build import Build
+from tests.spark.history import Source, copied, live_again, vacuum
+
+pytestmark = pytest.mark.spark
+
+SELECT = ["upper(name) AS label", "id", "n + 1 AS more"]
+WHERE = "part <> 2"
+INCREMENTAL = ProofKind.INCREMENTAL
+
+
+def read_again(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Collects the pieces that a proof has to read from the source."""
+    pieces: list[object] = []
+    read = SourceDigests._read
+    monkeypatch.setattr(SourceDigests, "_read", lambda self, piece: pieces.append(piece) or read(self, piece))
+    return pieces
+
+
+def rounds_of(build: Build) -> tuple[TableRounds, BuildState]:
+    shell, state = Shell(build.spark, build.target), build.reader.state()
+    shell.plan = state.plan
+    assert isinstance(shell._rounds, TableRounds)
+    return shell._rounds, state
+
+
+def documents(build: Build) -> list[Path]:
+    return sorted(Path(f"{build.target}.backfill", "digests").glob("*/*.json"))
+
+
+def arrived(build: Build, source: Source) -> None:
+    """A build at its hand-off, after changes of every kind in small rounds."""
+    build.size = RoundSize(rows=100)
+    build.plan()
+    source.sql("UPDATE $table SET $name = concat($name, '+'), $part = ($part + 1) % 3 WHERE $id % 7 = 1")
+    build.snapshot()
+    source.append(5000, 5020)
+    source.sql("UPDATE $table SET $id = $id + 9000 WHERE $id % 13 = 5")
+    source.sql("OPTIMIZE $table")
+    build.consume_log()
+    build.catch_up()
+
+
+@pytest.fixture
+def by_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All changes are read from the change feed. Other routes leave out columns of removed rows."""
+
+    def one_leg(footprints: Sequence[Footprint]) -> list[Leg]:
+        return [Leg(EpochRange(footprints[0].epoch, footprints[-1].epoch + 1), Route.FEED, 0, "a test")]
+
+    monkeypatch.setattr(changes, "choose", one_leg)
+
+
+@pytest.mark.parametrize(
+    "kind", ["vectors", *(pytest.param(k, marks=pytest.mark.soak) for k in ("no vectors", "odd names"))]
+)
+def test_a_history_of_everything_is_proven(
+    history: Callable[[str], Source], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = history(kind)
+    source = copied(past, tmp_path / "source", through=1)
+    select, where = (SELECT, WHERE) if kind != "odd names" else (None, None)
+    build = Build(source, tmp_path / "target", select=select, where=where)
+    build.size = RoundSize(rows=250)
+    build.plan()
+    build.snapshot()
+    live_again(source, past)
+    build.consume_log()
+    build.catch_up()
+    monkeypatch.setattr(proofs.Proof, "certificate", None)
+    certificate = build.verify(INCREMENTAL).certificate
+    assert certificate is not None and certificate.kind is INCREMENTAL
+    assert certificate.rows == build.rows().count()
+
+
+@pytest.mark.usefixtures("by_feed")
+def test_nothing_of_the_source_is_read_again(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    arrived(build, source)
+    pieces = read_again(monkeypatch)
+    certificate = build.verify(INCREMENTAL).certificate
+    assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
+    assert build.finish().certificate == certificate
+
+
+def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Build(source, tmp_path / "target", strategy="chain", key=None)
+    build.plan()
+    build.snapshot()
+    source.append(5000, 5020)
+    source.append(5000, 5005)
+    build.consume_log()
+    build.catch_up()
+    pieces = read_again(monkeypatch)
+    certificate = build.verify(INCREMENTAL).certificate
+    assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
+
+
+def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, caplog: Any) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    arrived(build, source)
+    rounds, state = rounds_of(build)
+    epoch, digest = state.applied, rounds.source_digests.at(state.applied)
+    (certain,) = rounds.proof(state.positions)._digests([_Side("target", build.target, build.reader.log.head())])
+    assert digest == sum(certain.values(), NONE)
+    files = documents(build)
+    for n, text in enumerate(["", "{}", '{"piece": 1, "digest": 2}', '{"piece": {}, "digest": [1, "ab"]}', None]):
+        file = files[n % len(files)]
+        file.unlink() if text is None else file.write_text(text)
+        assert rounds.source_digests.at(epoch) == digest
+    for file in documents(build):
+        file.unlink()
+    assert rounds.source_digests.at(epoch) == digest
+
+    document = json.loads(documents(build)[0].read_text())
+    document["digest"][0] += 1
+    documents(build)[0].write_text(json.dumps(document))
+    certificate = build.verify(INCREMENTAL).certificate
+    assert certificate is not None and certificate.kind is ProofKind.FULL
+    assert "all of the source is read" in caplog.text
+
+
+def test_a_wrong_row_is_never_proven(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    arrived(build, source)
+    rounds, state = rounds_of(build)
+    proof, digest, good = (
+        rounds.proof(state.positions),
+        rounds.source_digests.at(state.applied),
+        build.reader.log.head(),
+    )
+    for statement in (
+        "DELETE FROM $target WHERE id = 21",
+        "INSERT INTO $target SELECT label, 100017L, more FROM $target WHERE id = 21",
+        "INSERT INTO $target SELECT * FROM $target WHERE id = 21",
+        "UPDATE $target SET label = 'other' WHERE id = 21",
+        "UPDATE $target SET more = NULL WHERE id = 21",
+    ):
+        build.spark.sql(statement.replace("$target", f"delta.`{build.target}`"))
+        assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is None
+        build.spark.sql(f"RESTORE TABLE delta.`{build.target}` TO VERSION AS OF {good}")
+        assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is not None
+
+
+def test_a_source_without_its_old_files_is_proven_in_full(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    arrived(build, source)
+    for file in documents(build):
+        file.unlink()
+    vacuum(source, source.head)
+    certificate = build.verify(INCREMENTAL).certificate
+    assert certificate is not None and certificate.kind is ProofKind.FULL
+
+
+def test_a_strategy_that_cannot_add_up_is_refused(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", strategy="arrangement")
+    build.plan()
+    with pytest.raises(InvalidSpec, match="proof: strategy arrangement"):
+        build.verify(INCREMENTAL)
+
+
+def test_rows_are_digested_while_they_are_written(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = source.at(source.head)
+
+    def appended(version: int) -> ObservedRows:
+        seen = ObservedRows.of(rows)
+        append(seen.rows, str(tmp_path / "copy"), Txn("a", version), "{}")
+        return seen
+
+    assert appended(1).digest() == digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0))[0]
+    monkeypatch.setattr(observed, "WAIT_SECONDS", 1)
+    assert appended(1).digest() is None, "Delta has this transaction, and reads nothing"
