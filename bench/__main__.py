@@ -16,6 +16,7 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.session.settings import session_confs
 from bench import contenders as c
@@ -146,16 +147,19 @@ def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Rac
     """A whole build with its proof while 32 epochs arrive, compared with a stream from the same version."""
     source = tables.history(32, change)
 
-    def ours(number: int) -> Timed:
-        target = tables.fresh(f"proven-{number}")
+    def ours(proof: ProofKind) -> Contender:
+        def prepare(number: int) -> Timed:
+            target = tables.fresh(f"proven-{proof.value}-{number}")
 
-        def build() -> None:
-            with _hidden_after(spark, source, 0):
-                c.planned(spark, source, target, ORDERS_KEY, ALL_ORDERS)
-                c.snapshot(spark, target, c.WHOLE)
-            c.after_snapshot(spark, target)
+            def build() -> None:
+                with _hidden_after(spark, source, 0):
+                    c.planned(spark, source, target, ORDERS_KEY, ALL_ORDERS, proof=proof)
+                    c.snapshot(spark, target, c.WHOLE)
+                c.after_snapshot(spark, target)
 
-        return build
+            return build
+
+        return prepare
 
     def stream(number: int) -> Timed:
         target, checkpoint = tables.fresh(f"stream-{number}"), tables.fresh(f"checkpoint-{number}")
@@ -171,7 +175,8 @@ def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Rac
         target = tables.fresh(f"copy-{number}")
         return lambda: c.bare_copy(spark, source, 0, target, ALL_ORDERS)
 
-    contenders = {"table backfill": ours, "feed stream": stream, "bare copy": bare}
+    contenders = {f"{kind.value} proof": ours(kind) for kind in ProofKind}
+    contenders |= {"feed stream": stream, "bare copy": bare}
     return Race(f"whole build with proof, 32 epochs by {change}", contenders).run(rounds)
 
 
@@ -179,7 +184,9 @@ def proven_rows(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
     rows = list(HEAD)
     for change, goal in (("merge", "at most 1.15"), ("delete", "at most 0.3")):
         race = proven(spark, tables, change, rounds)
-        rows += [race.row("table backfill", "feed stream", goal), race.row("table backfill", "bare copy", "none")]
+        rows += [race.row("full proof", "feed stream", goal, named=True)]
+        rows += [race.row("incremental proof", "feed stream", "at most 1", named=True)]
+        rows += [race.row("full proof", "bare copy", "none", named=True)]
     return rows
 
 

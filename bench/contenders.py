@@ -14,6 +14,7 @@ from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.application import reach
@@ -34,10 +35,11 @@ def planned(
     key: Sequence[str],
     select: Sequence[str],
     strategy: str = "snapshot",
+    proof: ProofKind = ProofKind.FULL,
 ) -> BuildState:
     """Commit the plan of a build."""
     options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(select)}
-    spec = BackfillSpec.parse({**options, "strategy": strategy})
+    spec = BackfillSpec.parse({**options, "strategy": strategy, "proof": proof.value})
     state, _ = Planner(spark, spec, 1, attempt(target)).plan(OnExisting.RESUME)
     return state
 

@@ -44,6 +44,8 @@ class PlanOperator(ApplicationOperator):
     :param new_columns: what to do when the source gets a new column: "stop", or "ignore" it. (templated)
     :param topic: for strategy "source": name and options of the topic whose history comes first. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
+    :param proof: "full", or "incremental": the source is not read again for the proof. Needs strategy snapshot or
+        chain; see "The proof" in the documentation. (templated)
     :param lanes: number of lanes that read the snapshot.
     :param round_bytes: bytes of a round, for the forecast.
     :param round_rows: rows of a round, for the forecast.
@@ -54,6 +56,7 @@ class PlanOperator(ApplicationOperator):
     template_fields: Sequence[str] = (
         *ApplicationOperator.template_fields,
         *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic", "functions"),
+        "proof",
     )
 
     def __init__(
@@ -68,6 +71,7 @@ class PlanOperator(ApplicationOperator):
         new_columns: str | None = None,
         topic: Mapping[str, Any] | None = None,
         functions: Mapping[str, str] | None = None,
+        proof: str | None = None,
         lanes: int = 1,
         round_bytes: int = ROUND_BYTES,
         round_rows: int = ROUND_ROWS,
@@ -84,6 +88,7 @@ class PlanOperator(ApplicationOperator):
         self.new_columns = new_columns
         self.topic = topic
         self.functions = functions
+        self.proof = proof
         self.lanes = lanes
         self.round_bytes = round_bytes
         self.round_rows = round_rows
@@ -103,6 +108,7 @@ class PlanOperator(ApplicationOperator):
             "new_columns": self.new_columns,
             "topic": self.topic,
             "functions": self.functions,
+            "proof": self.proof,
         }
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 

@@ -8,7 +8,6 @@ from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.options import choice
-from airflow_backfill.core.values.proof_kind import ProofKind, check_proof
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.phase import PhaseOperator
 
@@ -19,25 +18,21 @@ class VerifyOperator(PhaseOperator):
     Fails for good if they differ, and names keys that differ.
 
     :param row_hash: "typed", or "sha256", which takes longer. See "Proof" in the documentation.
-    :param proof: "full" reads the whole source again; "incremental" adds up what the build has read of it, and needs
-        strategy snapshot or chain.
+    :param full: whether to read the whole source again although the build's ``proof`` is "incremental".
     """
 
     entry_point = "verify"
 
-    def __init__(
-        self, *, row_hash: str = RowHash.TYPED.value, proof: str = ProofKind.FULL.value, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, row_hash: str = RowHash.TYPED.value, full: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
-        self.proof = ProofKind(choice({"proof": proof}, "proof", [kind.value for kind in ProofKind]))
-        check_proof(self.row_hash, self.proof)
+        self.full = full
 
     def task(self) -> VerifyGoal:
-        return VerifyGoal(self.row_hash, self.proof)
+        return VerifyGoal(self.row_hash, self.full)
 
     def settings(self) -> list[str]:
-        return [*super().settings(), "--row-hash", self.row_hash.value, "--proof", self.proof.value]
+        return [*super().settings(), "--row-hash", self.row_hash.value, *(["--full"] if self.full else [])]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         certificate = summarize(state)["certificate"]

@@ -60,6 +60,8 @@ class BackfillTaskGroup(TaskGroup):
     :param approval: whether a user has to approve the hand-off in Airflow's UI; or arguments of the
         ``ApprovalOperator``, such as ``assigned_users``.
     :param verify: whether to prove that the target equals its source before the hand-off.
+    :param proof: "full", or "incremental": the source is not read again for the proof. Needs strategy snapshot or
+        chain. (templated)
     :param gate_timeout: how long the gate waits before it fails for good.
     :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.
@@ -96,6 +98,7 @@ class BackfillTaskGroup(TaskGroup):
         window: Sequence[str] | None = None,
         approval: bool | Mapping[str, Any] = False,
         verify: bool = True,
+        proof: str | None = None,
         gate_timeout: timedelta = timedelta(days=7),
         poke_interval: float = 30.0,
         deferrable: bool = True,
@@ -140,6 +143,7 @@ class BackfillTaskGroup(TaskGroup):
                 new_columns=new_columns,
                 topic=topic,
                 functions=functions,
+                proof=proof,
                 lanes=lanes,
                 **rounds,
                 on_existing=on_existing,

@@ -25,7 +25,6 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
-from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
@@ -89,8 +88,8 @@ class Build:
     def catch_up(self, lag: MaxLag = NONE) -> BuildState:
         return self.run(CatchUpGoal(self.size, lag, PATIENCE))
 
-    def verify(self, kind: ProofKind = ProofKind.FULL) -> BuildState:
-        return self.run(VerifyGoal(kind=kind))
+    def verify(self) -> BuildState:
+        return self.run(VerifyGoal())
 
     def finish(self) -> BuildState:
         return self.run(FinishGoal())

@@ -157,16 +157,13 @@ class VerifyGoal(_SingleLane):
     """Prove the target equal to the transformed source at the hand-off epoch."""
 
     row_hash: RowHash = RowHash.TYPED
-    kind: ProofKind = ProofKind.FULL
+    full: bool = False
+    """Whether the proof is full even if the plan says that it is incremental."""
 
     def check(self, state: BuildState) -> None:
-        strategy = state.plan.strategy
-        if self.kind is ProofKind.INCREMENTAL and not strategy.adds_up:
+        if self._kind(state) is ProofKind.INCREMENTAL and self.row_hash is not RowHash.TYPED:
             raise invalid(
-                "proof",
-                self.kind.value,
-                f"strategy {strategy.name} reads rows of different epochs, so the source's digest cannot be added up; "
-                "remove the option, or build with strategy snapshot or chain",
+                "row_hash", self.row_hash.value, "an incremental proof adds up typed hashes; ask for a full proof"
             )
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
@@ -176,7 +173,10 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff, self.row_hash, self.kind)
+        return Certify(state.handoff, self.row_hash, self._kind(state))
+
+    def _kind(self, state: BuildState) -> ProofKind:
+        return ProofKind.FULL if self.full else state.plan.spec.proof
 
 
 @dataclass(frozen=True, slots=True)

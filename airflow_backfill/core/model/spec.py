@@ -7,7 +7,7 @@ lag) is not part of it, and may differ between attempts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -27,6 +27,7 @@ from airflow_backfill.core.values.options import (
     texts,
     versions,
 )
+from airflow_backfill.core.values.proof_kind import ProofKind
 
 NEW_COLUMNS = ("stop", "ignore")
 
@@ -40,7 +41,8 @@ class BackfillSpec:
     planned schema), ``where`` a SQL condition. ``new_columns`` says what to do when the source gets a new column:
     "stop" or "ignore". With a ``topic``, ``source`` is the topic's landing table, or None if there is none; ``select``,
     ``where`` and ``key`` then name columns of the decoded records. ``functions`` are the user's functions in these
-    expressions, with their versions.
+    expressions, with their versions. With ``proof`` "incremental", the digest of the source is added up while the
+    target is built.
     """
 
     name: str
@@ -53,6 +55,7 @@ class BackfillSpec:
     new_columns: str = "stop"
     topic: TopicSpec | None = None
     functions: Mapping[str, str] = field(default_factory=dict)
+    proof: ProofKind = ProofKind.FULL
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
@@ -72,6 +75,7 @@ class BackfillSpec:
             new_columns=choice(options, "new_columns", NEW_COLUMNS),
             topic=TopicSpec.parse(options["topic"]) if options.get("topic") is not None else None,
             functions=versions(options, "functions") if options.get("functions") is not None else {},
+            proof=ProofKind(choice(options, "proof", [kind.value for kind in ProofKind])),
         )
         spec._check()
         return spec
@@ -86,6 +90,14 @@ class BackfillSpec:
             raise invalid(
                 "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"
             )
+        if self.proof is ProofKind.INCREMENTAL and self.strategy != AUTO and not registered(self.strategy).adds_up:
+            able = [name for name in names() if registered(name).adds_up]
+            raise invalid(
+                "proof",
+                self.proof.value,
+                f"strategy {self.strategy} reads rows of different epochs, so the source's digest cannot be added up; "
+                f"use strategy {' or '.join(able)}, or remove the option",
+            )
         if len({column.lower() for column in self.key}) != len(self.key):
             raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
@@ -97,6 +109,12 @@ class BackfillSpec:
             ):
                 if inner.startswith(outer + "/"):
                     raise invalid(other, second, what)
+
+    def with_strategy(self, name: str) -> BackfillSpec:
+        """The spec with the strategy that the planner has chosen; InvalidSpec if its other options do not fit."""
+        chosen = replace(self, strategy=name)
+        chosen._check()
+        return chosen
 
     @property
     def _tables(self) -> dict[str, str]:
@@ -113,9 +131,11 @@ class BackfillSpec:
 
     def to_json(self) -> dict[str, Any]:
         document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        document["proof"] = self.proof.value
         document["topic"] = None if self.topic is None else self.topic.to_json()
-        # Plans of version 0.1 lack the field, and their fingerprints must not change.
-        return document if self.functions else {name: v for name, v in document.items() if name != "functions"}
+        # Plans of version 0.1 lack these fields, and their fingerprints must not change.
+        later = {"functions": {}, "proof": ProofKind.FULL.value}
+        return {name: value for name, value in document.items() if name not in later or value != later[name]}
 
     @property
     def fingerprint(self) -> str:

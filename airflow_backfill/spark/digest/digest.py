@@ -26,7 +26,7 @@ HASHES = (OWN + "hash_0", OWN + "hash_1")
 
 _SHA = OWN + "sha"
 _ROWS = OWN + "rows"
-_LIMBS = [f"{OWN}limb_{i}" for i in range(2 * len(HASHES))]
+LIMBS = tuple(f"{OWN}limb_{i}" for i in range(2 * len(HASHES)))
 _LIMB_BITS = 32
 _MODULUS = 1 << 128
 
@@ -90,16 +90,19 @@ def digested(rows: DataFrame, schema: StructType, by: RowHash) -> DataFrame:
     return rows.withColumns(dict(zip(HASHES, hashes, strict=True)))
 
 
-def sums() -> list[Column]:
-    """Aggregates from which ``digest_of`` makes the digest of all ``digested`` rows whose digest is not null."""
-    columns = [F.sum(limb).alias(name) for name, limb in zip(_LIMBS, limbs(), strict=True)]
+def sums(of: Sequence[Column] | None = None) -> list[Column]:
+    """Aggregates from which ``digest_of`` makes the digest of all ``digested`` rows whose digest is not null.
+
+    ``of``: the ``limbs`` if they are columns.
+    """
+    columns = [F.sum(limb).alias(name) for name, limb in zip(LIMBS, of or limbs(), strict=True)]
     return [F.count(F.col(HASHES[0])).alias(_ROWS), *columns]
 
 
 def digest_of(found: Row | Mapping[str, Any]) -> Digest:
     """The digest in the result of ``sums``."""
     total = 0
-    for name in _LIMBS:
+    for name in LIMBS:
         total = (total << _LIMB_BITS) + (found[name] or 0)
     return Digest(found[_ROWS], total % _MODULUS)
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.spark.digest.digest import HASHES, Digest, digest_of, digested, sums
+from airflow_backfill.spark.digest.digest import HASHES, LIMBS, Digest, digest_of, digested, limbs, sums
 
 WAIT_SECONDS = 10
 """Spark reports metrics soon after the job that they belong to."""
@@ -29,7 +30,9 @@ class ObservedRows:
     def of(rows: DataFrame, by: RowHash = RowHash.TYPED) -> ObservedRows:
         """These rows, to be read once."""
         seen = Observation()
-        return ObservedRows(digested(rows, rows.schema, by).observe(seen, *sums()).drop(*HASHES), seen)
+        # Spark interprets the expressions of a metric, so all but the sums is computed before.
+        numbers = digested(rows, rows.schema, by).withColumns(dict(zip(LIMBS, limbs(), strict=True)))
+        return ObservedRows(numbers.observe(seen, *sums([F.col(name) for name in LIMBS])).drop(*HASHES, *LIMBS), seen)
 
     def digest(self) -> Digest | None:
         """Their digest; None if no job has read all of them, or if Spark lost the metric."""

@@ -26,7 +26,6 @@ from airflow_backfill.core.state.effect import Asks, Effect
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid
-from airflow_backfill.core.values.proof_kind import ProofKind, check_proof
 from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.open_source import watch_source
@@ -83,12 +82,7 @@ _ROW_HASH = _option(
     choices=[by.value for by in RowHash],
     help="how rows are hashed: sha256 takes longer, and nobody can make rows that collide",
 )
-_PROOF = _option(
-    "--proof",
-    default=ProofKind.FULL.value,
-    choices=[kind.value for kind in ProofKind],
-    help="incremental does not read the source again: it adds up what the build has read of it",
-)
+_FULL = _option("--full", action="store_true", help="read the whole source again, although the proof is incremental")
 _WINDOW = _option(
     "--window", nargs=3, metavar=("START", "STOP", "ZONE"), help="when the hand-off may begin, e.g. 22:00 06:00 UTC"
 )
@@ -170,8 +164,8 @@ APPLICATIONS: Mapping[str, Application] = {
         follows=True,
     ),
     "verify": Application(
-        (_BUILD, _ROW_HASH, _PROOF, _THEN),
-        lambda options, shell: VerifyGoal(RowHash(options.row_hash), ProofKind(options.proof)),
+        (_BUILD, _ROW_HASH, _FULL, _THEN),
+        lambda options, shell: VerifyGoal(RowHash(options.row_hash), options.full),
         follows=True,
     ),
     "repair": Application((_BUILD, _THEN), lambda options, shell: RepairGoal(), follows=True),
@@ -210,8 +204,6 @@ def checked(options: argparse.Namespace) -> argparse.Namespace:
         value = getattr(options, name, None)
         if value is not None and not least <= value <= MOST:
             raise invalid(name, value, f"must be at least {least} and at most {MOST}")
-    if getattr(options, "proof", None):
-        check_proof(RowHash(options.row_hash), ProofKind(options.proof))
     if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
         raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
     if getattr(options, "window", None):

@@ -108,7 +108,7 @@ class Planner:
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
-            self._spec = replace(asked, strategy=advice.strategy)
+            self._spec = asked.with_strategy(advice.strategy)
             self._check_lanes()
         preparation = self._preparation()
         cut = preparation.cut(found)

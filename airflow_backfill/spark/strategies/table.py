@@ -89,10 +89,12 @@ class TableRounds:
             self.append(self._added(work.epochs), piece, txn, text)
             return
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
-        self.apply_changes(work.epochs, buckets, None, txn, text, piece if self.plan.strategy.adds_up else None)
+        self.apply_changes(work.epochs, buckets, None, txn, text, piece if self._adds_up else None)
 
     def append(self, rows: DataFrame, piece: Piece, txn: apply.Txn, text: str) -> None:
         """Append these rows of the transformed source, which are all of this piece of it."""
+        if not self._adds_up:
+            return apply.append(rows, self.target, txn, text)
         observed = ObservedRows.of(rows)
         apply.append(observed.rows, self.target, txn, text)
         digest = observed.digest()
@@ -157,6 +159,10 @@ class TableRounds:
         if certificate is None:
             log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
         return certificate
+
+    @property
+    def _adds_up(self) -> bool:
+        return self.plan.spec.proof is ProofKind.INCREMENTAL
 
     @cached_property
     def source_digests(self) -> SourceDigests:

@@ -198,11 +198,12 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str], digested
     hashes = changed_digests(transform) if digested else []
     own = [whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH)]
     rows = changes.frame.select(*values, *own, *hashes)
-    of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
-    newest = of_key.orderBy(F.col(EPOCH).desc(), comes.desc())
+    newest = Window.partitionBy(*(F.col(quoted(k)) for k in key)).orderBy(F.col(EPOCH).desc(), comes.desc())
+    # In the same order as the other functions: Spark computes them in one pass.
+    all_of_key = newest.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     place = F.row_number().over(newest)
     repeated = F.coalesce(F.lag(comes).over(newest) == comes, F.lit(False))
-    new = F.min_by(NEW, F.struct(F.col(EPOCH), comes)).over(of_key)
+    new = F.last(NEW).over(all_of_key)
     op = F.when(comes & F.col(_WHOLE), F.lit(UPSERT)).otherwise(F.lit(DELETE))
     if changes.moved and all(_comparable(field.dataType) for field in transform.schema.fields):
         row = F.struct(*(F.col(quoted(o.name)) for o in transform.outputs))

@@ -36,6 +36,7 @@ from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.side_by_side import side_by_side
 from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.transform.transform import Transform, quoted
 from airflow_backfill.spark.verify.differences import (
@@ -56,6 +57,10 @@ BUCKETS = 256
 SAMPLE = 20
 PART_BYTES = 8 << 30
 """Bytes of files in a part: after a kill, at most this much of each running part is read again."""
+OPEN_BYTES = 256 << 10
+"""What opening a file counts when Spark cuts tasks of equal bytes. With Spark's 4 MiB, a few small files count as much
+as a large one, which is then not cut.
+"""
 PART_TASKS = 64
 """Tasks that Spark makes of a part: of 128 MiB each."""
 
@@ -207,7 +212,8 @@ class Proof:
         parts = side_by_side(self.spark, [partial(self._parts, side) for side in sides], len(sides))
         in_turns = [part for turn in zip_longest(*parts) for part in turn if part is not None]
         at_once = 1 + -(-self.spark.sparkContext.defaultParallelism // PART_TASKS)
-        read = side_by_side(self.spark, [partial(self._digests_of, part) for part in in_turns], at_once)
+        with settings_for(self.spark, {"spark.sql.files.openCostInBytes": str(OPEN_BYTES)}):
+            read = side_by_side(self.spark, [partial(self._digests_of, part) for part in in_turns], at_once)
         sums: dict[_Side, dict[int, Digest]] = {side: {} for side in sides}
         for part, digest in zip(in_turns, read, strict=True):
             sums[part.side] = added(sums[part.side], digest)

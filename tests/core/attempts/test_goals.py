@@ -21,6 +21,7 @@ from airflow_backfill.core.attempts.goals import (
 from airflow_backfill.core.errors import (
     BackfillError,
     Cancelled,
+    InvalidSpec,
     NotAllowedNow,
     NotConverging,
     SourceReplaced,
@@ -245,6 +246,17 @@ def test_a_source_that_lost_the_hand_off_epoch_is_another_one() -> None:
 
 def test_verification_is_asked_for_at_the_hand_off_epoch() -> None:
     assert TASKS["verify"].step(SITUATIONS["arrived"], seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL)
+
+
+def test_the_plan_decides_how_much_a_proof_reads() -> None:
+    arrived = SITUATIONS["arrived"]
+    spec = replace(arrived.plan.spec, proof=ProofKind.INCREMENTAL)
+    adding_up = replace(arrived, plan=replace(arrived.plan, spec=spec))
+    assert VerifyGoal().step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.INCREMENTAL)
+    assert VerifyGoal(full=True).step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL)
+    VerifyGoal(RowHash.SHA256, full=True).check(adding_up)
+    with pytest.raises(InvalidSpec, match="row_hash"):
+        VerifyGoal(RowHash.SHA256).check(adding_up)
 
 
 # --- upstream ---

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.model.spec import BackfillSpec, difference
 from airflow_backfill.core.values.options import MAX_BYTES, masked, normal, parsed
+from airflow_backfill.core.values.proof_kind import ProofKind
 
 CANARY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYcanary"
 GOOD: dict[str, Any] = {"name": "orders", "source": "s3://lake/shop/orders", "target": "/marts/orders", "key": ["id"]}
@@ -47,6 +48,22 @@ def test_only_a_chain_may_be_without_a_key(key: Any) -> None:
     for strategy in ("snapshot", "arrangement"):
         assert refused(key=key, strategy=strategy).data["field"] == "key"
     assert refused(key=[""], strategy="chain").data["field"] == "key"
+
+
+def test_an_incremental_proof_needs_a_strategy_that_reads_every_row_once() -> None:
+    for strategy in ("snapshot", "chain", "auto"):
+        spec = BackfillSpec.parse({**GOOD, "strategy": strategy, "proof": "incremental"})
+        assert BackfillSpec.parse(spec.to_json()) == spec and spec.proof is ProofKind.INCREMENTAL
+        assert spec.fingerprint != BackfillSpec.parse({**GOOD, "strategy": strategy}).fingerprint
+    error = refused(strategy="arrangement", proof="incremental")
+    assert error.data["field"] == "proof" and "use strategy snapshot or chain" in error.message
+    with pytest.raises(InvalidSpec, match="strategy arrangement reads rows of different epochs"):
+        spec.with_strategy("arrangement")
+    assert refused(proof="some").data["field"] == "proof"
+
+
+def test_a_spec_of_the_first_version_keeps_its_fingerprint() -> None:
+    assert not {"proof", "functions"} & BackfillSpec.parse({**GOOD, "proof": "full"}).to_json().keys()
 
 
 def test_the_order_of_options_does_not_matter_and_every_value_does() -> None:

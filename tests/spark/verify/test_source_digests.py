@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.delta.route import Footprint, Leg, Route
-from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.proof_kind import ProofKind
@@ -88,7 +88,7 @@ def test_a_history_of_everything_is_proven(
     past = history(kind)
     source = copied(past, tmp_path / "source", through=1)
     select, where = (SELECT, WHERE) if kind != "odd names" else (None, None)
-    build = Build(source, tmp_path / "target", select=select, where=where)
+    build = Build(source, tmp_path / "target", proof="incremental", select=select, where=where)
     build.size = RoundSize(rows=250)
     build.plan()
     build.snapshot()
@@ -96,23 +96,23 @@ def test_a_history_of_everything_is_proven(
     build.consume_log()
     build.catch_up()
     monkeypatch.setattr(proofs.Proof, "certificate", None)
-    certificate = build.verify(INCREMENTAL).certificate
+    certificate = build.verify().certificate
     assert certificate is not None and certificate.kind is INCREMENTAL
     assert certificate.rows == build.rows().count()
 
 
 @pytest.mark.usefixtures("by_feed")
 def test_nothing_of_the_source_is_read_again(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
     arrived(build, source)
     pieces = read_again(monkeypatch)
-    certificate = build.verify(INCREMENTAL).certificate
+    certificate = build.verify().certificate
     assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
     assert build.finish().certificate == certificate
 
 
 def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = Build(source, tmp_path / "target", strategy="chain", key=None)
+    build = Build(source, tmp_path / "target", strategy="chain", key=None, proof="incremental")
     build.plan()
     build.snapshot()
     source.append(5000, 5020)
@@ -120,12 +120,12 @@ def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeyp
     build.consume_log()
     build.catch_up()
     pieces = read_again(monkeypatch)
-    certificate = build.verify(INCREMENTAL).certificate
+    certificate = build.verify().certificate
     assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
 
 
 def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, caplog: Any) -> None:
-    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
     arrived(build, source)
     rounds, state = rounds_of(build)
     epoch, digest = state.applied, rounds.source_digests.at(state.applied)
@@ -143,13 +143,13 @@ def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, 
     document = json.loads(documents(build)[0].read_text())
     document["digest"][0] += 1
     documents(build)[0].write_text(json.dumps(document))
-    certificate = build.verify(INCREMENTAL).certificate
+    certificate = build.verify().certificate
     assert certificate is not None and certificate.kind is ProofKind.FULL
     assert "all of the source is read" in caplog.text
 
 
 def test_a_wrong_row_is_never_proven(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
+    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
     arrived(build, source)
     rounds, state = rounds_of(build)
     proof, digest, good = (
@@ -158,33 +158,43 @@ def test_a_wrong_row_is_never_proven(source: Source, tmp_path: Path) -> None:
         build.reader.log.head(),
     )
     for statement in (
-        "DELETE FROM $target WHERE id = 21",
-        "INSERT INTO $target SELECT label, 100017L, more FROM $target WHERE id = 21",
-        "INSERT INTO $target SELECT * FROM $target WHERE id = 21",
         "UPDATE $target SET label = 'other' WHERE id = 21",
-        "UPDATE $target SET more = NULL WHERE id = 21",
+        "DELETE FROM $target WHERE id = 22",
+        "INSERT INTO $target SELECT * FROM $target WHERE id = 24",
+        "UPDATE $target SET more = NULL WHERE id = 25",
     ):
         build.spark.sql(statement.replace("$target", f"delta.`{build.target}`"))
+        assert build.reader.log.head() > good
         assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is None
-        build.spark.sql(f"RESTORE TABLE delta.`{build.target}` TO VERSION AS OF {good}")
-        assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is not None
+    build.spark.sql(f"RESTORE TABLE delta.`{build.target}` TO VERSION AS OF {good}")
+    assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is not None
 
 
 def test_a_source_without_its_old_files_is_proven_in_full(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target")
+    build = Build(source, tmp_path / "target", proof="incremental")
     arrived(build, source)
     for file in documents(build):
         file.unlink()
     vacuum(source, source.head)
-    certificate = build.verify(INCREMENTAL).certificate
+    certificate = build.verify().certificate
     assert certificate is not None and certificate.kind is ProofKind.FULL
 
 
-def test_a_strategy_that_cannot_add_up_is_refused(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", strategy="arrangement")
+def test_a_full_proof_may_be_asked_for(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", proof="incremental")
     build.plan()
-    with pytest.raises(InvalidSpec, match="proof: strategy arrangement"):
-        build.verify(INCREMENTAL)
+    build.snapshot()
+    build.consume_log()
+    build.catch_up()
+    certificate = build.run(VerifyGoal(full=True)).certificate
+    assert certificate is not None and certificate.kind is ProofKind.FULL
+
+
+def test_a_build_with_a_full_proof_stores_no_digests(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    build.snapshot()
+    assert documents(build) == []
 
 
 def test_rows_are_digested_while_they_are_written(
