@@ -79,9 +79,8 @@ def by_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "choose", one_leg)
 
 
-@pytest.mark.parametrize(
-    "kind", ["vectors", *(pytest.param(k, marks=pytest.mark.soak) for k in ("no vectors", "odd names"))]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["vectors", "no vectors", "odd names"])
 def test_a_history_of_everything_is_proven(
     history: Callable[[str], Source], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
