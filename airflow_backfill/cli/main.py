@@ -25,6 +25,7 @@ HELP = {
     "skip": "count records that Kafka has deleted, and go on without them",
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
     "cancel": "end the build; a new plan resumes it",
+    "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
     "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
     "repair": "rewrite the keys that differ from the source; then verify again",
 }
@@ -48,6 +49,10 @@ def parser() -> Arguments:
             _add_spark(command)
         elif name == "recover":
             command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
+            _add_spark(command)
+        elif name == "prove":
+            command.add_argument("--full", action="store_true", help="read the whole source, whatever the plan says")
+            command.add_argument("--row-hash", default="typed", choices=["typed", "sha256"], help="how to hash a row")
             _add_spark(command)
         elif name == "repair":
             _add_spark(command)
@@ -95,6 +100,11 @@ def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
         found = recover(options)
         return found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows"
+    if options.command == "prove":
+        from airflow_backfill.cli.submit import prove
+
+        found = prove(options)
+        return found, f"equal at epoch {found['epoch']}: {found['rows']} rows in version {found['target_version']}"
     if options.command == "repair":
         from airflow_backfill.cli.submit import repair
 

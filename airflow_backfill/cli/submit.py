@@ -1,4 +1,4 @@
-"""The commands that need Spark: cancel, recover and repair a build."""
+"""The commands that need Spark: cancel, recover, repair and prove a build."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def cancel(options: argparse.Namespace) -> dict[str, Any]:
 def repair(options: argparse.Namespace) -> dict[str, Any]:
     """Run the repair application; its result."""
     return _submit("repair", options, _build(options))
+
+
+def prove(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the prove application; the certificate. The build may be at work."""
+    more = [*(["--full"] if options.full else []), "--row-hash", options.row_hash]
+    return _submit("prove", options, [*_build(options), *more])
 
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def test_there_is_an_entry_point_for_every_application():
         "upstream",
         "cancel",
         "recover",
+        "prove",
         "repair",
     ):
         assert Path(entry_points(), f"{application}.py").is_file()

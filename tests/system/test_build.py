@@ -94,6 +94,7 @@ def _recovered(spark: SparkSession, apps: Applications, target: str, epoch: int)
     table_backfill("recover", target, "--epoch", str(epoch), conf=apps.confs())
     table_backfill("repair", target, conf=apps.confs())
     assert apps.result("verify", "--then", "finish")["phase"] == "finished"
+    table_backfill("prove", target, conf=apps.confs())
 
 
 def _each_epoch_once(target: str, pinned: int, last: int) -> None:

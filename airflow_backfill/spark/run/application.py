@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal
+from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
 from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
@@ -27,6 +28,7 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
@@ -100,6 +102,10 @@ def _work(application: str, options: argparse.Namespace, spark: SparkSession, me
     from airflow_backfill.spark.session.lock import hold_lock
 
     checked(options)
+    if application == "prove":
+        # No lock: it writes nothing to the target, whose build may be at work.
+        proving = prove(options.build, RowHash(options.row_hash), full=options.full)
+        return Shell(spark, options.target).run(proving).to_json()
     if application == "plan":
         spec = BackfillSpec.parse(parsed(options.spec))
         hold_lock(spark, spec.target)

@@ -186,6 +186,7 @@ APPLICATIONS: Mapping[str, Application] = {
         (_BUILD, _option("--drop", action="store_true", help="also remove the target and its control folder")),
         lambda options, shell: CancelGoal(),
     ),
+    "prove": Application((_BUILD, _ROW_HASH, _FULL)),
     "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
 }
 

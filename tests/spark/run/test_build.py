@@ -10,13 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.goals import CancelGoal, RepairGoal, SnapshotGoal
+from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.splits.position import InEpoch
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.run import planner
+from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, drop_target
 from airflow_backfill.spark.strategies import snapshot
 from tests.spark.build import Build, no_rows
@@ -69,6 +72,8 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     state = build.upstream()
     assert (state.phase, state.applied) == (Phase.UPSTREAM, source.head)
     build.assert_equal_at(source.head)
+    again = Shell(build.spark, build.target).run(prove(None, RowHash.SHA256))
+    assert (again.epoch, again.rows) == (source.head, build.rows().count()) and build.reader.state() == state
     epochs = [e for r in build.records() if r.epochs for e in range(r.epochs.start, r.epochs.stop)]
     assert epochs == list(range(pinned + 1, source.head + 1))
 

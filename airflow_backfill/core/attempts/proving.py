@@ -1,0 +1,39 @@
+"""A proof without a commit, for a build that goes on working meanwhile, or has been handed over."""
+
+from __future__ import annotations
+
+from airflow_backfill.core.errors import NotAllowedNow, VerificationFailed
+from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.state.effect import Asks, VerifyTarget
+from airflow_backfill.core.state.load import load
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.core.values.row_hash import RowHash
+
+
+def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[Certificate]:
+    """The certificate of the newest epoch at which the whole target stands. Writes nothing and fences nobody.
+
+    Raises NotAllowedNow if the target stands at no epoch, VerificationFailed if its rows differ.
+    """
+    state = yield from load(build)
+    if state.applied is None or state.part is not None:
+        raise NotAllowedNow(
+            "the target stands at no epoch now: its snapshot is not complete, or an epoch is applied in parts; prove "
+            "it when status shows an applied epoch",
+            phase=state.phase.value,
+        )
+    no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
+    kind = ProofKind.FULL if full or row_hash is not RowHash.TYPED else state.plan.spec.proof
+    try:
+        return (yield from VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows))
+    except VerificationFailed as failed:
+        if state.phase is Phase.CATCH_UP or not state.plan.spec.key:
+            raise
+        target = state.plan.spec.target
+        raise VerificationFailed(
+            f"at epoch {state.applied} the target differs from the transformed source: {failed.data.get('counts')}; to "
+            f"rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
+            f"{state.applied}` and `table-backfill repair {target}`, then clear verify and finish",
+            **failed.data,
+        ) from failed
