@@ -116,9 +116,6 @@ class Model:
         """What the commits of the target hold, in order."""
         self._generation = 0
         self._txns: dict[str, int] = {}
-        self._begin()
-
-    def _begin(self) -> None:
         self._make_tables()
 
     def _source_log(self) -> Any:

@@ -107,7 +107,9 @@ class Plan:
         if type(found) is not int or found != FORMAT:
             shown = repr(found)[:50]
             raise RecordInvalid(
-                f"the plan has format {shown}, but this version of the package reads format {FORMAT}", format=shown
+                f"the plan has format {shown}, but this version of the package reads {FORMAT}; use a newer version, or "
+                "restore the file if it is damaged",
+                format=shown,
             )
         try:
             source, target = value["source"], value["target"]
