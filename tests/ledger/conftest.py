@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,19 +47,3 @@ def write_log(tmp_path: Path) -> WriteLog:
         return tmp_path / "table"
 
     return _write
-
-
-@pytest.fixture(scope="session")
-def jars() -> Path:
-    """The folder with Delta's jars for Spark."""
-    folder = Path(os.environ.get("TABLE_BACKFILL_JARS", REPO / ".venv" / "jars"))
-    assert list(folder.glob("delta-spark*.jar")), f"no Delta jars in {folder}; set TABLE_BACKFILL_JARS"
-    return folder
-
-
-@pytest.fixture(scope="session")
-def sample(run: Run, jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with two tables that Spark wrote, and what Spark says of them."""
-    folder = tmp_path_factory.mktemp("sample")
-    run("write_sample.py", folder, jars, timeout=900)
-    return folder, json.loads((folder / "expected.json").read_text())

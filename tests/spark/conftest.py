@@ -45,8 +45,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 __all__ = ["broker", "topic"]
 
-LASTING = "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""Options of a Java that lives as long as all tests of a worker."""
+LASTING = (
+    "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+    "-XX:Tier4InvocationThreshold=25000 -XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=75000"
+)
+"""Options of a Java that lives as long as all tests of a worker. The slow compiler takes only what is five times as hot
+as usual: otherwise it needs a third of all CPU.
+"""
 
 PLAIN = ("id", "part", "name", "n")
 # No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.

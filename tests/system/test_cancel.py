@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,6 +13,7 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
+from tests.spark.build import Build
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, create
 from tests.system.applications import Applications, table_backfill
@@ -32,10 +32,9 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
     target = str(tmp_path / "target")
     apps = Applications(target)
     before = {path.name for path in Path(source.path).rglob("*")}
-    spec = json.dumps({"name": "t", "source": source.path, "target": target, "key": ["id"]})
-    planned = apps.result("plan", "--spec", spec)
+    planned = Build(source, Path(target)).plan().plan.build
     control = ControlFolder.beside(target)
-    control.order(planned["build"], Command(Verb.THROTTLE, rate=1))
+    control.order(planned, Command(Verb.THROTTLE, rate=1))
     me = control.draw_attempt({"task": "snapshot"}, floor=0)
     with apps.process("snapshot", me, "--round-rows", "1") as running:
         _wait_until(lambda: BuildReader(target).state().totals.snapshot_rows > 0)
@@ -46,8 +45,7 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
     assert not Path(target).exists()
     assert {path.name for path in Path(source.path).rglob("*")} == before, "the source was touched"
 
-    again = apps.result("plan", "--spec", spec)
-    assert again["build"] != planned["build"]
+    assert Build(source, Path(target)).plan().plan.build != planned
     assert BuildReader(target).state().phase is Phase.SNAPSHOT
 
 

@@ -42,5 +42,3 @@ def test_what_was_given_stays_and_what_rows_depend_on_is_refused(spark: SparkSes
     assert outcome is not None and outcome["code"] == "UNSAFE_OPTION"
     assert outcome["message"].startswith("spark.databricks.delta.optimizeWrite.enabled is true: ")
     assert outcome["message"].endswith("leave it out or set it to false")
-    apps.conf = {}
-    apps.result("snapshot")

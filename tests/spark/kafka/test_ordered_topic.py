@@ -87,6 +87,7 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
     assert names(build) == {1: "new", 2: "newest", 6: "last"} == folded(topic)
 
 
+@pytest.mark.soak
 def test_what_was_deleted_stays_deleted_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     """By a tombstone or by the filter, in the history or in an earlier run: an older record of another partition lands
     later, and changes nothing.

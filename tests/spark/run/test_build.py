@@ -78,6 +78,7 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     assert epochs == list(range(pinned + 1, source.head + 1))
 
 
+@pytest.mark.soak
 def test_a_history_of_everything_is_followed_round_by_round(history: Callable[[str], Source], tmp_path: Path) -> None:
     past = history("vectors")
     source = copied(past, tmp_path / "source", through=1)

@@ -165,7 +165,7 @@ def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(even
     "statement",
     [
         "DELETE FROM $table WHERE $id = 3",
-        "RESTORE TABLE $table TO VERSION AS OF 1",
+        pytest.param("RESTORE TABLE $table TO VERSION AS OF 1", marks=pytest.mark.soak),
     ],
     ids=lambda statement: statement.split()[0] + "_" + statement.split()[1],
 )

@@ -85,7 +85,7 @@ def ready(build: Build, phase: str) -> None:
         step()
 
 
-LONG = ("chunks", "seal", "certify")
+LONG = ("files", "chunks", "seal", "certify", "finish")
 """A sleeper of another phase is fenced by the same lines, and the simulation has sleepers in all of them."""
 
 
@@ -107,7 +107,9 @@ def test_a_sleeper_is_fenced_when_it_wakes(build: Build, phase: str) -> None:
     build.assert_equal_at(after.reached)
 
 
-@pytest.mark.parametrize("phase", ["files", "chunks", "epochs"])
+@pytest.mark.parametrize(
+    "phase", ["epochs", *(pytest.param(phase, marks=pytest.mark.soak) for phase in ("files", "chunks"))]
+)
 def test_a_newer_attempt_finishes_although_a_sleeper_wakes_in_between(build: Build, phase: str) -> None:
     make, event = PHASES[phase]
     ready(build, phase)

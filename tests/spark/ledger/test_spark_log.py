@@ -10,6 +10,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_backfill.core.delta.changed_rows import changed_rows
 from airflow_backfill.core.values.commit import Commit
@@ -18,10 +19,18 @@ from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.log_listing import LogListing
 from tests.ledger.contract import CHECKS
+from tests.spark.ledger.sample import write
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.spark
 Sample = tuple[Path, dict[str, Any]]
 TABLES = ("changed", "checkpointed")
+
+
+@pytest.fixture(scope="module")
+def sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """A folder with two tables that Spark wrote, and what Spark says of them."""
+    folder = tmp_path_factory.mktemp("sample")
+    return folder, write(spark, folder)
 
 
 def read(folder: Path, table: str) -> list[Commit]:

@@ -1,13 +1,8 @@
-"""Delta logs as Spark writes them, and what Spark says is in them.
-
-Run as a program of its own: ``write_sample.py FOLDER JARS``. It makes two tables below the folder, puts the
-store on Hadoop through the stores' contract, and leaves ``expected.json``.
-"""
+"""Delta logs as Spark writes them, and what Spark says is in them."""
 
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -20,27 +15,6 @@ from tests.ledger.contract import CHECKS
 
 COLUMNS = "id BIGINT, part BIGINT, name STRING"
 ROWS = "SELECT id, id % 3 AS part, concat('name ', id) AS name FROM range({}, {}, 1, 2)"
-
-
-def session(folder: Path, jars: Path) -> SparkSession:
-    settings = {
-        "spark.jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def append(spark: SparkSession, path: str, first: int, end: int, seq: int) -> None:
@@ -97,7 +71,7 @@ def described(spark: SparkSession, path: str) -> dict[str, Any]:
         "protocol": protocol,
         "metadata": metadata,
         "commits": {
-            row["version"]: {
+            str(row["version"]): {
                 "timestamp": int(row["timestamp"].timestamp() * 1000),
                 "operation": row["operation"],
                 "metrics": row["operationMetrics"],
@@ -121,15 +95,9 @@ def contract_results(spark: SparkSession, folder: Path) -> dict[str, str]:
     return results
 
 
-def main(folder: Path, jars: Path) -> None:
-    spark = session(folder, jars)
+def write(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """Make two tables below the folder; what Spark says of them, and how the store on Hadoop keeps the contract."""
     change_a_lot(spark, str(folder / "changed"))
     checkpoint_often(spark, str(folder / "checkpointed"))
     expected = {name: described(spark, str(folder / name)) for name in ("changed", "checkpointed")}
-    expected["contract"] = contract_results(spark, folder / "stores")
-    (folder / "expected.json").write_text(json.dumps(expected))
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    return {**expected, "contract": contract_results(spark, folder / "stores")}
