@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from airflow_backfill.core.errors import HistoryLost, NotAppendOnly
+from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
@@ -27,6 +27,7 @@ from airflow_backfill.spark.delta_internals import rebuilding
 from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table import apply
@@ -152,8 +153,10 @@ class TableRounds:
         """The certificate of an incremental proof; None if the source has to be read to decide."""
         try:
             digest = self.source_digests.at(wanted.epoch)
-        except HistoryLost as lost:
-            log.warning("the digest of the source is incomplete, so all of it is read: %s", lost)
+        except Exception as error:
+            if coded(error).retry:
+                raise
+            log.warning("a part of the source cannot be read again, so all of it is read at the epoch: %s", error)
             return None
         certificate = proof.incremental(wanted.epoch, wanted.target_version, now, digest)
         if certificate is None:

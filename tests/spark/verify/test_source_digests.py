@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.delta.route import Footprint, Leg, Route
+from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.proof_kind import ProofKind
@@ -169,12 +170,22 @@ def test_a_wrong_row_is_never_proven(source: Source, tmp_path: Path) -> None:
     assert proof.incremental(state.applied, build.reader.log.head(), 17, digest) is not None
 
 
-def test_a_source_without_its_old_files_is_proven_in_full(source: Source, tmp_path: Path) -> None:
+def unavailable(*_: object) -> None:
+    raise SourceUnavailable("the store does not answer")
+
+
+def test_a_source_without_its_old_files_is_proven_in_full(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build = Build(source, tmp_path / "target", proof="incremental")
     arrived(build, source)
     for file in documents(build):
         file.unlink()
     vacuum(source, source.head)
+    with monkeypatch.context() as broken:
+        broken.setattr(SourceDigests, "at", unavailable)
+        with pytest.raises(SourceUnavailable):
+            build.verify()
     certificate = build.verify().certificate
     assert certificate is not None and certificate.kind is ProofKind.FULL
 
