@@ -16,6 +16,7 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.session.settings import session_confs
@@ -154,8 +155,9 @@ def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Rac
             def build() -> None:
                 with _hidden_after(spark, source, 0):
                     c.planned(spark, source, target, ORDERS_KEY, ALL_ORDERS, proof=proof)
-                    c.snapshot(spark, target, c.WHOLE)
-                c.after_snapshot(spark, target)
+                    application = c.Application(spark, target)
+                    application.reach(SnapshotGoal(0, 1, c.WHOLE))
+                application.hand_off()
 
             return build
 

@@ -55,30 +55,36 @@ def whole(
 ) -> None:
     """Run a build from its plan to its hand-off, with the proof."""
     planned(spark, source, target, key, select, strategy)
-    snapshot(spark, target, size)
-    after_snapshot(spark, target)
+    application = Application(spark, target)
+    application.reach(SnapshotGoal(0, 1, size))
+    application.hand_off()
 
 
-def after_snapshot(spark: SparkSession, target: str) -> None:
-    """Run a build from its read snapshot to its hand-off, with the proof."""
-    none = MaxLag(epochs=0)
-    for task in (ConsumeLogGoal(WHOLE, none, 10), CatchUpGoal(WHOLE, none, 10), VerifyGoal(), FinishGoal()):
+class Application:
+    """Works on one goal after the other, as an application of the product does."""
+
+    def __init__(self, spark: SparkSession, target: str) -> None:
+        self._shell, self._me = Shell(spark, target), attempt(target)
+
+    def reach(self, goal: Goal) -> BuildState:
         begun = time.perf_counter()
-        perform(spark, target, task)
-        print(f"    {type(task).__name__} {time.perf_counter() - begun:.2f} s", flush=True)
+        state = reach(goal, self._shell, self._me, None)
+        print(f"    {type(goal).__name__} {time.perf_counter() - begun:.2f} s", flush=True)
+        return state
 
-
-def perform(spark: SparkSession, target: str, task: Goal) -> BuildState:
-    """Run one task in this session."""
-    return reach(task, Shell(spark, target), attempt(target), None)
+    def hand_off(self) -> None:
+        """From the read snapshot to the hand-off, with the proof."""
+        none = MaxLag(epochs=0)
+        for goal in (ConsumeLogGoal(WHOLE, none, 10), CatchUpGoal(WHOLE, none, 10), VerifyGoal(), FinishGoal()):
+            self.reach(goal)
 
 
 def snapshot(spark: SparkSession, target: str, size: RoundSize) -> BuildState:
-    return perform(spark, target, SnapshotGoal(0, 1, size))
+    return Application(spark, target).reach(SnapshotGoal(0, 1, size))
 
 
 def consume(spark: SparkSession, target: str) -> BuildState:
-    return perform(spark, target, ConsumeLogGoal(WHOLE, MaxLag(epochs=0), 10))
+    return Application(spark, target).reach(ConsumeLogGoal(WHOLE, MaxLag(epochs=0), 10))
 
 
 def bare_copy(spark: SparkSession, source: str, epoch: int, target: str, select: Sequence[str]) -> None:
