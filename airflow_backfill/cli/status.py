@@ -63,7 +63,7 @@ def as_text(found: dict[str, Any]) -> str:
     ]
     if found["certificate"] is not None:
         proof = found["certificate"]
-        lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['digest']}")
+        lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['kind']}, {proof['digest']}")
         if proof["gone"]:
             lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
     for one in found["attempts"]:
