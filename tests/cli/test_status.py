@@ -143,7 +143,7 @@ def test_a_finished_build_shows_its_proof_and_goes_on_counting(build: JsonBuild)
     build.write(times=3)
     found, text = shown(build)
     assert (found["phase"], found["percent"], found["lag"]["epochs"]) == ("finished", 100.0, 3)
-    assert "proven    42 rows at epoch 7, digest" in text and "hand-off at epoch 7" in text
+    assert "proven    42 rows at epoch 7, full, digest" in text and "hand-off at epoch 7" in text
 
 
 def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:
