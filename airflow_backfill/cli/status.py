@@ -63,7 +63,8 @@ def as_text(found: dict[str, Any]) -> str:
     ]
     if found["certificate"] is not None:
         proof = found["certificate"]
-        lines.append(f"  proven    {proof['rows']:,} rows at epoch {proof['epoch']}, {proof['kind']}, {proof['digest']}")
+        what = f"{proof['rows']:,} rows at epoch {proof['epoch']}"
+        lines.append(f"  proven    {what}, {proof['kind']}, {proof['digest']}")
         if proof["gone"]:
             lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
     for one in found["attempts"]:

@@ -177,10 +177,9 @@ class Proof:
 
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and those of the target."""
-        source = _Side("source", self.plan.spec.table, epoch)
         target = _Side("target", self.plan.spec.target, version)
         if self.history is None:
-            wanted, found = self._digests([source, target])
+            wanted, found = self._digests([_Side("source", self.plan.spec.table, epoch), target])
             return wanted, found
         (found,) = self._digests([target])
         with lost_history_named():
