@@ -14,6 +14,7 @@ from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.row_hash import RowHash
 
 MAX_WAIT_SECONDS = 10_000_000
 HELP = {
@@ -52,7 +53,8 @@ def parser() -> Arguments:
             _add_spark(command)
         elif name == "prove":
             command.add_argument("--full", action="store_true", help="read the whole source, whatever the plan says")
-            command.add_argument("--row-hash", default="typed", choices=["typed", "sha256"], help="how to hash a row")
+            hashes = [by.value for by in RowHash]
+            command.add_argument("--row-hash", default=hashes[0], choices=hashes, help="how to hash a row")
             _add_spark(command)
         elif name == "repair":
             _add_spark(command)

@@ -37,6 +37,8 @@ class Piece:
     def from_json(value: Any) -> Piece:
         """Raises ValueError if ``value`` is no piece."""
         line, runs, bucket, of = parts(value, "line", "runs", "bucket", "of")
+        if not isinstance(runs, list) or not all(isinstance(run, list) and len(run) == 2 for run in runs):
+            raise ValueError(f"not runs of numbers: {runs!r}")
         found = tuple((count(start), count(stop)) for start, stop in runs)
         if any(start >= stop for start, stop in found) or not 0 <= count(bucket) < count(of, 1):
             raise ValueError(f"not a piece of a source: {value!r}")

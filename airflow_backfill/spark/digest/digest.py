@@ -15,7 +15,6 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.digest.canonical import canonical_row
 from airflow_backfill.spark.digest.typed_hash import typed_hashes
@@ -49,15 +48,11 @@ class Digest:
 
     @staticmethod
     def from_json(value: Any) -> Digest:
-        """RecordInvalid if ``value`` is no digest."""
-        try:
-            rows, total = value
-            return Digest(int(rows), int(str(total), 16))
-        except (TypeError, ValueError):
-            raise RecordInvalid(
-                "a stored part of the proof is damaged, so the proof cannot go on from it; remove the folder "
-                "<target>.backfill/proofs, then clear the task"
-            ) from None
+        """Raises ValueError if ``value`` is no digest."""
+        match value:
+            case [int(rows), str(total)]:
+                return Digest(rows, int(total, 16))
+        raise ValueError(f"not a digest: {value!r}")
 
 
 NONE = Digest(0, 0)

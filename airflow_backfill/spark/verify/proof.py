@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import HistoryLost, VerificationFailed
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
@@ -230,8 +230,8 @@ class Proof:
         content = [[file.path, file.size, file.deleted] for file in files]
         name = fingerprint([self.plan.fingerprint, side.name, content, BUCKETS, self.row_hash.value])
         stored = self.control.part(name)
-        if isinstance(stored, dict):
-            return {int(bucket): Digest.from_json(digest) for bucket, digest in stored.items()}
+        if stored is not None:
+            return _parsed(stored)
         log.info("%s at version %d: part %d, %d files", side.name, side.version, part.number, len(files))
         with self._reading(side):
             rows = part.files.read(part.indices)
@@ -259,6 +259,16 @@ class _Part:
     files: VersionFiles
     number: int
     indices: range
+
+
+def _parsed(stored: Mapping[str, Any]) -> dict[int, Digest]:
+    try:
+        return {int(bucket): Digest.from_json(digest) for bucket, digest in stored.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise RecordInvalid(
+            "a stored part of the proof is damaged, so the proof cannot go on from it; remove the folder "
+            "<target>.backfill/proofs, then clear the task"
+        ) from None
 
 
 def _fingerprint(buckets: Mapping[int, Digest]) -> str:

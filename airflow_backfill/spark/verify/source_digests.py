@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.document import parts
@@ -29,6 +29,7 @@ from airflow_backfill.spark.digest.digest import NONE, Digest, digested, digests
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.source.digest import digest_of_changes
+from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.transform.transform import Transform
 
 if TYPE_CHECKING:
@@ -74,10 +75,13 @@ class SourceDigests:
         self.store(piece, digest)
         return digest
 
+    @cached_property
+    def _pinned(self) -> VersionFiles:
+        return open_source(self.spark, self.plan.spec.table).files(self.plan.source.epoch)
+
     def _of_files(self, start: int, stop: int) -> Digest:
-        files = open_source(self.spark, self.plan.spec.table).files(self.plan.source.epoch)
         with lost_history_named():
-            rows = self.transform.apply(files.read(range(start, stop)))
+            rows = self.transform.apply(self._pinned.read(range(start, stop)))
             return digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0)).get(0, NONE)
 
     def _of_epochs(self, start: int, stop: int) -> Digest:
@@ -93,7 +97,7 @@ def _known(documents: Iterable[Any]) -> Iterator[tuple[Piece, Digest]]:
         try:
             piece, digest = parts(document, "piece", "digest")
             yield Piece.from_json(piece), Digest.from_json(digest)
-        except (ValueError, RecordInvalid):
+        except ValueError:
             log.warning("a stored digest is damaged: %s", document)
 
 

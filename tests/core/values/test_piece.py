@@ -53,7 +53,17 @@ def test_a_piece_survives_its_document(piece: Piece) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"line": "rows"}, {"runs": [[3, 3]]}, {"runs": [[-1, 3]]}, {"bucket": 2}, {"of": 0}, {"more": 1}]
+    "changes",
+    [
+        {"line": "rows"},
+        {"runs": [[3, 3]]},
+        {"runs": [[-1, 3]]},
+        {"bucket": 2},
+        {"of": 0},
+        {"more": 1},
+        {"runs": 3},
+        {"runs": [3]},
+    ],
 )
 def test_a_damaged_document_is_no_piece(changes: dict[str, object]) -> None:
     document = {"line": "files", "runs": [[0, 3]], "bucket": 0, "of": 2, **changes}

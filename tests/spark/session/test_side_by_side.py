@@ -34,14 +34,19 @@ def test_results_come_in_the_order_of_the_work(spark: SparkSession) -> None:
 
 def test_the_first_error_cancels_the_others_and_starts_none(spark: SparkSession) -> None:
     started: list[int] = []
+    both = threading.Barrier(2, timeout=LIMIT_SECONDS)
+
+    def lasting() -> int:
+        both.wait()
+        return endless(spark)
 
     def failing() -> int:
-        time.sleep(0.2)
+        both.wait()
         raise ArithmeticError("the first")
 
     begun = time.monotonic()
     with pytest.raises(ArithmeticError, match="the first"):
-        side_by_side(spark, [lambda: endless(spark), failing, lambda: started.append(3) or 3], 2)
+        side_by_side(spark, [lasting, failing, lambda: started.append(3) or 3], 2)
     assert time.monotonic() - begun < LIMIT_SECONDS
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 

@@ -149,10 +149,11 @@ def test_a_file_of_which_other_rows_are_deleted_is_another_part(copy: Copy) -> N
     assert failed.value.data["counts"] == {"missing": 2}
 
 
-def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ['{"1": [2]}', '{"first": [2, "ab"]}', "[2]"])
+def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path, text: str) -> None:
     copy.prove()
     for file in (tmp_path / "target.backfill" / "proofs").iterdir():
-        file.write_text('{"1": [2]}')
+        file.write_text(text)
     with pytest.raises(RecordInvalid, match="proofs"):
         copy.prove()
 
