@@ -24,9 +24,10 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             *("operators.plan", "operators.snapshot", "operators.consume_log", "operators.catch_up"),
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
+            *("operators.service", "operators.served"),
         ),
         "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),
-        "triggers": _modules("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch"),
+        "triggers": _modules("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch", "triggers.request"),
         "hooks": _modules("hooks.ledger"),
         "connection-types": [
             {

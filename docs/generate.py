@@ -28,6 +28,7 @@ from airflow_backfill.core.kafka import decoding, topic_spec  # noqa: E402
 from airflow_backfill.core.model.spec import BackfillSpec  # noqa: E402
 from airflow_backfill.core.reports.way_out import WAYS_OUT  # noqa: E402
 from airflow_backfill.spark.run import landing_app, phases  # noqa: E402
+from airflow_backfill.spark.service import application as service  # noqa: E402
 
 ADAPTERS = ("task_groups", "operators", "sensors", "hooks")
 INHERITED = "Also takes the parameters of"
@@ -87,7 +88,7 @@ def configuration() -> str:
     parts += ["## Command line\n", _commands(command_line.parser()), "## Spark applications\n"]
     parts += ["For launchers other than spark-submit. The entry points are in `spark_apps`.\n"]
     applications = [phases.parser(name) for name in phases.APPLICATIONS]
-    for parser in (*applications, landing_app.parser()):
+    for parser in (*applications, service.parser(), landing_app.parser()):
         parts += [f"### {parser.prog}\n", table(("option", "default", "meaning"), _arguments(parser))]
     return "\n".join(parts)
 
@@ -128,7 +129,8 @@ def _defaults(node: ast.ClassDef) -> dict[str, str]:
             named = [*zip(reversed(a.args), reversed(a.defaults), strict=False)]
             named += [(arg, value) for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value is not None]
             return {arg.arg: f"`{ast.unparse(value)}`" for arg, value in named}
-    return {}
+    assigned = (made for made in node.body if isinstance(made, ast.AnnAssign))
+    return {ast.unparse(made.target): f"`{ast.unparse(made.value)}`" for made in assigned if made.value is not None}
 
 
 def _spec() -> Iterator[Row]:

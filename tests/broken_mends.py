@@ -18,6 +18,7 @@ KEYS = "tests/spark/target_table/test_repeated_keys.py::"
 TROUBLES = "tests/spark/kafka/test_topic_troubles.py::"
 AS_WRITTEN = "tests/spark/transform/test_text_as_written.py::"
 FAILURE = "tests/spark/session/test_failure.py::"
+FOLDER = "tests/ledger/test_service_folder.py::"
 PROOF = "tests/spark/kafka/test_topic_proof.py::"
 
 MENDS = (
@@ -320,6 +321,32 @@ MENDS = (
         "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0)",
         "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0) or None",
         tests=("tests/core/values/test_retention.py::test_intervals",),
+    ),
+    Mend(
+        "a request that has ended is taken once more",
+        "        self._store.delete(_request(name))\n        self._store.delete(_taken(name))\n",
+        "        self._store.delete(_taken(name))\n        self._store.delete(_request(name))\n",
+        tests=(FOLDER + "test_each_request_is_taken_once_whatever_happens_in_between",),
+    ),
+    Mend(
+        "a request is read before it is taken",
+        '        created = self._store.create(_taken(name), json.dumps({"service": service}).encode())\n'
+        "        # After a lost answer the file may be this service's own.\n"
+        "        if not created and self.taken_by(name) != service:\n"
+        "            return None\n"
+        "        # Read only now: before, another service may have ended it and removed both files.\n"
+        "        found = self._read(_request(name))\n",
+        "        found = self._read(_request(name))\n"
+        '        created = self._store.create(_taken(name), json.dumps({"service": service}).encode())\n'
+        "        if not created and self.taken_by(name) != service:\n"
+        "            return None\n",
+        tests=(FOLDER + "test_each_request_is_taken_once_whatever_happens_in_between",),
+    ),
+    Mend(
+        "the first request that ends gives up the lock of all requests of its target",
+        "        if not held.holders:",
+        "        if True:",
+        ("tests/spark/session/test_lock.py::test_threads_hold_it_together_until_the_last_lets_go",),
     ),
     Mend(
         "of two fields of one name the last one counts",

@@ -27,7 +27,9 @@ def said(node: ast.ClassDef) -> set[str]:
 def taken(node: ast.ClassDef) -> set[str]:
     """What the constructor of the class itself takes by name."""
     makers = (n.args for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
-    return {a.arg for made in makers for a in (*made.args, *made.kwonlyargs)} - {"self"}
+    names = {a.arg for made in makers for a in (*made.args, *made.kwonlyargs)} - {"self"}
+    fields = {ast.unparse(n.target) for n in node.body if isinstance(n, ast.AnnAssign)}
+    return names | (fields if any("dataclass" in ast.unparse(by) for by in node.decorator_list) else set())
 
 
 def inherited(node: ast.ClassDef) -> set[str]:

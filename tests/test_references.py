@@ -14,6 +14,7 @@ from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.spark.run import landing_app, phases
+from airflow_backfill.spark.service import application as service
 from tests.test_documented import CLASSES, taken
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "generate.py"
@@ -70,7 +71,7 @@ def test_every_argument_of_a_command_is_there(command: str, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    "parser", [*map(phases.parser, phases.APPLICATIONS), landing_app.parser()], ids=lambda p: p.prog
+    "parser", [*map(phases.parser, phases.APPLICATIONS), service.parser(), landing_app.parser()], ids=lambda p: p.prog
 )
 def test_every_argument_of_an_application_is_there(parser) -> None:
     assert set(HELP.findall(parser.format_help())) - {"-h"} == set(listed(parser.prog))

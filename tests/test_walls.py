@@ -148,12 +148,24 @@ FLOORS = {
         *("operators", "sensors", "task_groups", "testing", "cli"),
     ),
     "core": (
-        *("errors", "values", "kafka", "splits", "model", "source", "delta", "target_table", "state", "gates"),
+        *(
+            "errors",
+            "values",
+            "service",
+            "kafka",
+            "splits",
+            "model",
+            "source",
+            "delta",
+            "target_table",
+            "state",
+            "gates",
+        ),
         *("strategies", "reports", "attempts"),
     ),
     "spark": (
         *("session", "delta_internals", "transform", "digest", "source", "target_table", "delta"),
-        *("open_source", "verify", "kafka", "preflight", "strategies", "run"),
+        *("open_source", "verify", "kafka", "preflight", "strategies", "run", "service"),
     ),
 }
 """The rooms of a folder, the lowest first: each imports those below it only."""

@@ -13,6 +13,7 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.service_folder import ServiceFolder
 
 
 class LedgerHook(BaseHook):
@@ -51,6 +52,10 @@ class LedgerHook(BaseHook):
     def delta_log(self, location: str) -> DeltaLog:
         """The Delta log of the table at ``location``."""
         return DeltaLog(open_store(location, options=self._options))
+
+    def service(self, location: str) -> ServiceFolder:
+        """The folder of a service."""
+        return ServiceFolder.at(location, options=self._options)
 
     @cached_property
     def _options(self) -> dict[str, str] | None:

@@ -208,6 +208,8 @@ class ApplicationOperator(BaseOperator):
             name=self.spark["name"],
             task_id=self.task_id,
             attempt=me.name,
+            generation=me.generation,
+            target=self.target,
         )
 
     def _check_kafka(self) -> None:

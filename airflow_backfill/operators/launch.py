@@ -16,7 +16,7 @@ class Launch:
     ``application`` is the entry point, ``py_files`` the zip of this package: paths on the worker, unless the operator's
     arguments name others. ``conf`` is the operator's Spark configuration. The driver needs the variables in
     ``environment``, which may be secret: never put them into arguments or templates. ``attempt`` names this start, and
-    no other has the name.
+    no other has the name; ``generation`` and ``target`` are in the arguments, too.
     """
 
     application: str
@@ -27,6 +27,8 @@ class Launch:
     name: str
     task_id: str
     attempt: str
+    generation: int
+    target: str
 
 
 Launcher: TypeAlias = Callable[[Launch], BaseOperator]

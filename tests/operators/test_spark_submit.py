@@ -18,7 +18,7 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside
 
 PACKAGE = Path(airflow_backfill.__file__).parent
-LAUNCH = Launch("a.py", ("--b", "c"), "d.zip", {}, {}, "e", "group.f", "g")
+LAUNCH = Launch("a.py", ("--b", "c"), "d.zip", {}, {}, "e", "group.f", "g", 7, "/h")
 
 
 def made(**arguments: object) -> SparkSubmit:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,31 +79,34 @@ class Applications:
     def process(
         self, application: str, me: Attempt, *arguments: str, crash: str | None = None
     ) -> subprocess.Popen[str]:
-        confs = self.confs()
-        settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
-        command = [
-            str(Path(sys.executable).parent / "spark-submit"),
-            *("--master", f"local[{self.cores}]", "--driver-memory", self.memory, "--name", application),
-            *settings,
-            str(ROOT / "spark_apps" / f"{application}.py"),
-            *named,
-            *arguments,
-        ]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-        environment.pop("SPARK_HOME", None)
-        environment |= self.environment
-        if crash is not None:
-            environment["TABLE_BACKFILL_CRASH"] = crash
-        return subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        spark = ["--master", f"local[{self.cores}]", "--driver-memory", self.memory, "--name", application]
+        more = {} if crash is None else {"TABLE_BACKFILL_CRASH": crash}
+        return submitted(application, (*named, *arguments), spark, self.confs(), self.environment | more)
+
+
+def submitted(
+    application: str,
+    arguments: Sequence[str],
+    spark: Sequence[str],
+    confs: Mapping[str, str],
+    more: Mapping[str, str],
+) -> subprocess.Popen[str]:
+    """A spark-submit in a process group of its own; ``more`` are variables that it finds."""
+    settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
+    submit, entry = Path(sys.executable).parent / "spark-submit", ROOT / "spark_apps" / f"{application}.py"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment.pop("SPARK_HOME", None)
+    return subprocess.Popen(
+        [str(submit), *spark, *settings, str(entry), *arguments],
+        env=environment | more,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
 
 
 def all_phases(lag_epochs: int) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.attempt import run
@@ -49,17 +50,22 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         options = parser(application).parse_args(argv)
         Location.parse(options.target)
         spark = session()
-        control = ControlFolder.beside(options.target, spark)
         me = _attempt(application, options, spark)
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    context = spark.sparkContext
+    outcome = concluded(spark, options.target, me, lambda: work(application, options, spark, me))
+    return 0 if outcome["code"] == "OK" else 1
+
+
+def concluded(spark: SparkSession, target: str, me: Attempt, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Announce the attempt, do its work, and store the outcome, which is returned."""
+    control, context = ControlFolder.beside(target, spark), spark.sparkContext
     control.announce(me, {"application": context.applicationId, "ui": context.uiWebUrl})
-    outcome = attempted(lambda: _work(application, options, spark, me))
+    outcome = attempted(work)
     control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])
-    return 0 if outcome["code"] == "OK" else 1
+    return outcome
 
 
 def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -96,34 +102,36 @@ def _attempt(application: str, options: argparse.Namespace, spark: SparkSession)
     return reader.draw_attempt({"task": application})
 
 
-def _work(application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt) -> dict[str, Any]:
+def work(
+    application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt, stopped: Event | None = None
+) -> dict[str, Any]:
+    """Do an attempt's work and return its result. Once ``stopped`` is set, it ends soon, with ApplicationFailed."""
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner, drop_target
-    from airflow_backfill.spark.session.lock import hold_lock
+    from airflow_backfill.spark.session.lock import locked
 
     checked(options)
-    if application == "prove":
-        # No lock: it writes nothing to the target, whose build may be at work.
-        proving = prove(options.build, RowHash(options.row_hash), full=options.full)
-        return Shell(spark, options.target).run(proving).to_json()
     if application == "plan":
         spec = BackfillSpec.parse(parsed(options.spec))
-        hold_lock(spark, spec.target)
-        state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
+        with locked(spark, spec.target):
+            state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
-    hold_lock(spark, options.target)
-    shell = Shell(spark, options.target)
-    if application == "recover":
-        return summarize(shell.run(recover(me, options.epoch)))
+    shell = Shell(spark, options.target, stopped)
+    if application == "prove":
+        # No lock: it writes nothing to the target, whose build may be at work.
+        return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()
 
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)
 
-    if application == "cancel" and options.drop:
-        result = ended(lambda: work_through(application, options, shell, reaching))
-        drop_target(spark, options.target)
-        return {**result, "dropped": [options.target]}
-    return summarize(work_through(application, options, shell, reaching))
+    with locked(spark, options.target):
+        if application == "recover":
+            return summarize(shell.run(recover(me, options.epoch)))
+        if application == "cancel" and options.drop:
+            result = ended(lambda: work_through(application, options, shell, reaching))
+            drop_target(spark, options.target)
+            return {**result, "dropped": [options.target]}
+        return summarize(work_through(application, options, shell, reaching))
 
 
 def ended(cancel: Callable[[], BuildState]) -> dict[str, Any]:

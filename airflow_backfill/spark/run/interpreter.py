@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import time
 from functools import cached_property
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_backfill.core.errors import BackfillError, Interrupted
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Interrupted
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan, app_id
@@ -39,10 +40,14 @@ _Result = TypeVar("_Result")
 
 
 class Shell:
-    """Runs generators of effects against the target at the location ``target``, in one Spark session."""
+    """Runs generators of effects against the target at the location ``target``, in one Spark session.
 
-    def __init__(self, spark: SparkSession, target: str) -> None:
+    Once ``stopped`` is set, no other effect begins: ApplicationFailed.
+    """
+
+    def __init__(self, spark: SparkSession, target: str, stopped: Event | None = None) -> None:
         read_as_written(spark)
+        self.stopped = stopped or Event()
         self.spark = spark
         self.target = target
         self.reader = BuildReader(target, spark)
@@ -57,6 +62,8 @@ class Shell:
         """The answer to an effect. If a command stops a long effect: raises Interrupted, or, for CommitRecord, returns
         a CommitOutcome with it.
         """
+        if self.stopped.is_set():
+            raise ApplicationFailed("the application was stopped; the task is retried")
         if self._begun is None or not _long(effect):
             return self._answer(effect)
         begun, build = self._begun, self.plan.build
@@ -98,7 +105,7 @@ class Shell:
                 return self._rounds.certificate(effect, _now())
             case fx.SleepUntil(until, why):
                 log.info("waiting: %s", why)
-                time.sleep(max(0.0, until - _now()) / 1000)
+                self.stopped.wait(max(0.0, until - _now()) / 1000)
             case _:
                 return self._read(effect)
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import TargetBusy, UnsafeCommitStore
@@ -24,8 +28,18 @@ PATIENCE_SECONDS = 600.0
 """How long a second writer waits."""
 
 _PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
-_held: dict[str, Any] = {}
+
+
+@dataclass
+class _Held:
+    channel: Any
+    """Closing it releases the lock."""
+    holders: int = 1
+
+
+_held: dict[Path, _Held] = {}
 """The locks that this process's JVM holds, by path: Java refuses to lock a file twice."""
+_guard = Lock()
 
 
 def commit_guarantee(spark: SparkSession, target: str) -> str:
@@ -45,21 +59,22 @@ def commit_guarantee(spark: SparkSession, target: str) -> str:
     )
 
 
-def hold_lock(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
-    """Hold the target's lock until this JVM ends; TargetBusy after ``patience_seconds``. Only ``file:`` has a lock."""
+@contextmanager
+def locked(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Hold the target's lock while the block runs; TargetBusy after ``patience_seconds``. Only ``file:`` has a lock.
+
+    Threads of one application hold it together: within one JVM, Delta gives each version to one writer. Whatever ends
+    the whole application (Ctrl-C) does not release it, because the JVM may still write; it ends with the JVM.
+    """
     location = Location.parse(target)
     if not location.local:
+        yield
         return
     path = Path(location_beside(location.path)) / "lock"
-    if str(path) in _held:
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    jvm: Any = spark.sparkContext._jvm
-    channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
     deadline = time.monotonic() + patience_seconds
-    while (lock := channel.tryLock()) is None:
+    while not _hold(spark, path):
         if time.monotonic() >= deadline:
-            channel.close()
             raise TargetBusy(
                 f"another writer has held the lock {path} for {patience_seconds:.0f} s, so nothing can be committed; "
                 "end the other application on this target; the task is retried",
@@ -67,4 +82,34 @@ def hold_lock(spark: SparkSession, target: str, patience_seconds: float = PATIEN
             )
         log.info("waiting for another writer of %s", target)
         time.sleep(1)
-    _held[str(path)] = lock
+    try:
+        yield
+    except Exception:
+        _release(path)
+        raise
+    _release(path)
+
+
+def _hold(spark: SparkSession, path: Path) -> bool:
+    """Whether this process holds the lock, now also for the caller."""
+    with _guard:
+        held = _held.get(path)
+        if held is not None:
+            held.holders += 1
+            return True
+        jvm: Any = spark.sparkContext._jvm
+        channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
+        if channel.tryLock() is None:
+            channel.close()
+            return False
+        _held[path] = _Held(channel)
+        return True
+
+
+def _release(path: Path) -> None:
+    with _guard:
+        held = _held[path]
+        held.holders -= 1
+        if not held.holders:
+            del _held[path]
+            held.channel.close()

@@ -1,0 +1,1 @@
+"""A service runs the applications of many builds in one Spark application."""

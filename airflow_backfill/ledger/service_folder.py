@@ -1,0 +1,139 @@
+"""The folder of a service: requests, who has taken them, and heartbeats.
+
+``requests/`` has a file as long as somebody wants its work; ``taken/`` names the service that has taken a request, put
+there only if it is absent; ``services/`` has a heartbeat for each service. The folder is small: what has ended is
+deleted. If it is lost, requests are lost, which their tasks notice and make again; nothing of a build is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.service.heartbeat import Heartbeat
+from airflow_backfill.core.service.request import Request
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import NotFound, Store
+
+MAX_BYTES = 1 << 20
+_SUFFIX = ".json"
+
+
+class ServiceFolder:
+    """``requests/``, ``taken/`` and ``services/`` of one service. Several services may serve one folder."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @staticmethod
+    def at(location: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ServiceFolder:
+        """The folder at this location; ``options`` as for ``open_store``."""
+        return ServiceFolder(open_store(location, spark=spark, options=options))
+
+    # --- for whoever asks ---
+
+    def ask(self, request: Request) -> None:
+        """Make the request. Repeating it, after a lost answer, changes nothing."""
+        self._store.create(_request(request.name), json.dumps(request.to_json()).encode())
+
+    def wanted(self, name: str) -> bool:
+        """Whether the request is still there: neither withdrawn, nor has its work ended."""
+        return self._read(_request(name)) is not None
+
+    def taken_by(self, name: str) -> str | None:
+        """The service that has taken the request; None if no service has."""
+        found = self._read(_taken(name))
+        match found:
+            case None:
+                return None
+            case {"service": str(service)}:
+                return service
+        raise RecordInvalid(f"{self._store.url}/{_taken(name)} names no service; delete it", file=_taken(name))
+
+    def heartbeat(self, service: str) -> Heartbeat | None:
+        """The last heartbeat of a service; None if it has ended."""
+        found = self._read(_service(service))
+        return None if found is None else Heartbeat.from_json(found)
+
+    def remove(self, name: str) -> None:
+        """Remove a request: it is withdrawn, or has ended. The request goes first, so nobody takes it a second time."""
+        self._store.delete(_request(name))
+        self._store.delete(_taken(name))
+
+    # --- for services ---
+
+    def names(self) -> list[str]:
+        """The names of all requests, oldest first."""
+        return list(self._store.list("requests"))
+
+    def untaken(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that no service has taken."""
+        taken = frozenset(self._store.list("taken"))
+        return [name for name in names if name not in taken]
+
+    def take(self, name: str, service: str) -> Request | None:
+        """The request, now taken by this service; None if another service has it, or nobody wants it any longer.
+
+        RecordInvalid for a file that is no request.
+        """
+        created = self._store.create(_taken(name), json.dumps({"service": service}).encode())
+        # After a lost answer the file may be this service's own.
+        if not created and self.taken_by(name) != service:
+            return None
+        # Read only now: before, another service may have ended it and removed both files.
+        found = self._read(_request(name))
+        if found is None:
+            self._store.delete(_taken(name))
+            return None
+        return Request.from_json(found)
+
+    def beat(self, service: str, heartbeat: Heartbeat) -> None:
+        """Store a heartbeat."""
+        self._store.put(_service(service), json.dumps(heartbeat.to_json()).encode())
+
+    def leave(self, service: str) -> None:
+        """Remove the heartbeat of a service that has ended."""
+        self._store.delete(_service(service))
+
+    def sweep(self, before: int) -> None:
+        """Remove what killed services have left: heartbeats from before this time (milliseconds since 1970), and takers
+        of requests that nobody wants any longer.
+        """
+        for name, found in self._services():
+            if found.at < before:
+                self.leave(name)
+        taken = self._store.list("taken")
+        wanted = set(self.names())  # listed last: a request that is made meanwhile is not in ``taken``
+        for name in taken:
+            if name not in wanted:
+                self._store.delete(_taken(name))
+
+    def _services(self) -> Iterator[tuple[str, Heartbeat]]:
+        for file in self._store.list("services"):
+            name = file.removesuffix(_SUFFIX)
+            found = self.heartbeat(name)
+            if found is not None:
+                yield name, found
+
+    def _read(self, name: str) -> Any:
+        """The document; None if there is none."""
+        try:
+            return json.loads(self._store.read(name, MAX_BYTES))
+        except NotFound:
+            return None
+        except ValueError:
+            raise RecordInvalid(f"{self._store.url}/{name} is not JSON; delete it", file=name) from None
+
+
+def _request(name: str) -> str:
+    return f"requests/{name}"
+
+
+def _taken(name: str) -> str:
+    return f"taken/{name}"
+
+
+def _service(name: str) -> str:
+    return f"services/{name}{_SUFFIX}"

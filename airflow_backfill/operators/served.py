@@ -1,0 +1,121 @@
+"""Tasks whose applications a service runs, for ``submit=``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
+from airflow_backfill.core.service.request import Request, of_attempt
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.operators.launch import Launch
+from airflow_backfill.triggers.request import RequestTrigger
+from airflow_backfill.watching.request_watch import RequestWatch
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+@dataclass(frozen=True)
+class Served:
+    """
+    A launcher for ``submit=``: the service of a ``ServiceOperator`` runs the application, and the task waits without
+    a worker.
+
+    The settings of Spark are those of the service. So is the Kafka connection: no secret is in a request.
+
+    :param service: location of the service's folder, as its ``ServiceOperator`` has it.
+    :param ledger_conn_id: connection with the settings of the folder's store; by default they come from the
+        environment.
+    :param patience_seconds: how long a service may take to take the request, before the task is retried.
+    :param poke_interval: seconds between two polls while the task waits.
+    :param deferrable: whether to wait in the triggerer.
+    """
+
+    service: str
+    ledger_conn_id: str | None = None
+    patience_seconds: float = 900.0
+    poke_interval: float = 5.0
+    deferrable: bool = True
+
+    def __call__(self, launch: Launch) -> ServedOperator:
+        return ServedOperator(task_id=launch.task_id.rpartition(".")[2], launch=launch, served=self)
+
+
+class ServedOperator(BaseOperator):
+    """
+    Makes a request to a service, and waits until its work has ended.
+
+    :param launch: the application.
+    :param served: the service.
+    """
+
+    template_fields: Sequence[str] = ()
+
+    def __init__(self, *, launch: Launch, served: Served, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.launch = launch
+        self.served = served
+        self._watch: RequestWatch | None = None
+
+    def execute(self, context: Context) -> None:
+        request = requested(self.launch, time.time_ns() // 1_000_000)
+        watch = self._watch = self._watch_of(request.name)
+        watch.folder.ask(request)
+        self.log.info("asked the service at %s for %s", self.served.service, request.application)
+        if self.served.deferrable:
+            trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval)
+            self.defer(trigger=trigger, method_name="resumed")
+        while not watch.over():
+            time.sleep(self.served.poke_interval)
+        self._conclude(watch)
+
+    def resumed(self, context: Context, event: Any = None) -> None:
+        """Resume after the trigger fired."""
+        names = self._watch_of("").folder.names()
+        name = of_attempt(names, self.launch.attempt)
+        if name is not None:
+            self._conclude(self._watch_of(name))
+
+    def on_kill(self) -> None:
+        if self._watch is not None:
+            self._watch.folder.remove(self._watch.name)
+
+    def _conclude(self, watch: RequestWatch) -> None:
+        """Withdraw the request and raise ApplicationFailed, if its work is lost."""
+        if not watch.folder.wanted(watch.name):
+            return
+        taker = watch.folder.taken_by(watch.name)
+        watch.folder.remove(watch.name)
+        if taker is None:
+            raise ApplicationFailed(
+                f"no service took the request within {watch.patience_seconds:.0f} s: look whether the task with the "
+                f"ServiceOperator of {watch.service} runs, and whether at_once leaves room",
+                service=watch.service,
+            )
+        raise ApplicationFailed(f"service {taker} of {watch.service} has died", service=watch.service)
+
+    def _watch_of(self, name: str) -> RequestWatch:
+        return RequestWatch(self.served.service, name, self.served.patience_seconds, self.served.ledger_conn_id)
+
+
+def requested(launch: Launch, now: int) -> Request:
+    """The request for an application; InvalidSpec if it needs what no request can bring. ``now``: milliseconds."""
+    if launch.environment:
+        raise InvalidSpec(
+            "kafka_conn_id: a request brings no secret to a service; set kafka_conn_id of the ServiceOperator instead",
+            field="kafka_conn_id",
+        )
+    if launch.conf:
+        raise InvalidSpec(
+            f"conf: the settings of Spark are those of the service, and this task has others ({', '.join(launch.conf)})"
+            "; set conf of the ServiceOperator instead",
+            field="conf",
+        )
+    attempt = Attempt(launch.generation, launch.attempt)
+    return Request(Path(launch.application).stem, launch.target, attempt, launch.arguments, now)

@@ -1,0 +1,64 @@
+"""Runs a service: one Spark application for the builds and followers of many tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_backfill.hooks.kafka import inherited, kafka_environment
+from airflow_backfill.operators.package import entry_points, package_zip
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class ServiceOperator(SparkSubmitOperator):
+    """
+    Runs the applications of all tasks with ``submit=Served(service)``, several at once, for ``max_runtime``.
+
+    Use it in a DAG with ``schedule="@continuous"`` and ``max_active_runs=1``: the next run takes over. Takes all other
+    arguments of ``SparkSubmitOperator``.
+
+    :param service: location of the service's folder, below which nothing else may be: where all workers, the triggerer
+        and Spark can read and write. (templated)
+    :param at_once: how many applications run at once.
+    :param max_runtime: how long it takes requests. Then it ends, so that nothing of Spark grows for ever.
+    :param drain: how long applications may then go on; what still runs is stopped, and its task is retried.
+    :param kafka_conn_id: connection of type ``kafka``, for topics. It reaches spark-submit through an environment
+        variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "service", "kafka_conn_id")
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        at_once: int = 8,
+        max_runtime: timedelta = timedelta(hours=4),
+        drain: timedelta = timedelta(minutes=10),
+        kafka_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("name", "table-backfill-service")
+        super().__init__(**kwargs)
+        self.service = service
+        self.at_once = at_once
+        self.max_runtime = max_runtime
+        self.drain = drain
+        self.kafka_conn_id = kafka_conn_id
+
+    def execute(self, context: Context) -> None:
+        self.application = self.application or f"{entry_points()}/service.py"
+        self.py_files = self.py_files or package_zip()
+        self.application_args = [
+            *("--service", self.service),
+            *("--at-once", str(self.at_once)),
+            *("--max-runtime", str(self.max_runtime.total_seconds())),
+            *("--drain", str(self.drain.total_seconds())),
+        ]
+        with inherited(kafka_environment(self.kafka_conn_id) if self.kafka_conn_id is not None else {}):
+            super().execute(context)

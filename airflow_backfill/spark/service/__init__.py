@@ -1,0 +1,1 @@
+"""The Spark application that serves requests for other applications."""

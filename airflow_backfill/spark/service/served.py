@@ -1,0 +1,57 @@
+"""The work of a request: an application in a thread of a service, with a Spark session of its own."""
+
+from __future__ import annotations
+
+import argparse
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from airflow_backfill.core.errors import ApplicationFailed
+from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.spark.run.application import concluded, work
+from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, parser
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
+    """Do the work of a request, and store its outcome. Spark shares its cores fairly between requests."""
+    context, session = spark.sparkContext, spark.newSession()
+    context.setLocalProperty("spark.scheduler.pool", request.name)
+    context.addJobTag(tag(request))
+
+    def result() -> dict[str, Any]:
+        try:
+            return work(request.application, _options(request), session, request.attempt, stopped)
+        except Exception as error:
+            if stopped.is_set():
+                raise ApplicationFailed(
+                    "the service stopped this work: nobody wanted it any longer, or the service ends; the task is "
+                    "retried, and goes on behind the last commit"
+                ) from error
+            raise
+
+    concluded(session, request.target, request.attempt, result)
+
+
+def cancel(spark: SparkSession, request: Request) -> None:
+    """Cancel the jobs that the request has now."""
+    spark.sparkContext.cancelJobsWithTag(tag(request))
+
+
+def tag(request: Request) -> str:
+    """Marks the Spark jobs of a request."""
+    return f"request-{request.attempt.name}"
+
+
+def _options(request: Request) -> argparse.Namespace:
+    """The options of the request's application; InvalidSpec if there is none of this name, or it has another target."""
+    applications = [name for name in APPLICATIONS if name != GATE]
+    if request.application not in applications:
+        raise invalid("application", request.application, f"must be one of {', '.join(applications)}")
+    options = parser(request.application).parse_args(request.arguments)
+    if options.target != request.target:
+        raise invalid("target", options.target, f"must be that of the request, {request.target}")
+    return options

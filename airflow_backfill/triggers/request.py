@@ -1,0 +1,32 @@
+"""Waits for the end of a request to a service."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from airflow_backfill.triggers.poll import PollTrigger
+from airflow_backfill.watching.request_watch import RequestWatch
+
+
+class RequestTrigger(PollTrigger):
+    """
+    Fires when the work of the request has ended, or is lost. If a user ends the task, the request is withdrawn.
+
+    :param watch: the request, from ``RequestWatch.to_json``.
+    """
+
+    def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
+        super().__init__(poke_interval=poke_interval, deadline=deadline)
+        self._watch = RequestWatch.from_json(watch)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        arguments = {"watch": self._watch.to_json(), "poke_interval": self.poke_interval, "deadline": self.deadline}
+        return f"{kind.__module__}.{kind.__qualname__}", arguments
+
+    def due(self) -> bool:
+        return self._watch.over()
+
+    async def on_kill(self) -> None:
+        await asyncio.to_thread(self._watch.folder.remove, self._watch.name)

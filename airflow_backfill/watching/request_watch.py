@@ -1,0 +1,59 @@
+"""Follows one request to a service, for as long as it is worth waiting for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.service.heartbeat import SILENT_SECONDS
+from airflow_backfill.core.service.request import asked_at
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.service_folder import ServiceFolder
+
+
+@dataclass
+class RequestWatch:
+    """Looks at the request ``name`` in the folder at ``service``.
+
+    ``patience_seconds`` is how long a service may take to take it. How long a service has been silent is measured by
+    this process's own clock, so whoever continues the watch elsewhere begins to count anew.
+    """
+
+    service: str
+    name: str
+    patience_seconds: float
+    ledger_conn_id: str | None
+
+    def __post_init__(self) -> None:
+        self._last: tuple[str, int] | None = None
+        self._since = 0.0
+        self._folder: ServiceFolder | None = None
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> RequestWatch:
+        return RequestWatch(**value)
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("service", "name", "patience_seconds", "ledger_conn_id")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def folder(self) -> ServiceFolder:
+        self._folder = self._folder or LedgerHook(self.ledger_conn_id).service(self.service)
+        return self._folder
+
+    def over(self) -> bool:
+        """Whether the wait is over: the work has ended, or is lost."""
+        return not self.folder.wanted(self.name) or self._lost()
+
+    def _lost(self) -> bool:
+        taker = self.folder.taken_by(self.name)
+        if taker is None:
+            return time.time() >= asked_at(self.name) / 1000 + self.patience_seconds
+        heartbeat = self.folder.heartbeat(taker)
+        if heartbeat is None:
+            return True
+        if (taker, heartbeat.number) != self._last:
+            self._last, self._since = (taker, heartbeat.number), time.monotonic()
+        return time.monotonic() >= self._since + SILENT_SECONDS

@@ -1,0 +1,88 @@
+"""A task that asks a service: what it asks, when it gives up, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
+from airflow_backfill.core.service.heartbeat import Heartbeat
+from airflow_backfill.core.service.request import asked_at
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.service_folder import ServiceFolder
+from airflow_backfill.operators.launch import Launch
+from airflow_backfill.operators.served import Served, ServedOperator, requested
+
+LAUNCH = Launch(
+    "/apps/snapshot.py", ("--target", "/t", "--full"), "p.zip", {}, {}, name="n", task_id="g.snapshot", attempt="me",
+    generation=7, target="/t",
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ServiceFolder:
+    return ServiceFolder.at(str(tmp_path))
+
+
+def deferred(context, tmp_path: Path) -> tuple[ServedOperator, TaskDeferred]:
+    operator = Served(str(tmp_path), poke_interval=0.05)(LAUNCH)
+    with pytest.raises(TaskDeferred) as caught:
+        operator.execute(context)
+    return operator, caught.value
+
+
+def test_a_launcher_is_its_arguments():
+    assert Served("/s") == Served("/s") != Served("/s", poke_interval=1.0)
+
+
+def test_it_asks_for_its_attempt(context, folder, tmp_path):
+    deferred(context, tmp_path)
+    (name,) = folder.names()
+    request = folder.take(name, "s")
+    assert (request.application, request.target, request.attempt) == ("snapshot", "/t", Attempt(7, "me"))
+    assert request.arguments == LAUNCH.arguments
+
+
+def test_it_ends_well_when_the_request_is_gone(context, folder, tmp_path):
+    operator, waits = deferred(context, tmp_path)
+    folder.remove(folder.names()[0])
+    operator.resume_execution(waits.method_name, {"event": {}}, context)
+
+
+def test_a_dead_service_is_an_error_that_is_retried(context, folder, tmp_path):
+    operator, waits = deferred(context, tmp_path)
+    folder.beat("s", Heartbeat(1, "app", "", 0, 1, False))
+    folder.take(folder.names()[0], "s")
+    with pytest.raises(ApplicationFailed, match=r"service s .* has died") as caught:
+        operator.resume_execution(waits.method_name, {"event": {}}, context)
+    assert caught.value.retry and not folder.names()
+
+
+def test_whoever_ends_the_task_withdraws_its_request(context, folder, tmp_path):
+    _, waits = deferred(context, tmp_path)
+    path, arguments = waits.trigger.serialize()
+    module, _, kind = path.rpartition(".")
+    trigger = getattr(import_module(module), kind)(**json.loads(json.dumps(arguments)))
+    assert trigger.serialize() == waits.trigger.serialize()
+    asyncio.run(trigger.on_kill())
+    assert not folder.names()
+    operator = Served(str(tmp_path), deferrable=False, poke_interval=0.05, patience_seconds=0.0)(LAUNCH)
+    with pytest.raises(ApplicationFailed, match="no service took the request"):
+        operator.execute(context)
+    assert not folder.names()
+    operator._watch.folder.ask(requested(LAUNCH, asked_at(operator._watch.name)))
+    operator.on_kill()
+    assert not folder.names()
+
+
+@pytest.mark.parametrize("more", [{"conf": {"spark.a": "b"}}, {"environment": {"AIRFLOW_BACKFILL_KAFKA": "secret"}}])
+def test_settings_and_secrets_belong_to_the_service(more):
+    with pytest.raises(InvalidSpec, match="of the ServiceOperator") as caught:
+        requested(replace(LAUNCH, **more), 1)
+    assert "secret" not in caught.value.message.replace("no secret", "")

@@ -1,0 +1,151 @@
+"""Applications that a service runs: several builds at once in one Spark, each as if it were alone."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.service_folder import ServiceFolder
+from airflow_backfill.spark.service import served
+from airflow_backfill.spark.service import service as module
+from airflow_backfill.spark.service.service import Service
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+SOON = 120.0
+WHOLE = ("consume_log --max-lag-epochs 0", "catch_up --max-lag-epochs 0", "verify", "finish")
+THEN = [part for phase in WHOLE for part in ("--then", phase)]
+
+
+class Asked:
+    """A service in this process, and whoever asks it."""
+
+    def __init__(self, spark: SparkSession, place: Path) -> None:
+        self.folder, self._generation = ServiceFolder.at(str(place)), 0
+        self._healthy = True
+        self.service = Service(
+            self.folder,
+            partial(served.serve, spark),
+            partial(served.cancel, spark),
+            self._check,
+            make_thread=InheritableThread,
+        )
+        self.thread = Thread(target=self._serve)
+
+    def _check(self) -> None:
+        if not self._healthy:
+            raise InterruptedError
+
+    def _serve(self) -> None:
+        try:
+            self.service.serve(10 * SOON, SOON)
+        except InterruptedError:
+            pass
+
+    def end(self) -> None:
+        self._healthy = False
+        self.thread.join(SOON)
+
+    def ask(self, application: str, target: str, *arguments: str) -> Request:
+        self._generation += 1
+        me = Attempt(self._generation, f"attempt-{self._generation}")
+        place = ("--target", target, "--generation", str(me.generation), "--attempt", me.name)
+        request = Request(application, target, me, (*place, *arguments), self._generation)
+        self.folder.ask(request)
+        return request
+
+    def outcome(self, request: Request) -> dict[str, Any]:
+        wait(lambda: not self.folder.wanted(request.name))
+        outcome = ControlFolder.beside(request.target).outcome(request.attempt)
+        assert outcome is not None
+        return outcome
+
+
+@pytest.fixture
+def asked(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    asked = Asked(spark, tmp_path / "service")
+    asked.thread.start()
+    yield asked
+    asked.end()
+
+
+def wait(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def spec(source: Source, target: str, **more: Any) -> str:
+    return json.dumps({"name": "b", "source": source.path, "target": target, "key": [source.key], **more})
+
+
+def free(target: str) -> bool:
+    """Whether nobody holds the target's lock, as another process sees it."""
+    with open(f"{target}.backfill/lock", "r+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+def test_builds_side_by_side_are_proven_and_a_wrong_request_has_its_code(
+    asked: Asked, source: Source, tmp_path: Path
+) -> None:
+    targets = [str(tmp_path / f"target {n}") for n in range(3)]
+    plans = [asked.ask("plan", target, "--spec", spec(source, target)) for target in targets]
+    wrong = [
+        asked.ask("snapshot", str(tmp_path / "wrong"), "--no-such-option"),
+        asked.ask("gate", str(tmp_path / "wrong")),
+        asked.ask("unheard_of", str(tmp_path / "wrong")),
+        asked.ask("plan", str(tmp_path / "wrong"), "--target", str(tmp_path / "other")),
+    ]
+    assert [asked.outcome(plan)["code"] for plan in plans] == ["OK"] * 3
+    assert [asked.outcome(one)["code"] for one in wrong] == ["SPEC_INVALID"] * 4
+    builds = [asked.ask("snapshot", target, *THEN) for target in targets]
+    assert [asked.outcome(build)["code"] for build in builds] == ["OK"] * 3
+    for target in targets:
+        state = BuildReader(target).state()
+        assert state.phase is Phase.FINISHED and state.certificate is not None
+        assert free(target)
+        built = source.spark.read.format("delta").load(target)
+        assert sorted(built.collect()) == sorted(source.spark.read.format("delta").load(source.path).collect())
+    assert not asked.folder.names()
+
+
+def test_a_withdrawn_request_ends_its_jobs_and_the_next_attempt_goes_on(
+    asked: Asked, source: Source, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "target")
+    assert asked.outcome(asked.ask("plan", target, "--spec", spec(source, target)))["code"] == "OK"
+    reader = BuildReader(target)
+    reader.control.order(reader.state().plan.build, Command(Verb.PAUSE))
+    waits = asked.ask("snapshot", target, *THEN)
+    wait(lambda: "paused" in str(reader.state().newest) and not free(target))
+    asked.folder.remove(waits.name)
+    wait(lambda: ControlFolder.beside(target).outcome(waits.attempt) is not None)
+    outcome = ControlFolder.beside(target).outcome(waits.attempt)
+    assert outcome is not None and (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True)
+    wait(lambda: free(target))
+    reader.control.order(reader.state().plan.build, Command(Verb.RESUME))
+    assert asked.outcome(asked.ask("snapshot", target, *THEN))["code"] == "OK"
+    assert BuildReader(target).state().phase is Phase.FINISHED

@@ -1,0 +1,177 @@
+"""The loop of a service, without Spark: takes, stops, drains, and survives what is broken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+import pytest
+
+from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.service_folder import ServiceFolder
+from airflow_backfill.spark.service import service as module
+from airflow_backfill.spark.service.service import Service
+
+SOON = 30.0
+
+
+class Works:
+    """The work of requests: each begins, and goes on until it is let go or stopped."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended, self.stopped, self.cancelled = list[str](), list[str](), list[str](), list[str]()
+        self.let_go, self._lock, self.now, self.most = Event(), Lock(), 0, 0
+
+    def __call__(self, request: Request, stopped: Event) -> None:
+        name = request.attempt.name
+        with self._lock:
+            self.begun.append(name)
+            self.now += 1
+            self.most = max(self.most, self.now)
+        while not (self.let_go.is_set() or stopped.is_set()):
+            time.sleep(0.005)
+        with self._lock:
+            self.now -= 1
+            (self.stopped if stopped.is_set() else self.ended).append(name)
+        if name == "raises":
+            raise RuntimeError("no outcome could be stored")
+
+    def cancel(self, request: Request) -> None:
+        self.cancelled.append(request.attempt.name)
+
+
+class Served:
+    """A service that runs in a thread."""
+
+    def __init__(self, folder: ServiceFolder, seconds: float = SOON, drain: float = SOON, **options: int) -> None:
+        self.works, self.errors = Works(), list[BaseException]()
+        self.healthy = True
+        self.service = Service(folder, self.works, self.works.cancel, self._check, **options)
+        self._thread = Thread(target=self._serve, args=(seconds, drain))
+        self._thread.start()
+
+    def _check(self) -> None:
+        if not self.healthy:
+            raise RuntimeError("Spark has ended")
+
+    def _serve(self, seconds: float, drain: float) -> None:
+        try:
+            self.service.serve(seconds, drain)
+        except BaseException as error:
+            self.errors.append(error)
+
+    def end(self) -> None:
+        self.healthy = False
+        self.works.let_go.set()
+        self.join()
+
+    def join(self) -> None:
+        self._thread.join(SOON)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.05)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ServiceFolder:
+    return ServiceFolder.at(str(tmp_path / "service"))
+
+
+def ask(folder: ServiceFolder, *names: str) -> list[str]:
+    requests = [Request("snapshot", "/t", Attempt(1, name), (), n) for n, name in enumerate(names)]
+    for request in requests:
+        folder.ask(request)
+    return [request.name for request in requests]
+
+
+def wait(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_requests_run_side_by_side_the_oldest_first_and_are_removed_at_their_end(folder: ServiceFolder) -> None:
+    asked = ask(folder, *"abcde")
+    served = Served(folder, at_once=3)
+    wait(lambda: len(served.works.begun) == 3)
+    wait(lambda: (beat := folder.heartbeat(served.service.name)) is not None and beat.running == 3)
+    assert sorted(served.works.begun) == list("abc") and folder.taken_by(asked[0]) == served.service.name
+    served.works.let_go.set()
+    wait(lambda: not folder.names())
+    assert sorted(served.works.ended) == list("abcde") and served.works.most == 3
+    assert not served.works.cancelled
+    served.end()
+
+
+def test_a_withdrawn_request_is_stopped_and_the_others_go_on(folder: ServiceFolder) -> None:
+    asked = ask(folder, "a", "b")
+    served = Served(folder)
+    wait(lambda: len(served.works.begun) == 2)
+    folder.remove(asked[0])
+    wait(lambda: served.works.stopped == ["a"])
+    assert set(served.works.cancelled) == {"a"} and served.works.now == 1
+    served.works.let_go.set()
+    wait(lambda: served.works.ended == ["b"])
+    served.end()
+
+
+def test_what_is_no_request_or_ends_badly_is_removed(folder: ServiceFolder, tmp_path: Path) -> None:
+    asked = ask(folder, "damaged", "raises", "good")
+    (tmp_path / "service" / "requests" / asked[0]).write_text("{")
+    served = Served(folder)
+    served.works.let_go.set()
+    wait(lambda: not folder.names())
+    assert sorted(served.works.ended) == ["good", "raises"]
+    served.end()
+
+
+def test_when_its_time_is_over_it_drains(folder: ServiceFolder) -> None:
+    ask(folder, "long")
+    served = Served(folder, seconds=0.3, drain=0.5)
+    wait(lambda: (beat := folder.heartbeat(served.service.name)) is not None and beat.draining)
+    late = ask(folder, "long", "late")[1]
+    served.join()
+    assert served.works.stopped == ["long"] and served.works.begun == ["long"]
+    assert folder.names() == [late] and folder.taken_by(late) is None and not served.errors
+    assert folder.heartbeat(served.service.name) is None
+    following = Served(folder)
+    following.works.let_go.set()
+    wait(lambda: following.works.ended == ["late"])
+    following.end()
+
+
+def test_it_outlives_a_store_that_fails_for_a_while(folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, names = Event(), folder.names
+
+    def listed() -> list[str]:
+        if broken.is_set():
+            raise SourceUnavailable("503")
+        return names()
+
+    monkeypatch.setattr(folder, "names", listed)
+    served = Served(folder)
+    ask(folder, "a")
+    wait(lambda: served.works.begun == ["a"])
+    broken.set()
+    ask(folder, "a", "b")
+    before = folder.heartbeat(served.service.name)
+    wait(lambda: folder.heartbeat(served.service.name) != before)
+    assert served.works.begun == ["a"] and not served.works.cancelled
+    broken.clear()
+    wait(lambda: served.works.begun == ["a", "b"])
+    served.end()
+
+
+def test_it_ends_with_spark(folder: ServiceFolder) -> None:
+    served = Served(folder)
+    served.end()
+    assert [str(error) for error in served.errors] == ["Spark has ended"]

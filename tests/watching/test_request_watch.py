@@ -1,0 +1,85 @@
+"""How long somebody waits for a request."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_backfill.core.service.heartbeat import SILENT_SECONDS, Heartbeat
+from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.service_folder import ServiceFolder
+from airflow_backfill.watching import request_watch
+from airflow_backfill.watching.request_watch import RequestWatch
+
+NOW = time.time()
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return NOW + self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(request_watch, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> tuple[ServiceFolder, RequestWatch]:
+    folder = ServiceFolder.at(str(tmp_path))
+    request = Request("snapshot", "/t", Attempt(1, "a"), (), int(NOW * 1000))
+    folder.ask(request)
+    return folder, RequestWatch(str(tmp_path), request.name, 600.0, None)
+
+
+def beat(number: int) -> Heartbeat:
+    return Heartbeat(number, "app", "", 0, 1, False)
+
+
+def test_until_it_is_removed(watched: tuple[ServiceFolder, RequestWatch], clock: Clock) -> None:
+    folder, watch = watched
+    assert not watch.over()
+    folder.remove(watch.name)
+    assert watch.over()
+
+
+def test_until_nobody_has_taken_it_for_too_long(watched: tuple[ServiceFolder, RequestWatch], clock: Clock) -> None:
+    folder, watch = watched
+    clock.now = 599.0
+    assert not watch.over() and not RequestWatch.from_json(watch.to_json()).over()
+    clock.now = 601.0
+    assert watch.over() and RequestWatch.from_json(watch.to_json()).over()
+    folder.beat("s", beat(1))
+    folder.take(watch.name, "s")
+    assert not watch.over(), "work may take as long as it takes"
+
+
+def test_until_its_service_is_silent_for_too_long(watched: tuple[ServiceFolder, RequestWatch], clock: Clock) -> None:
+    folder, watch = watched
+    folder.beat("s", beat(1))
+    folder.take(watch.name, "s")
+    assert not watch.over()
+    clock.now = SILENT_SECONDS - 1
+    assert not watch.over()
+    folder.beat("s", beat(2))
+    assert not watch.over()
+    clock.now = 2 * SILENT_SECONDS - 2
+    assert not watch.over()
+    clock.now = 2 * SILENT_SECONDS
+    assert watch.over()
+    assert not RequestWatch.from_json(watch.to_json()).over(), "another process counts anew"
+    folder.leave("s")
+    assert RequestWatch.from_json(watch.to_json()).over(), "the service says that it has ended"
