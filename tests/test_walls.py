@@ -148,20 +148,8 @@ FLOORS = {
         *("operators", "sensors", "task_groups", "testing", "cli"),
     ),
     "core": (
-        *(
-            "errors",
-            "values",
-            "service",
-            "kafka",
-            "splits",
-            "model",
-            "source",
-            "delta",
-            "target_table",
-            "state",
-            "gates",
-        ),
-        *("strategies", "reports", "attempts"),
+        *("errors", "values", "service", "kafka", "splits", "model", "source", "delta", "target_table", "state"),
+        *("gates", "strategies", "reports", "attempts"),
     ),
     "spark": (
         *("session", "delta_internals", "transform", "digest", "source", "target_table", "delta"),

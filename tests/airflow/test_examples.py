@@ -33,6 +33,8 @@ def test_all_load(bag):
         "orders_backfill",
         "orders_follow",
         "shop_backfill",
+        "table_backfill_service",
+        "served_tables",
         "guarded_backfill",
         "events_arrangement",
         "clicks_chain",

@@ -16,7 +16,7 @@ import httpx
 
 from tests.system.applications import ROOT
 
-PATIENCE = 420.0
+PATIENCE = 900.0
 """Seconds within which anything that is waited for has to happen."""
 INTERVAL = 0.5
 

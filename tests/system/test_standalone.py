@@ -17,7 +17,7 @@ DAG = "tpch_orders"
 
 
 def test_the_demos_dag_finishes_and_a_gate_waits_in_the_triggerer(tmp_path: Path) -> None:
-    with standalone(tmp_path, SCALE="0.01", RATE="1") as airflow:
+    with standalone(tmp_path, SCALE="0.01", RATE="0.2") as airflow:
         airflow.wait("DAGs", lambda: {DAG, f"{DAG}_follow", "shop_backfill"} <= airflow.dags())
         run = airflow.trigger(DAG)
         orders = BuildReader(str(tmp_path / "demo" / "targets" / "orders"))
