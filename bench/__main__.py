@@ -24,6 +24,7 @@ from bench import contenders as c
 from bench import lag
 from bench.ratio import Contender, Race, Timed
 from bench.results import Results
+from bench.service import followers
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.topics import histories
@@ -192,6 +193,19 @@ def proven_rows(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
     return rows
 
 
+def served(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
+    """Followers of small tables, each with a few pending epochs."""
+    source, base = tables.changed_copy("orders", 0.01, 4, 100), tables.fresh("finished")
+    with _hidden_after(spark, source, 1):
+        c.planned(spark, source, base, ORDERS_KEY, ORDERS)
+        application = c.Application(spark, base)
+        application.reach(SnapshotGoal(0, 1, c.WHOLE))
+        application.hand_off()
+    race = followers(tables, base, rounds)
+    together, alone = race.contenders
+    return [*HEAD, race.row(together, alone, "at most 3")]
+
+
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
     """Make a build with a sealed snapshot at ``epoch`` of the source."""
     with _hidden_after(spark, source, epoch):
@@ -267,6 +281,7 @@ def main() -> None:
         "proven": lambda: proven_rows(spark, tables, rounds),
         "topic": history,
         "announcements": announcements,
+        "service": lambda: served(spark, tables, rounds),
         "start": start,
     }
     for name in sys.argv[1:] or measures:

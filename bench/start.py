@@ -1,4 +1,4 @@
-"""Measures the start of a Spark application: process, Java, session, first job."""
+"""Starts Spark applications, and measures what a start takes: process, Java, session, first job."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from statistics import median
 from airflow_backfill.spark.session.settings import session_confs
 from environment import quick
 
+ROOT = Path(__file__).parents[1]
 SUBMIT = Path(sys.executable).with_name("spark-submit")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 
 
-def seconds_to_start(times: int, *, quickly: bool) -> float:
-    """Median of several starts. With ``quickly``, with the settings of ``environment/quick.py``."""
+def submit(script: str, *arguments: str, quickly: bool = True) -> list[str]:
+    """The command that starts an application. With ``quickly``, with the settings of ``environment/quick.py``."""
     confs = session_confs(cores=2) | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if not quickly:
         del confs["spark.driver.extraJavaOptions"]
     settings = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return [str(SUBMIT), "--master", "local[2]", *settings, script, *arguments]
+
+
+def seconds_to_start(times: int, *, quickly: bool) -> float:
+    """Median of several starts."""
     took = []
     with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
         script.write("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(1).count()\n")
         script.flush()
-        command = [str(SUBMIT), "--master", "local[2]", *settings, script.name]
         for _ in range(times):
             begun = time.perf_counter()
-            subprocess.run(command, env=environment, check=True, capture_output=True)
+            command = submit(script.name, quickly=quickly)
+            subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
             took.append(time.perf_counter() - begun)
     return median(took)
