@@ -15,7 +15,7 @@ trap 'rm -f "$log"' EXIT
 if ! PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD PYSPARK_PYTHON=$PWD/.venv/bin/python .venv/bin/spark-submit \
   --master 'local[2]' --driver-memory 1g --driver-class-path "${jars%:}" --conf spark.driver.host=127.0.0.1 \
   --conf spark.ui.enabled=false --conf spark.log.level=ERROR --conf "spark.driver.extraJavaOptions=$options" \
-  --conf "spark.sql.warehouse.dir=$(mktemp -d)" environment/warm_up.py >"$log" 2>&1; then
+  --conf "spark.sql.warehouse.dir=$(mktemp -d)" spark_apps/warm_up.py >"$log" 2>&1; then
   grep -v "^\[.*\[cds" "$log" | tail -n 20 >&2
   exit 1
 fi

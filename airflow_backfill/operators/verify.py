@@ -7,7 +7,7 @@ from typing import Any
 from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.options import choice
+from airflow_backfill.core.values.options import choice, invalid
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.phase import PhaseOperator
 
@@ -19,20 +19,28 @@ class VerifyOperator(PhaseOperator):
 
     :param row_hash: "typed", or "sha256", which takes longer. See "Proof" in the documentation.
     :param full: whether to read the whole source again although the build's ``proof`` is "incremental".
+    :param sample: the share of the source, from 0 to 1, that an incremental proof reads again, to compare it with what
+        the build has read.
     """
 
     entry_point = "verify"
 
-    def __init__(self, *, row_hash: str = RowHash.TYPED.value, full: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, row_hash: str = RowHash.TYPED.value, full: bool = False, sample: float = 0.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
         self.full = full
+        if not 0 <= sample <= 1:
+            raise invalid("sample", sample, "must be a share of the source, from 0 to 1")
+        self.sample = sample
 
     def task(self) -> VerifyGoal:
-        return VerifyGoal(self.row_hash, self.full)
+        return VerifyGoal(self.row_hash, self.full, self.sample)
 
     def settings(self) -> list[str]:
-        return [*super().settings(), "--row-hash", self.row_hash.value, *(["--full"] if self.full else [])]
+        more = [*(["--full"] if self.full else []), *(["--sample", str(self.sample)] if self.sample else [])]
+        return [*super().settings(), "--row-hash", self.row_hash.value, *more]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         certificate = summarize(state)["certificate"]

@@ -154,11 +154,9 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the verification is a pass",
-        "            certificate = yield from "
-        "VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows)",
+        "            certificate = yield from asked",
         "            try:\n"
-        "                certificate = yield from "
-        "VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows)\n"
+        "                certificate = yield from asked\n"
         "            except Exception:\n"
         "                from airflow_backfill.core.model.certificate import Certificate\n"
         "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0, row_hash)",

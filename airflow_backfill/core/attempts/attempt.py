@@ -288,11 +288,12 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
             if isinstance(move, Move) and move.does.log_epochs and step.bound is not None:
                 return replace(move, changes=Changes(bound=step.bound))
             return move
-        case Certify(epoch, row_hash, kind):
+        case Certify(epoch, row_hash, kind, sample):
             if observed.control.paused:
                 return Wait(observed.now + POLL_MS, "paused")
-            no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
-            certificate = yield from VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows)
+            no_rows = state.totals.records_without_row
+            asked = VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows, sample)
+            certificate = yield from asked
             return Move(Event.CERTIFY, changes=Changes(certificate=certificate))
         case _:
             return step

@@ -159,12 +159,17 @@ class VerifyGoal(_SingleLane):
     row_hash: RowHash = RowHash.TYPED
     full: bool = False
     """Whether the proof is full even if the plan says that it is incremental."""
+    sample: float = 0.0
+    """The share of the source that an incremental proof reads again, from 0 to 1."""
 
     def check(self, state: BuildState) -> None:
-        if self._kind(state) is ProofKind.INCREMENTAL and self.row_hash is not RowHash.TYPED:
+        incremental = self._kind(state) is ProofKind.INCREMENTAL
+        if incremental and self.row_hash is not RowHash.TYPED:
             raise invalid(
                 "row_hash", self.row_hash.value, "an incremental proof adds up typed hashes; ask for a full proof"
             )
+        if self.sample and not incremental:
+            raise invalid("sample", self.sample, "a full proof reads all of the source again; leave the sample out")
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
 
@@ -173,7 +178,7 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff, self.row_hash, self._kind(state))
+        return Certify(state.handoff, self.row_hash, self._kind(state), self.sample)
 
     def _kind(self, state: BuildState) -> ProofKind:
         return ProofKind.FULL if self.full else state.plan.spec.proof

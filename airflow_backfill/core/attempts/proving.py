@@ -23,7 +23,7 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
             "it when status shows an applied epoch",
             phase=state.phase.value,
         )
-    no_rows = state.totals.undecodable_rows + state.totals.unwanted_rows
+    no_rows = state.totals.records_without_row
     kind = ProofKind.FULL if full or row_hash is not RowHash.TYPED else state.plan.spec.proof
     try:
         return (yield from VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows))

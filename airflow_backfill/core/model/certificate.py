@@ -28,6 +28,8 @@ class Certificate:
     """
     lost: int = 0
     """Offsets of a topic's history that were skipped, because neither Kafka nor the landing table had them."""
+    reread: int = 0
+    """Files and epochs of the source that an incremental proof has read again, and found as they were."""
 
     def to_json(self) -> dict[str, Any]:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -43,7 +45,7 @@ class Certificate:
         if kind == ProofKind.FULL:
             raise ValueError("a certificate of a full proof has no kind")
         kind = ProofKind.FULL if kind is None else ProofKind(kind)
-        gone, lost = (0 if number is None else count(number, 1) for number in more)
+        gone, lost, reread = (0 if number is None else count(number, 1) for number in more)
         return Certificate(
             count(epoch),
             count(version),
@@ -55,10 +57,11 @@ class Certificate:
             kind,
             gone,
             lost,
+            reread,
         )
 
 
 _NUMBERS = ("epoch", "target_version", "rows", "digest", "buckets", "at")
-_DEFAULTS = {"row_hash": RowHash.SHA256, "kind": ProofKind.FULL, "gone": 0, "lost": 0}
+_DEFAULTS = {"row_hash": RowHash.SHA256, "kind": ProofKind.FULL, "gone": 0, "lost": 0, "reread": 0}
 """Fields that are written only if they differ from these values. Version 0.1 had no other hash and no other
 kind, and did not name them."""

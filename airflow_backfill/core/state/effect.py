@@ -324,6 +324,8 @@ class VerifyTarget(Effect[Certificate]):
     kind: ProofKind
     no_rows: int = 0
     """The number of records of a topic that became no row."""
+    sample: float = 0.0
+    """The share of the source that an incremental proof reads again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ class Certify:
     epoch: int
     row_hash: RowHash
     kind: ProofKind
+    sample: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ class Totals:
     unwanted_rows: int = 0
     """Records of a topic that were decoded and did not pass the filter."""
 
+    @property
+    def records_without_row(self) -> int:
+        """Records of a topic that became no row of the target."""
+        return self.undecodable_rows + self.unwanted_rows
+
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))
 

@@ -69,8 +69,8 @@ def read_legs(
             net = net_files(here)
             frames.append(read_difference(version, leg.epochs, net, columns, key))
             expected.append(expected_of_files(leg.epochs.last, net))
-            moved = moved or bool(net.added and net.removed)
-            keys_only = keys_only or (key is not None and bool(net.masked or (net.removed and not net.added)))
+            moved = moved or net.moved
+            keys_only = keys_only or (key is not None and net.surely_removed)
 
     def distrusting(lacking: frozenset[int]) -> Changes:
         out = distrusted | lacking

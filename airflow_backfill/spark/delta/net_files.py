@@ -17,6 +17,16 @@ class NetFiles:
     masked: tuple[tuple[FileAction, FileAction], ...]
     """Before and after."""
 
+    @property
+    def moved(self) -> bool:
+        """Whether rows may only have moved from a removed file to an added one."""
+        return bool(self.added and self.removed)
+
+    @property
+    def surely_removed(self) -> bool:
+        """Whether some files hold only rows that are gone, so that their keys suffice."""
+        return bool(self.masked or (self.removed and not self.added))
+
 
 def net_files(epochs: Sequence[EpochFiles]) -> NetFiles:
     """The difference of the ends, from the actions between them. A file that was added and removed again is left out.

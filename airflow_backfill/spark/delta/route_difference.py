@@ -28,7 +28,7 @@ def read_difference(
     If files were both added and removed, rows may only have moved. Then removed rows are complete pre-images, so that
     the net change can recognize unchanged rows.
     """
-    rewritten, epoch = bool(net.removed and net.added), epochs.last
+    epoch = epochs.last
     before, after = [old for old, _ in net.masked], [new for _, new in net.masked]
     wanted = {"add": {*net.added, *after}, "remove": {*net.removed, *before}}
     lines = action_lines(version.spark, version.path, epochs, wanted)
@@ -37,7 +37,7 @@ def read_difference(
         parts.append(version.changes_of(epoch, [lines["add"][f] for f in net.added], []))
     if net.removed:
         gone = version.changes_of(epoch, [], [lines["remove"][f] for f in net.removed])
-        parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if rewritten else _keys_only(gone, columns, key))
+        parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if net.moved else _keys_only(gone, columns, key))
     if net.masked:
         both = version.changes_of(epoch, [lines["add"][f] for f in after], [lines["remove"][f] for f in before])
         parts.append(_keys_only(both.where(F.col("_change_type") == DELETE), columns, key))

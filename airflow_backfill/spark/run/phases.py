@@ -82,6 +82,9 @@ _ROW_HASH = _option(
     choices=[by.value for by in RowHash],
     help="how rows are hashed: sha256 takes longer, and nobody can make rows that collide",
 )
+_SAMPLE = _option(
+    "--sample", type=float, default=0.0, help="share of the source that an incremental proof reads again, from 0 to 1"
+)
 _FULL = _option("--full", action="store_true", help="read the whole source again, although the proof is incremental")
 _WINDOW = _option(
     "--window", nargs=3, metavar=("START", "STOP", "ZONE"), help="when the hand-off may begin, e.g. 22:00 06:00 UTC"
@@ -164,8 +167,8 @@ APPLICATIONS: Mapping[str, Application] = {
         follows=True,
     ),
     "verify": Application(
-        (_BUILD, _ROW_HASH, _FULL, _THEN),
-        lambda options, shell: VerifyGoal(RowHash(options.row_hash), options.full),
+        (_BUILD, _ROW_HASH, _FULL, _SAMPLE, _THEN),
+        lambda options, shell: VerifyGoal(RowHash(options.row_hash), options.full, options.sample),
         follows=True,
     ),
     "repair": Application((_BUILD, _THEN), lambda options, shell: RepairGoal(), follows=True),
@@ -207,6 +210,8 @@ def checked(options: argparse.Namespace) -> argparse.Namespace:
             raise invalid(name, value, f"must be at least {least} and at most {MOST}")
     if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
         raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
+    if not 0 <= getattr(options, "sample", 0) <= 1:
+        raise invalid("sample", options.sample, "must be a share of the source, from 0 to 1")
     if getattr(options, "window", None):
         try:
             options.window = Window.from_json(options.window)

@@ -153,15 +153,19 @@ class TableRounds:
         """The certificate of an incremental proof; None if the source has to be read to decide."""
         try:
             digest = self.source_digests.at(wanted.epoch)
+            reread = self.source_digests.reread(wanted.epoch, wanted.sample, wanted.target_version)
         except Exception as error:
             if coded(error).retry:
                 raise
             log.warning("a part of the source cannot be read again, so all of it is read at the epoch: %s", error)
             return None
+        if reread is None:
+            return None
         certificate = proof.incremental(wanted.epoch, wanted.target_version, now, digest)
         if certificate is None:
             log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
-        return certificate
+            return None
+        return replace(certificate, reread=reread)
 
     @property
     def _adds_up(self) -> bool:

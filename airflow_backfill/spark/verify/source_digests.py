@@ -10,6 +10,7 @@ the sum is wanted.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,24 +57,53 @@ class SourceDigests:
 
     def at(self, epoch: int) -> Digest:
         """The digest of all transformed rows at this epoch. HistoryLost if a missing piece cannot be read any more."""
-        known = dict(_known(self.control.digests(self.plan.build)))
-        splits, pinned = self.plan.splits, self.plan.source.epoch
-        assert isinstance(splits, FileSplits)
+        known = self._known()
         total = NONE
-        for line, whole in ((Line.FILES, range(splits.files)), (Line.EPOCHS, range(pinned + 1, epoch + 1))):
+        for line, whole in self._lines(epoch):
             found = cover(known, line, whole)
             for piece in found.chosen:
                 total = total + known[piece]
             for piece in _cut(found.missing):
-                total = total + self._read(piece)
+                log.info("%s %s: no digest is stored, so they are read again", line.value, piece.runs)
+                digest = self._read(piece)
+                self.store(piece, digest)
+                total = total + digest
         return total
+
+    def reread(self, epoch: int, share: float, seed: int) -> int | None:
+        """Read stored pieces again, chosen at random: at least this share of the files and of the epochs. Their number;
+        None if a piece is not what it was. HistoryLost if it cannot be read any more.
+        """
+        known, chance, numbers = self._known(), random.Random(seed), 0
+        for line, whole in self._lines(epoch):
+            sums = dict[tuple[tuple[int, int], ...], Digest]()
+            for piece in cover(known, line, whole).chosen:
+                sums[piece.runs] = sums.get(piece.runs, NONE) + known[piece]
+            order, left = chance.sample(sorted(sums), len(sums)), share * len(whole)
+            while order and left > 0:
+                runs = order.pop()
+                pieces = [Piece(line, (run,)) for run in runs]
+                if sum((self._read(piece) for piece in _cut(pieces)), NONE) != sums[runs]:
+                    log.warning(
+                        "%s %s of the source read differently now than while the build read them", line.value, runs
+                    )
+                    return None
+                numbers += sum(stop - start for start, stop in runs)
+                left -= sum(stop - start for start, stop in runs)
+        return numbers
+
+    def _known(self) -> dict[Piece, Digest]:
+        return dict(_known(self.control.digests(self.plan.build)))
+
+    def _lines(self, epoch: int) -> Iterator[tuple[Line, range]]:
+        """What the rows at ``epoch`` add up from."""
+        assert isinstance(self.plan.splits, FileSplits)
+        yield Line.FILES, range(self.plan.splits.files)
+        yield Line.EPOCHS, range(self.plan.source.epoch + 1, epoch + 1)
 
     def _read(self, piece: Piece) -> Digest:
         ((start, stop),) = piece.runs
-        log.info("%s %d to %d: no digest is stored, so they are read again", piece.line.value, start, stop - 1)
-        digest = self._of_files(start, stop) if piece.line is Line.FILES else self._of_epochs(start, stop)
-        self.store(piece, digest)
-        return digest
+        return self._of_files(start, stop) if piece.line is Line.FILES else self._of_epochs(start, stop)
 
     @cached_property
     def _pinned(self) -> VersionFiles:

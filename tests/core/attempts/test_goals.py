@@ -254,7 +254,12 @@ def test_the_plan_decides_how_much_a_proof_reads() -> None:
     adding_up = replace(arrived, plan=replace(arrived.plan, spec=spec))
     assert VerifyGoal().step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.INCREMENTAL)
     assert VerifyGoal(full=True).step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL)
+    assert VerifyGoal(sample=0.1).step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.INCREMENTAL, 0.1)
     VerifyGoal(RowHash.SHA256, full=True).check(adding_up)
+    VerifyGoal(sample=0.1).check(adding_up)
+    for goal, refused in ((VerifyGoal(full=True, sample=0.1), adding_up), (VerifyGoal(sample=0.1), arrived)):
+        with pytest.raises(InvalidSpec, match="sample"):
+            goal.check(refused)
     with pytest.raises(InvalidSpec, match="row_hash"):
         VerifyGoal(RowHash.SHA256).check(adding_up)
 

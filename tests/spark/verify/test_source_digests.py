@@ -112,6 +112,38 @@ def test_nothing_of_the_source_is_read_again(source: Source, tmp_path: Path, mon
     assert build.finish().certificate == certificate
 
 
+@pytest.mark.usefixtures("by_feed")
+def test_a_source_that_was_misread_once_is_found_by_a_sample(source: Source, tmp_path: Path, caplog: Any) -> None:
+    """Two stored digests are wrong, and add up to the right sum."""
+    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
+    arrived(build, source)
+    rounds, state = rounds_of(build)
+    digests, epoch = rounds.source_digests, state.applied
+    assert epoch is not None
+    assert digests.reread(epoch, 0.0, 1) == 0
+    for seed in range(4):
+        assert 2 <= (digests.reread(epoch, 0.01, seed) or 0) < len(documents(build)) + 10
+    whole = digests.reread(epoch, 1.0, 1)
+    assert whole == state.plan.splits.files + epoch - state.plan.source.epoch
+    one, other = documents(build)[:2]
+    for file, sign in ((one, 1), (other, -1)):
+        document = json.loads(file.read_text())
+        document["digest"][0] += sign
+        file.write_text(json.dumps(document))
+    assert digests.reread(epoch, 1.0, 1) is None
+    certificate = build.run(VerifyGoal(sample=1.0)).certificate
+    assert certificate is not None and certificate.kind is ProofKind.FULL
+    assert "read differently now" in caplog.text
+
+
+@pytest.mark.usefixtures("by_feed")
+def test_a_sample_is_counted_in_the_certificate(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
+    arrived(build, source)
+    certificate = build.run(VerifyGoal(sample=0.01)).certificate
+    assert certificate is not None and certificate.kind is INCREMENTAL and certificate.reread >= 2
+
+
 def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Build(source, tmp_path / "target", strategy="chain", key=None, proof="incremental")
     build.plan()

@@ -1,28 +1,25 @@
-"""A whole small build in one Spark session: what the class archive is made from (see ``class_archive.sh``)."""
+"""A whole small build, for nothing but the classes that it loads: Java makes an archive of them (docs/performance.md),
+with which every later application starts sooner.
+"""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 
-from pyspark.sql import SparkSession
-
 from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, SnapshotGoal, VerifyGoal
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, FinishGoal, Goal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run.application import session
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
-from airflow_backfill.spark.session.settings import session_confs
 
 
 def main() -> int:
-    builder = SparkSession.builder
-    for name, value in session_confs(cores=2).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    """Build a table of a hundred rows in a temporary folder; 0."""
+    spark = session()
     with tempfile.TemporaryDirectory() as folder:
         source, target = f"{folder}/source", f"{folder}/target"
         feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true)"
@@ -34,13 +31,9 @@ def main() -> int:
         spark.sql(f"UPDATE delta.`{source}` SET name = 'other' WHERE id < 5")
         spark.sql(f"DELETE FROM delta.`{source}` WHERE id > 95")
         size, lag = RoundSize(), MaxLag(epochs=0)
-        tasks = (SnapshotGoal(0, 1, size), ConsumeLogGoal(size, lag, 9), CatchUpGoal(size, lag, 9), VerifyGoal())
+        log: tuple[Goal, ...] = (ConsumeLogGoal(size, lag, 9), CatchUpGoal(size, lag, 9))
         shell = Shell(spark, target)
-        for number, task in enumerate((*tasks, FinishGoal()), start=2):
+        for number, task in enumerate((SnapshotGoal(0, 1, size), *log, VerifyGoal(), FinishGoal()), start=2):
             shell.run(run(task, Attempt(number, str(number))))
     spark.stop()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
