@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.spark.session.settings import session_confs
+from airflow_backfill.spark.session.settings import session_confs, sizes
 from bench import contenders as c
 from bench import lag
 from bench.ratio import Contender, Race, Timed
@@ -54,7 +54,9 @@ HEAD = ["| what | compared with | ours, s | theirs, s | ratio | goal |", "|---|-
 
 def session() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("bench")
-    confs = session_confs(cores=2) | {
+    confs = {
+        **session_confs(),
+        **sizes(cores=2),
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraClassPath": os.pathsep.join(quick.jars()),
         "spark.driver.memory": "6g",

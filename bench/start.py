@@ -20,7 +20,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.exec
 
 def submit(script: str, *arguments: str, quickly: bool = True) -> list[str]:
     """The command that starts an application. With ``quickly``, with the settings of ``environment/quick.py``."""
-    confs = session_confs(cores=2) | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    confs = session_confs() | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if not quickly:
         del confs["spark.driver.extraJavaOptions"]
     settings = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]

@@ -323,6 +323,14 @@ MENDS = (
         tests=("tests/core/values/test_retention.py::test_intervals",),
     ),
     Mend(
+        "an executor that ends ends the attempt",
+        "_PASSING = (SourceUnavailable, ExecutorLost)",
+        "_PASSING = (SourceUnavailable,)",
+        tests=(
+            "tests/core/attempts/test_attempt.py::test_a_round_whose_executor_ended_is_repeated_by_the_same_attempt",
+        ),
+    ),
+    Mend(
         "a request that has ended is taken once more",
         "        self._store.delete(_request(name))\n        self._store.delete(_taken(name))\n",
         "        self._store.delete(_taken(name))\n        self._store.delete(_request(name))\n",

@@ -346,6 +346,13 @@ class SourceUnavailable(BackfillError):
     retry = True
 
 
+class ExecutorLost(BackfillError):
+    """An executor of Spark ended, and with it rows that it held for a round or a proof."""
+
+    code = "EXECUTOR_LOST"
+    retry = True
+
+
 class ApplicationFailed(BackfillError):
     """The Spark application ended without an outcome."""
 

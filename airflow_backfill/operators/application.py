@@ -17,7 +17,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, KafkaOption, error_in
+from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, KafkaOption, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
@@ -128,7 +128,7 @@ class ApplicationOperator(BaseOperator):
         store = context["task_state_store"]
         me = self._running(context)
         if me is None:
-            self._check_kafka()
+            self._check_deploy_mode()
             me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
         return self._settle(context, me, lambda: self._start(context, me))
@@ -212,11 +212,23 @@ class ApplicationOperator(BaseOperator):
             target=self.target,
         )
 
-    def _check_kafka(self) -> None:
-        """KafkaOption if the driver starts on another machine: secrets could reach it only on a command line."""
-        if self.kafka_conn_id is None or self.submit is not None:
+    def _check_deploy_mode(self) -> None:
+        """Refuse what spark-submit cannot do in deploy mode ``cluster``, where the driver starts on another machine:
+        InvalidSpec on a standalone master; KafkaOption with ``kafka_conn_id``, because secrets could reach the driver
+        only on a command line.
+        """
+        if self.submit is not None:
             return
-        if self._spark_submit(Attempt(1, "none")).in_cluster_mode:
+        start = self._spark_submit(Attempt(1, "none"))
+        if not start.in_cluster_mode:
+            return
+        if start.on_standalone_master:
+            raise InvalidSpec(
+                "deploy_mode: a standalone master starts no Python application in deploy mode cluster; use deploy mode "
+                "client, or another cluster (YARN, Kubernetes)",
+                field="deploy_mode",
+            )
+        if self.kafka_conn_id is not None:
             raise KafkaOption(
                 f"kafka_conn_id: in deploy mode cluster the driver inherits no environment variables; remove "
                 f"kafka_conn_id, and set the driver's variable {VARIABLE} from a secret of the cluster",

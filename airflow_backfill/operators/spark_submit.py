@@ -95,6 +95,11 @@ class SparkSubmit(SparkSubmitOperator):
         """Whether the driver starts on another machine, which does not inherit the environment."""
         return bool(self._get_hook()._connection["deploy_mode"] == "cluster")
 
+    @property
+    def on_standalone_master(self) -> bool:
+        """Whether the application is submitted to a standalone master."""
+        return str(self._get_hook()._connection["master"]).startswith("spark://")
+
     def execute_resumable(self, context: Context) -> None:
         """Submit and store the handle under the attempt's name; only wait for the application if there is a handle."""
         store = context["task_state_store"]

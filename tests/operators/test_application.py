@@ -86,10 +86,18 @@ def test_secrets_are_inherited_and_in_no_argument(context, source, target, submi
     assert "canary" not in json.dumps(submitted()) and VARIABLE not in os.environ
 
 
-@pytest.mark.parametrize("master", ["yarn", "spark://master:7077"])
-def test_a_driver_that_inherits_nothing_is_given_no_secrets(context, source, target, submitted, monkeypatch, master):
+def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, target, submitted, monkeypatch):
     built(source, target, "plan")
-    connection = {"conn_type": "spark", "host": master, "extra": {"deploy-mode": "cluster"}}
+    connection = {"conn_type": "spark", "host": "spark://master:7077", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    with pytest.raises(AirflowFailException, match="deploy_mode: a standalone master"):
+        SnapshotOperator(task_id="t", target=str(target)).execute(context)
+    assert len(drawn(target)) == 1
+
+
+def test_a_driver_that_inherits_nothing_is_given_no_secrets(context, source, target, submitted, monkeypatch):
+    built(source, target, "plan")
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
     with pytest.raises(AirflowFailException, match="kafka_conn_id"):

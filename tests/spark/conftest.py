@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.spark.session.settings import session_confs
+from airflow_backfill.spark.session.settings import session_confs, sizes
 from demo.kafka.broker import Broker
 from environment import quick
 from tests.kafka.conftest import broker, topic
@@ -24,7 +24,9 @@ from tests.spark.history import Source, create, live_through
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
-    confs = session_confs(cores=2) | {
+    confs = {
+        **session_confs(),
+        **sizes(cores=2),
         # Many small queries in one process: Java compiles what is hot. Spark generates code in the demo's DAG, in the
         # bench, and in the soak.
         **quick.confs(LASTING),

@@ -36,6 +36,8 @@ class Applications:
     cores: int = 2
     memory: str = "1g"
     """The heap of their JVM."""
+    master: str | None = None
+    """Where Spark runs, if not in the driver."""
 
     def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
         """The outcome of one attempt; None if it left none, as a killed one does."""
@@ -80,7 +82,14 @@ class Applications:
         self, application: str, me: Attempt, *arguments: str, crash: str | None = None
     ) -> subprocess.Popen[str]:
         named = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
-        spark = ["--master", f"local[{self.cores}]", "--driver-memory", self.memory, "--name", application]
+        spark = [
+            "--master",
+            self.master or f"local[{self.cores}]",
+            "--driver-memory",
+            self.memory,
+            "--name",
+            application,
+        ]
         more = {} if crash is None else {"TABLE_BACKFILL_CRASH": crash}
         return submitted(application, (*named, *arguments), spark, self.confs(), self.environment | more)
 

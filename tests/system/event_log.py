@@ -34,6 +34,11 @@ def settings(path: Path) -> dict[str, str]:
     return dict(found["Spark Properties"])
 
 
+def session_settings(path: Path) -> dict[str, str]:
+    """What was set in the session by the time of the application's last query."""
+    return [dict(event["modifiedConfigs"]) for event in _events(path) if "modifiedConfigs" in event][-1]
+
+
 def rows(path: Path, scan: Callable[[Node], bool]) -> int:
     """How many rows the operators for which ``scan`` holds put out."""
     events, counters = _events(path), set[int]()

@@ -37,6 +37,16 @@ def test_what_was_given_stays_and_what_rows_depend_on_is_refused(spark: SparkSes
     assert found["spark.sql.extensions"] == "org.example.NotThere,io.delta.sql.DeltaSparkSessionExtension"
     assert found["spark.databricks.delta.optimizeWrite.enabled"] == "false"
 
+    assert event_log.session_settings(log)["spark.sql.shuffle.partitions"] == "64"
+    assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 2" in apps.log[-1]
+
+    sized = tmp_path / "sized"
+    apps.conf, apps.cores = event_log.confs(sized), 3
+    apps.result("snapshot")
+    (log,) = event_log.logs(sized, "snapshot")
+    assert event_log.session_settings(log)["spark.sql.shuffle.partitions"] == "3"
+    assert "spark.sql.shuffle.partitions is 3 (3 cores, " in apps.log[-1]
+
     apps.conf = {"spark.databricks.delta.optimizeWrite.enabled": "true"}
     outcome = apps.run("snapshot")
     assert outcome is not None and outcome["code"] == "UNSAFE_OPTION"

@@ -17,11 +17,19 @@ The simulation breaks each of these rules on purpose, which proves that it is ne
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from airflow_backfill.core.attempts.goals import CancelGoal, Goal, ResumeGoal
 from airflow_backfill.core.attempts.throttle import POLL_MS, due_after, held
-from airflow_backfill.core.errors import Cancelled, Fenced, Interrupted, SourceUnavailable, TargetContended
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Cancelled,
+    ExecutorLost,
+    Fenced,
+    Interrupted,
+    SourceUnavailable,
+    TargetContended,
+)
 from airflow_backfill.core.model.record import Pending, Record
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.identity import check_ahead, check_source
@@ -56,8 +64,8 @@ CONTENTION_LIMIT = 12
 BACK_OFF_MS = 250
 """Milliseconds before a round is repeated for the first time; doubled each time."""
 TROUBLES = 4
-"""Maximum tries in a row while the source does not answer. They take 90 seconds; then the attempt ends, and Airflow
-tries again.
+"""Maximum tries in a row of a round that fails with an error that passes: the source does not answer, or an executor
+ended. They take 90 seconds; then the attempt ends, and Airflow tries again.
 """
 HEARTBEAT_MS = 60_000
 """A waiting attempt renews its record after this time, in milliseconds."""
@@ -68,44 +76,70 @@ Protocol = Asks[BuildState]
 def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``goal`` until it is a committed fact. Returns the state then; raises a BackfillError otherwise."""
     state = yield from load(build)
-    misses, troubles, begins, pace = 0, 0, True, Pace()
+    misses, troubles, begins, pace = 0, _Troubles(), True, Pace()
     while misses < CONTENTION_LIMIT:
         if goal.done(state):
             return state
         goal.check(state)
         observed = yield from _observe(state, goal, pace)
-        pace = observed.pace
         if _owns(state, goal, me):
             lane, step = goal.lane, goal.step(state, observed)
         else:
             state = opened(state) if state.closed else state
             lane, step = _entry(state, goal, me)
-        try:
-            move = yield from decided(state, lane, observed, step, begins=begins)
-        except SourceUnavailable as error:
-            troubles += 1
-            if troubles > TROUBLES:
-                raise
-            why = f"the source fails ({troubles} of {TROUBLES}): {error.message}"
-            move = Wait(observed.now + (BACK_OFF_MS << 2 * troubles), why, say=True)
-        except Interrupted as error:
-            pace, move = pace.interrupted(), Wait(observed.now, error.message)
-        move = _renewed(move, state, lane, observed) if isinstance(move, Wait) else move
+        move, pace = yield from _chosen(state, lane, observed, step, troubles, begins=begins)
         if isinstance(move, Done):
             return state
+        if isinstance(move, Move):
+            try:
+                state, landed = yield from _commit(state, lane, me, move, observed)
+            except _PASSING as error:
+                move = troubles.wait(error, observed.now)
         if isinstance(move, Wait):
             yield from SleepUntil(move.until, move.why)
             state = yield from catch_up(state)
             continue
-        state, landed = yield from _commit(state, lane, me, move, observed)
         pace = _paced(pace, observed.now, move, landed)
         misses = 0 if landed is not False else misses + 1
-        troubles = troubles if move.event is Event.MARK else 0
+        troubles.count = troubles.count if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
             yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"other commits came before the same barrier {misses} times in a row", tries=misses)
+
+
+_PASSING = (SourceUnavailable, ExecutorLost)
+"""Errors that pass: the round is repeated."""
+
+
+@dataclass
+class _Troubles:
+    """Passing errors in a row."""
+
+    count: int = 0
+
+    def wait(self, error: BackfillError, now: int) -> Wait:
+        """The wait before the round is repeated; the error itself if there were too many."""
+        self.count += 1
+        if self.count > TROUBLES:
+            raise error
+        why = f"the round failed ({self.count} of {TROUBLES}): {error.message}"
+        return Wait(now + (BACK_OFF_MS << 2 * self.count), why, say=True)
+
+
+def _chosen(
+    state: BuildState, lane: int, observed: Observed, step: Step, troubles: _Troubles, *, begins: bool
+) -> Asks[tuple[Move | Wait | Done, Pace]]:
+    """What to do now, and the pace of the attempt."""
+    pace = observed.pace
+    try:
+        move = yield from decided(state, lane, observed, step, begins=begins)
+    except _PASSING as error:
+        move = troubles.wait(error, observed.now)
+    except Interrupted as error:
+        pace, move = pace.interrupted(), Wait(observed.now, error.message)
+    return (_renewed(move, state, lane, observed) if isinstance(move, Wait) else move), pace
 
 
 def _owns(state: BuildState, goal: Goal, me: Attempt) -> bool:

@@ -70,6 +70,10 @@ class FileSplits(Splits):
         return len(self.borders) - 1
 
     @property
+    def data_files(self) -> int:
+        return self.files
+
+    @property
     def sound(self) -> bool:
         borders = self.borders
         return (

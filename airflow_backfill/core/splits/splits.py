@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_backfill.core.splits.position import Position, together
 
+TYPICAL_FILE_BYTES = 32 << 20
+"""Bytes of a data file, where their number is not known."""
+
 
 class Splits(ABC):
     """The splits of one plan, all of one kind. ``len()`` is their number in the plan."""
@@ -32,6 +35,11 @@ class Splits(ABC):
         @property
         def rows(self) -> int | None:
             """Rows to read, as known to the plan; None if unknown."""
+
+    @property
+    def data_files(self) -> int:
+        """Data files of the source, as far as the plan knows."""
+        return self.bytes // TYPICAL_FILE_BYTES
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.session.settings import assert_safe
+from airflow_backfill.spark.session.settings import assert_safe, size_session
 from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLE = 5
+HASH_BYTES = 24
+"""What a key's hash and its counts take in a shuffle."""
 RECENT_EPOCHS = 200
 """Epochs of the source to read for its change rate, and for whether it only adds rows."""
 
@@ -91,6 +93,8 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
     found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
+    hashes = HASH_BYTES * found.rows if found.rows is not None else found.bytes
+    size_session(spark, table_files=len(found.files), work_bytes=hashes)
     rows = source.at(epoch)
     with lost_history_named():
         # Opens every data file, so a missing one is found now and not after hours.

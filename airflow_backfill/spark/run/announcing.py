@@ -33,7 +33,8 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
     """Announce while the block runs. Answer the effects of the block's work with the function that this yields: it
     answers like ``shell``, and raises the error of announcing if that has failed.
     """
-    beside, over, failed = Shell(shell.spark.newSession(), shell.target, shell.stopped), Event(), list[Exception]()
+    beside = Shell(shell.spark.newSession(), shell.target, shell.stopped, shell.round_bytes)
+    over, failed = Event(), list[Exception]()
 
     def answer_beside(effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.SleepUntil):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import shlex
 import sys
 import traceback
@@ -29,6 +28,7 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
+from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
@@ -88,7 +88,7 @@ def session() -> SparkSession:
     SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
     given = dict(SparkConf().getAll())
     builder = SparkSession.builder
-    for name, value in session_confs(cores=os.cpu_count() or 1, given=given).items():
+    for name, value in session_confs(given).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -116,7 +116,7 @@ def work(
         with locked(spark, spec.target):
             state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
-    shell = Shell(spark, options.target, stopped)
+    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES))
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()

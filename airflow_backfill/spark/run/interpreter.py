@@ -20,13 +20,14 @@ from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.interruption import Begun
+from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import transactions
 from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
-from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written
+from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written, size_session
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.verify.repair import rewrites
@@ -42,11 +43,15 @@ _Result = TypeVar("_Result")
 class Shell:
     """Runs generators of effects against the target at the location ``target``, in one Spark session.
 
-    Once ``stopped`` is set, no other effect begins: ApplicationFailed.
+    Once ``stopped`` is set, no other effect begins: ApplicationFailed. ``round_bytes`` is the most that a round reads.
     """
 
-    def __init__(self, spark: SparkSession, target: str, stopped: Event | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, target: str, stopped: Event | None = None, round_bytes: int = ROUND_BYTES
+    ) -> None:
         read_as_written(spark)
+        size_session(spark)
+        self.round_bytes = round_bytes
         self.stopped = stopped or Event()
         self.spark = spark
         self.target = target
@@ -126,6 +131,8 @@ class Shell:
         if plan is not None:
             self.plan = plan
             SessionSettings.from_json(plan.settings).set(self.spark)
+            splits = plan.splits
+            size_session(self.spark, table_files=splits.data_files, work_bytes=min(splits.bytes, self.round_bytes))
             assert_safe(self.spark)
         return plan
 

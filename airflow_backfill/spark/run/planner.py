@@ -47,6 +47,7 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
 from airflow_backfill.spark.preflight.target import inspect_target
 from airflow_backfill.spark.preflight.topic import inspect_topic
@@ -103,6 +104,7 @@ class Planner:
             check_rules(existing.plan, existing.phase, self._shell.reader.properties)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
+        check_shared(self._spark, self._spec.target)
         asked = self._spec
         found, advice = self._inspected()
         if asked.strategy == AUTO:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
+    ExecutorLost,
     ExpressionFailed,
     FileDamaged,
     HistoryLost,
@@ -29,6 +30,7 @@ _CONFLICTS = frozenset(
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FAILED_READ_FILE.DBR_FILE_NOT_EXIST")
 _CLEANED_UP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
 _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
+_HELD_ROWS_GONE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
@@ -77,7 +79,7 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    known = history_lost(error) or _damaged(error) or incomplete(error) or _no_python(error)
+    known = _executor_lost(error) or history_lost(error) or _damaged(error) or incomplete(error) or _no_python(error)
     if known is not None:
         return known
     for trouble in reversed(list(troubles(error))):
@@ -112,6 +114,13 @@ def history_lost(error: BaseException) -> HistoryLost | None:
                 "the store's versions) and clear the task, or plan again with on_existing='restart'",
                 file=what,
             )
+    return None
+
+
+def _executor_lost(error: BaseException) -> ExecutorLost | None:
+    for trouble in troubles(error):
+        if trouble.condition == _HELD_ROWS_GONE or _HELD_ROWS_GONE in trouble.text:
+            return ExecutorLost(f"an executor ended, and with it rows that it held: {trouble.said}; this is repeated")
     return None
 
 

@@ -1,14 +1,15 @@
 """The settings that every Spark session of a build sets, pins and refuses.
 
-Four kinds: settings for Delta and for speed (``session_confs``); settings that change what an expression means
-(``SessionSettings``: read at the plan, and set again in every later session); the setting that replaces parts of an
-expression's text (``read_as_written``); and settings that lose rows without an error (``assert_safe``). The user's
-settings (``--conf``, or Spark's defaults file) win over the first kind; they are refused if they differ from the second
-or the last.
+Five kinds: settings for Delta and for speed (``session_confs``); sizes, which follow from the work (``size_session``);
+settings that change what an expression means (``SessionSettings``: read at the plan, and set again in every later
+session); the setting that replaces parts of an expression's text (``read_as_written``); and settings that lose rows
+without an error (``assert_safe``). What the user sets (``--conf``, or Spark's defaults file) wins over the first two
+kinds, and is refused if it differs from those that rows depend on.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,10 +19,13 @@ from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 _FILES_PER_STATE_PARTITION = 10_000
 _BYTES_PER_SHUFFLE_PARTITION = 64 << 20
 _MAX_PARTITIONS = 2_000
 
+_SHUFFLE = "spark.sql.shuffle.partitions"
 _EXTENSIONS = "spark.sql.extensions"
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _SUBSTITUTION = "spark.sql.variable.substitute"
@@ -71,23 +75,47 @@ _UNSAFE = _OFF | {
 }
 
 
-def session_confs(
-    *, cores: int, table_files: int = 0, work_bytes: int = 0, given: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The settings of every application, without those that are ``given``, sized for the table (its files) and for a
-    round (its bytes). Delta's extension is added to given extensions.
+def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The settings of every application, without those that are ``given``. Delta's extension is added to given
+    extensions.
+    """
+    given = given or {}
+    ours = _DEFAULTS | dict.fromkeys(_OFF, "false")
+    extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
+    added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA])), _SUBSTITUTION: "false"}
+    return {name: value for name, value in ours.items() if name not in given} | added
+
+
+def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str, str]:
+    """In how many tasks a table with so many files is opened, and in how many a round of so many bytes is shuffled.
 
     Delta rebuilds a table's state in ``snapshotPartitions`` tasks for every commit with a transaction id, and Spark
     shuffles in 200 by default: on a small table that costs seconds.
     """
-    given = given or {}
     state = min(max(1, -(-table_files // _FILES_PER_STATE_PARTITION)), 50)
     shuffle = min(max(cores, -(-work_bytes // _BYTES_PER_SHUFFLE_PARTITION)), _MAX_PARTITIONS)
-    ours = _DEFAULTS | dict.fromkeys(_OFF, "false")
-    ours |= {"spark.databricks.delta.snapshotPartitions": str(state), "spark.sql.shuffle.partitions": str(shuffle)}
-    extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
-    added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA])), _SUBSTITUTION: "false"}
-    return {name: value for name, value in ours.items() if name not in given} | added
+    return {"spark.databricks.delta.snapshotPartitions": str(state), _SHUFFLE: str(shuffle)}
+
+
+def size_session(spark: SparkSession, *, table_files: int = 0, work_bytes: int = 0) -> None:
+    """Size the session for this work on the cores of the cluster. What the application was given stays."""
+    given, cores = spark.sparkContext.getConf(), cluster_cores(spark)
+    for name, value in sizes(cores=cores, table_files=table_files, work_bytes=work_bytes).items():
+        said = given.get(name, None)
+        if said is None:
+            if spark.conf.get(name, None) != value:
+                log.info("%s is %s (%d cores, %d files, %d bytes)", name, value, cores, table_files, work_bytes)
+            spark.conf.set(name, value)
+        elif said != value:
+            log.info("%s stays %s, as given; by size it would be %s", name, said, value)
+
+
+def cluster_cores(spark: SparkSession) -> int:
+    """The cores of the cluster that the application has, or may get by dynamic allocation."""
+    conf = spark.sparkContext.getConf()
+    most = conf.get("spark.dynamicAllocation.maxExecutors", "")
+    allocated = int(most) * int(conf.get("spark.executor.cores", "1") or "1") if (most or "").isdigit() else 0
+    return max(spark.sparkContext.defaultParallelism, allocated)
 
 
 def read_as_written(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from airflow_backfill.core.attempts.goals import ConsumeLogGoal, FinishGoal, Goa
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
+    ExecutorLost,
     Fenced,
     NotPlanned,
     SourceUnavailable,
@@ -98,6 +99,30 @@ def test_a_commit_that_did_not_land_changes_nothing_and_the_retry_does_it_again(
     assert before.positions[0] == AtFile(writes - 2)
     assert model.run(SNAPSHOT).sealed
     assert files_read(model) == Counter(range(6))
+
+
+def test_a_round_whose_executor_ended_is_repeated_by_the_same_attempt() -> None:
+    model, failed = planned(), 0
+    attempt = model.start(SNAPSHOT)
+    while not attempt.ended:
+        if isinstance(attempt.waits_at, fx.CommitRecord) and attempt.waits_at.record.seq == 2 and failed < 3:
+            failed += 1
+            attempt.step(fx.CommitOutcome(error=ExecutorLost("the rows that it held are gone")))
+        else:
+            attempt.step()
+    assert attempt.error is None and failed == 3
+    assert files_read(model) == Counter(range(6))
+
+
+def test_an_attempt_whose_executors_end_again_and_again_ends() -> None:
+    model = planned()
+    attempt, begun = model.start(SNAPSHOT), model.now
+    while not attempt.ended:
+        writes = isinstance(attempt.waits_at, fx.CommitRecord) and not isinstance(attempt.waits_at.work, fx.Nothing)
+        attempt.step(fx.CommitOutcome(error=ExecutorLost("gone")) if writes else None)
+    assert isinstance(attempt.error, ExecutorLost) and attempt.error.retry
+    assert model.now - begun <= 90_000
+    assert model.run(SNAPSHOT).sealed
 
 
 def test_a_rival_that_took_the_sequence_number_fences() -> None:

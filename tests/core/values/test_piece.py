@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.values.piece import Line, Piece, cover
@@ -27,6 +27,8 @@ def numbers(piece: Piece) -> list[tuple[int, int, int]]:
 
 
 @given(st.lists(pieces(), max_size=8))
+@example([Piece(Line.EPOCHS, ((4, 8),)), Piece(Line.EPOCHS, ((6, 9),))])
+@example([Piece(Line.EPOCHS, ((4, 8),), 1, 2)])
 def test_chosen_and_missing_pieces_are_the_whole_once(given_: list[Piece]) -> None:
     found = cover(given_, Line.EPOCHS, range(FIRST, FIRST + LENGTH))
     assert set(found.chosen) <= set(given_)

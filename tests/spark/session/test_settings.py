@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
-from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, session_confs
+from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, session_confs, size_session, sizes
 
 pytestmark = pytest.mark.spark
+
+STATE, SHUFFLE = "spark.databricks.delta.snapshotPartitions", "spark.sql.shuffle.partitions"
 
 
 @pytest.mark.parametrize(
@@ -36,19 +41,46 @@ def test_options_that_commit_what_no_round_said(spark: SparkSession, name: str) 
 
 
 def test_what_was_given_wins_and_extensions_are_added_to() -> None:
-    shuffle, extensions = "spark.sql.shuffle.partitions", "spark.sql.extensions"
-    delta = session_confs(cores=2)[extensions]
-    found = session_confs(cores=2, given={shuffle: "64", extensions: "a.B, c.D"})
-    assert shuffle not in found and found[extensions] == f"a.B,c.D,{delta}"
-    assert session_confs(cores=2, given={extensions: f"{delta},a.B"})[extensions] == f"{delta},a.B"
+    mode, extensions = "spark.scheduler.mode", "spark.sql.extensions"
+    delta = session_confs()[extensions]
+    found = session_confs({mode: "FIFO", extensions: "a.B, c.D"})
+    assert mode not in found and found[extensions] == f"a.B,c.D,{delta}"
+    assert session_confs({extensions: f"{delta},a.B"})[extensions] == f"{delta},a.B"
 
 
 def test_partitions_follow_the_size_of_the_work() -> None:
-    small = session_confs(cores=2)
-    large = session_confs(cores=2, table_files=200_000, work_bytes=10 << 30)
-    state, shuffle = "spark.databricks.delta.snapshotPartitions", "spark.sql.shuffle.partitions"
-    assert (small[state], small[shuffle]) == ("1", "2")
-    assert (large[state], large[shuffle]) == ("20", "160")
+    small = sizes(cores=2)
+    large = sizes(cores=2, table_files=200_000, work_bytes=10 << 30)
+    assert (small[STATE], small[SHUFFLE]) == ("1", "2")
+    assert (large[STATE], large[SHUFFLE]) == ("20", "160")
+    assert sizes(cores=1000)[SHUFFLE] == "1000"
+
+
+class Given:
+    """As much of a session as its sizes need, with what an application was given."""
+
+    def __init__(self, cores: int, **given: str) -> None:
+        values = {name.replace("_", "."): value for name, value in given.items()}
+        self.set = dict[str, str]()
+        conf = SimpleNamespace(get=lambda name, default=None: values.get(name, default))
+        self.sparkContext = SimpleNamespace(getConf=lambda: conf, defaultParallelism=cores)
+        self.conf = SimpleNamespace(get=self.set.get, set=self.set.__setitem__)
+
+
+def test_a_session_has_the_size_of_its_work_on_the_cores_of_the_cluster(caplog: Any) -> None:
+    caplog.set_level("INFO")
+    cluster: Any = Given(40)
+    size_session(cluster)
+    assert cluster.set == {STATE: "1", SHUFFLE: "40"}
+    size_session(cluster, table_files=50_000, work_bytes=100 << 30)
+    assert cluster.set == {STATE: "5", SHUFFLE: "1600"}
+    given: Any = Given(2, spark_sql_shuffle_partitions="64")
+    size_session(given)
+    assert given.set == {STATE: "1"}
+    assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 2" in caplog.text
+    growing: Any = Given(2, spark_dynamicAllocation_maxExecutors="50", spark_executor_cores="4")
+    size_session(growing)
+    assert growing.set[SHUFFLE] == "200"
 
 
 def test_a_later_session_means_what_the_plan_meant(spark: SparkSession) -> None:

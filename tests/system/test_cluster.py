@@ -1,0 +1,70 @@
+"""Whole builds on a Spark cluster while the source keeps changing: a worker dies in a round, and the build goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.reader import BuildReader
+from tests.system.applications import Applications, all_phases
+from tests.system.cluster import Cluster, cluster
+from tests.system.workload import Workload
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+SMALL = ("--round-rows", "3000")
+ALL = all_phases(lag_epochs=60)
+SOON = 200.0
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("cluster"), workers=2) as one:
+        yield one
+
+
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
+def test_a_build_outlives_a_worker(workload: Workload, tmp_path: Path, two_workers: Cluster, strategy: str) -> None:
+    target = str(tmp_path / "target")
+    apps = Applications(target, two_workers.confs(), master=two_workers.url)
+    with workload.writer():
+        apps.result("plan", "--spec", workload.spec(target, strategy=strategy))
+        reader = BuildReader(target)
+        before = reader.log.head()
+        with apps.running("snapshot", *SMALL, *ALL) as me:
+            wait_for_commits(reader, before + 3)
+            two_workers.workers[-1].kill()
+            two_workers.add_worker()
+        outcome = ControlFolder.beside(target).outcome(me)
+        assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
+        finished = outcome["result"]
+        followed = apps.result("upstream")
+    workload.check(target, finished["epoch"], finished["target_version"])
+    workload.check(target, followed["epoch"], followed["target_version"])
+
+
+def test_a_target_that_an_executor_does_not_see_is_refused(workload: Workload, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    with cluster(tmp_path / "cluster", workers=1) as one:
+        one.add_worker(hidden=lake)
+        apps = Applications(str(lake / "target"), one.confs(), master=one.url)
+        outcome = apps.run("plan", "--spec", workload.spec(str(lake / "target")))
+        assert outcome is not None and outcome["code"] == "SPEC_INVALID", outcome
+        assert "an executor does not see it" in outcome["message"]
+    assert not (lake / "target").exists()
+    with cluster(tmp_path / "cluster", workers=2) as one:
+        apps.master = one.url
+        apps.result("plan", "--spec", workload.spec(str(lake / "target")))
+
+
+def wait_for_commits(reader: BuildReader, version: int) -> None:
+    pause, tries = Event(), int(SOON / 0.1)
+    while reader.log.head() < version:
+        tries -= 1
+        assert tries > 0, f"the target stands at version {reader.log.head()}"
+        pause.wait(0.1)
