@@ -47,6 +47,20 @@ def test_a_build_outlives_a_worker(workload: Workload, tmp_path: Path, two_worke
     workload.check(target, followed["epoch"], followed["target_version"])
 
 
+def test_rows_that_an_executor_held_are_read_again(workload: Workload, tmp_path: Path, two_workers: Cluster) -> None:
+    """All executors end between the staging of a round and its MERGE. The same application repeats the round."""
+    target = str(tmp_path / "target")
+    apps = Applications(target, two_workers.confs(), master=two_workers.url)
+    with workload.writer():
+        planned = apps.result("plan", "--spec", workload.spec(target))
+        apps.result("snapshot")
+        workload.wait_for_epochs(planned["snapshot_epoch"], 20)
+        outcome = apps.run("consume_log", *ALL[2:], "--max-lag-epochs", "60", crash="before_apply:1:executors")
+    assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
+    assert "the round failed (1 of 4): an executor ended" in apps.log[-1]
+    workload.check(target, outcome["result"]["epoch"], outcome["result"]["target_version"])
+
+
 def test_a_target_that_an_executor_does_not_see_is_refused(workload: Workload, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
