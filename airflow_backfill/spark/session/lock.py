@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 600.0
 """How long a second writer waits."""
 
+_SINGLE_DRIVER = frozenset({"S3SingleDriverLogStore", "LocalLogStore"})
+"""Delta's log stores that tell two writers apart only if both are in one JVM."""
 _PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 
 
@@ -49,12 +51,13 @@ def commit_guarantee(spark: SparkSession, target: str) -> str:
         return "a lock file; one writer at a time"
     if scheme in _PUT_IF_ABSENT:
         return "the store creates a commit only if it is absent"
-    store = spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)
-    if store:
+    setting = f"spark.delta.logStore.{scheme}.impl"
+    store = spark.conf.get(setting, None)
+    if store and store.rpartition(".")[2] not in _SINGLE_DRIVER:
         return f"the log store {store}"
     raise UnsafeCommitStore(
-        f"the default log store for {scheme}: is safe for a single driver only, so two writers could overwrite each "
-        f"other's commits; set spark.delta.logStore.{scheme}.impl to a log store that is safe for several writers",
+        f"{store or 'the default log store'} is safe for a single driver only, so two writers on {scheme}: could "
+        f"overwrite each other's commits; set {setting} to a log store that is safe for several writers",
         scheme=scheme,
     )
 
