@@ -30,6 +30,8 @@ SUFFIX = ".backfill"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory")
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 STARTED = "started"
+_INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
+"""The fields of an attempt's document that name its task instance in Airflow."""
 OUTCOME = "outcome"
 
 
@@ -56,6 +58,19 @@ class ControlFolder:
     def attempts(self) -> list[tuple[int, dict[str, Any]]]:
         """Generation and document of each attempt, oldest first."""
         return self._attempts.after(0)
+
+    def superseded_by(self, attempt: Attempt) -> str | None:
+        """The name of a newer attempt of the same task instance of Airflow, which nobody starts while the older one is
+        wanted; None if there is none.
+        """
+        own: list[Any] | None = None
+        for generation, document in self._attempts.after(attempt.generation - 1):
+            instance = [document.get(field) for field in _INSTANCE]
+            if generation == attempt.generation:
+                own = instance if document.get("attempt") == attempt.name and None not in instance else None
+            elif own is not None and instance == own:
+                return str(document.get("attempt"))
+        return None
 
     def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
         """Store that the attempt's application runs, with ``facts`` such as the address of its UI."""

@@ -116,7 +116,7 @@ def work(
         with locked(spark, spec.target):
             state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
-    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES))
+    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES), me)
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()

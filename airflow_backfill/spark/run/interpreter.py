@@ -11,7 +11,7 @@ from functools import cached_property
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Interrupted
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Fenced, Interrupted
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan, app_id
@@ -19,6 +19,7 @@ from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.interruption import Begun
 from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.ledger.open_source import watch_source
@@ -39,19 +40,28 @@ log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
+SUPERSEDED = "superseded"
+
 
 class Shell:
     """Runs generators of effects against the target at the location ``target``, in one Spark session.
 
     Once ``stopped`` is set, no other effect begins: ApplicationFailed. ``round_bytes`` is the most that a round reads.
+    Once Airflow has started a newer attempt than ``me`` for the same task, it ends even in a round: Fenced.
     """
 
     def __init__(
-        self, spark: SparkSession, target: str, stopped: Event | None = None, round_bytes: int = ROUND_BYTES
+        self,
+        spark: SparkSession,
+        target: str,
+        stopped: Event | None = None,
+        round_bytes: int = ROUND_BYTES,
+        me: Attempt | None = None,
     ) -> None:
         read_as_written(spark)
         size_session(spark)
         self.round_bytes = round_bytes
+        self._me = me
         self.stopped = stopped or Event()
         self.spark = spark
         self.target = target
@@ -69,18 +79,31 @@ class Shell:
         """
         if self.stopped.is_set():
             raise ApplicationFailed("the application was stopped; the task is retried")
+        if isinstance(effect, fx.ReadCommands) and (why := self._superseded()) is not None:
+            raise _ended(why)
         if self._begun is None or not _long(effect):
             return self._answer(effect)
         begun, build = self._begun, self.plan.build
-        with interruptible(self.spark, lambda: begun.stopped_by(self.reader.commands(build))) as unit:
+        with interruptible(
+            self.spark, lambda: self._superseded() or begun.stopped_by(self.reader.commands(build))
+        ) as unit:
             try:
                 answer = self._answer(effect)
             except Exception as error:
                 if unit.stopped is None:
                     raise
-                raise Interrupted(unit.stopped) from error
+                raise _ended(unit.stopped) from error
         failed = isinstance(answer, fx.CommitOutcome) and (answer.error or answer.conflict)
-        return fx.CommitOutcome(error=Interrupted(unit.stopped)) if failed and unit.stopped else answer
+        return fx.CommitOutcome(error=_ended(unit.stopped)) if failed and unit.stopped else answer
+
+    def _superseded(self) -> str | None:
+        """SUPERSEDED if Airflow has started a newer attempt for the same task: it has lost sight of this one."""
+        try:
+            newer = None if self._me is None else self.reader.control.superseded_by(self._me)
+        except BackfillError as error:
+            log.warning("newer attempts cannot be read; only their claims are noticed: %s", error)
+            return None
+        return None if newer is None else SUPERSEDED
 
     def _answer(self, effect: fx.Effect[Any]) -> Any:
         match effect:
@@ -196,6 +219,13 @@ def _name(record: Record | Announcement | Fence) -> str:
             return record.kind.value
         case Fence():
             return "fence"
+
+
+def _ended(why: str) -> BackfillError:
+    """The error of a round that was stopped."""
+    if why == SUPERSEDED:
+        return Fenced("Airflow has started a newer attempt for the same task; this one ends without another commit")
+    return Interrupted(why)
 
 
 def _long(effect: fx.Effect[Any]) -> bool:
