@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from deltalake import DeltaTable
@@ -100,7 +101,7 @@ def test_a_closed_window(fresh, target):
 
 
 def test_an_age_as_bound(fresh, source, target):
-    commit_to(source)
+    commit_to(source, at=time.time() - 1)
     old = watch(target, max_lag=MaxLag(age=0)).live()
     assert old.only_lag
     assert watch(target, max_lag=MaxLag(age=3_600_000)).live().verdict == Ready(3)

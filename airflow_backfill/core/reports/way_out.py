@@ -123,8 +123,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "INTERRUPTED": "The task is retried, and repeats the round when the command is lifted.",
     "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
     "EXECUTOR_LOST": (
-        "Wait: the round is repeated. If it happens again and again, give the executors more memory, or keep them "
-        "longer (spot instances, dynamic allocation)."
+        "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "
+        "instances, dynamic allocation)."
     ),
     "APPLICATION_FAILED": "The task is retried. The log of the Spark application names the cause.",
 }
