@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from delta.tables import DeltaTable
@@ -22,12 +24,15 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.session.settings import session_confs, sizes
 from bench import contenders as c
 from bench import lag
+from bench.barriers import barriers
+from bench.growth import growth
 from bench.ratio import Contender, Race, Timed
 from bench.results import Results
 from bench.service import followers
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.topics import histories
+from bench.verification import verification
 from environment import quick
 
 HERE = Path(__file__).parent
@@ -234,25 +239,42 @@ def _hidden_after(spark: SparkSession, source: str, epoch: int) -> Iterator[None
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def main() -> None:
-    rounds = int(os.environ.get("ROUNDS", "3"))
-    scale = float(os.environ.get("SNAPSHOT_SCALE", "5"))
-    spark = session()
-    tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
-    results = Results(HERE / "RESULTS.md", machine)
+@dataclass(frozen=True)
+class Measures:
+    """The measures by name, each as the lines of its table."""
 
-    def large() -> list[str]:
-        race = snapshots(spark, tables, scale, 4, rounds)
+    spark: SparkSession
+    tables: Tables
+    rounds: int
+    scale: float
+
+    def by_name(self) -> dict[str, Callable[[], list[str]]]:
+        return {
+            "snapshot": self.large_snapshot,
+            "small snapshot": self.small_snapshot,
+            "log": self.log,
+            "growth": self.growth,
+            "barriers": self.barriers,
+            "strategies": self.strategies,
+            "proof": self.proof,
+            "proven": lambda: proven_rows(self.spark, self.tables, self.rounds),
+            "topic": self.topic,
+            "announcements": lambda: [*lag.HEAD, lag.announced(self.spark, self.tables, self.scale, 4).row],
+            "service": lambda: served(self.spark, self.tables, self.rounds),
+            "start": lambda: [starting(self.rounds)],
+        }
+
+    def large_snapshot(self) -> list[str]:
+        race = snapshots(self.spark, self.tables, self.scale, 4, self.rounds)
         return [*HEAD, race.row("table backfill", "bare copy", "at most 1.15")]
 
-    def small() -> list[str]:
-        race = snapshots(spark, tables, 0.2, 4, rounds)
+    def small_snapshot(self) -> list[str]:
+        race = snapshots(self.spark, self.tables, 0.2, 4, self.rounds)
         return [*HEAD, race.row("table backfill", "bare copy", "none: shows the cost of a round")]
 
-    def catch_up() -> list[str]:
+    def log(self) -> list[str]:
         # Short runs vary most, and are cheap to repeat.
-        race = catching_up(spark, tables, 3 * rounds)
+        race = catching_up(self.spark, self.tables, 3 * self.rounds)
         return [
             *HEAD,
             race.row("table backfill", "one net MERGE", "at most 1.3"),
@@ -260,32 +282,44 @@ def main() -> None:
             race.row("table backfill", "MERGE per version", "at most 0.1"),
         ]
 
-    def whole() -> list[str]:
-        race = strategies(spark, tables, 4, rounds)
+    def growth(self) -> list[str]:
+        race = growth(self.spark, self.tables, partial(_sealed_at, self.spark, epoch=0), "delete", self.rounds)
+        few, many = race.contenders
+        return [*HEAD, race.row(many, few, "at most 1.2")]
+
+    def barriers(self) -> list[str]:
+        race = barriers(self.spark, self.tables, self.tables.source("orders", 0.01), self.rounds)
+        return [*HEAD, race.row("table backfill", "appends of one row", "at most 1")]
+
+    def strategies(self) -> list[str]:
+        race = strategies(self.spark, self.tables, 4, self.rounds)
         goal = "none: plan, 4 rounds, proof"
         return [*HEAD, *(race.row(name, "bare copy", goal, named=True) for name in STRATEGIES)]
 
-    def history() -> list[str]:
-        race = histories(spark, tables, RECORDS, 4, rounds)
+    def proof(self) -> list[str]:
+        found = list(HEAD)
+        for table, of, key, columns in (
+            ("orders", 1.0, ORDERS_KEY, ALL_ORDERS),
+            ("lineitem", self.scale, LINEITEM_KEY, LINEITEM),
+        ):
+            source = self.tables.source(table, of)
+            race = verification(self.spark, self.tables, source, key, columns, self.rounds)
+            found += [race.row("full proof", "bare copy", "at most 0.9", named=True)]
+            found += [race.row("incremental proof", "bare copy", "at most 0.4", named=True)]
+        return found
+
+    def topic(self) -> list[str]:
+        race = histories(self.spark, self.tables, RECORDS, 4, self.rounds)
         return [*HEAD, race.row("table backfill", "plain batch read", "at most 1.15")]
 
-    def announcements() -> list[str]:
-        return [*lag.HEAD, lag.announced(spark, tables, scale, 4).row]
 
-    def start() -> list[str]:
-        return [starting(rounds)]
-
-    measures = {
-        "snapshot": large,
-        "small snapshot": small,
-        "log": catch_up,
-        "strategies": whole,
-        "proven": lambda: proven_rows(spark, tables, rounds),
-        "topic": history,
-        "announcements": announcements,
-        "service": lambda: served(spark, tables, rounds),
-        "start": start,
-    }
+def main() -> None:
+    rounds = int(os.environ.get("ROUNDS", "3"))
+    scale = float(os.environ.get("SNAPSHOT_SCALE", "5"))
+    spark = session()
+    tables = Tables(spark, Path(os.environ.get("BENCH_DIR", str(HERE.parent / ".bench"))))
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Spark {spark.version}, medians of interleaved runs"
+    results, measures = Results(HERE / "RESULTS.md", machine), Measures(spark, tables, rounds, scale).by_name()
     for name in sys.argv[1:] or measures:
         results.keep(name, measures[name]())
     print(results.text)

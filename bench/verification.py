@@ -1,0 +1,47 @@
+"""The proof alone, compared with a bare copy of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal, VerifyGoal
+from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.values.proof_kind import ProofKind
+from bench import contenders as c
+from bench.ratio import Contender, Race, Timed
+from bench.tables import Tables
+
+NONE = MaxLag(epochs=0)
+
+
+def verification(
+    spark: SparkSession, tables: Tables, source: str, key: Sequence[str], select: Sequence[str], rounds: int
+) -> Race:
+    """Both kinds of proof of a build of ``source`` that has arrived at its hand-off epoch."""
+    rows = spark.read.format("delta").load(source).count()
+
+    def arrived(kind: ProofKind) -> str:
+        target = tables.fresh(f"arrived-{kind.value}")
+        c.planned(spark, source, target, key, select, proof=kind)
+        application = c.Application(spark, target)
+        for goal in (SnapshotGoal(0, 1, c.WHOLE), ConsumeLogGoal(c.WHOLE, NONE, 9), CatchUpGoal(c.WHOLE, NONE, 9)):
+            application.reach(goal)
+        return target
+
+    def ours(kind: ProofKind) -> Contender:
+        base = arrived(kind)
+
+        def prepare(number: int) -> Timed:
+            target = tables.copied(base, f"proof-{kind.value}-{number}")
+            return lambda: c.Application(spark, target).reach(VerifyGoal())
+
+        return prepare
+
+    def bare(number: int) -> Timed:
+        target = tables.fresh(f"copy-{number}")
+        return lambda: c.bare_copy(spark, source, 1, target, select)
+
+    contenders = {f"{kind.value} proof": ours(kind) for kind in ProofKind}
+    return Race(f"proof of {rows:,} rows", {**contenders, "bare copy": bare}).run(rounds)
