@@ -32,7 +32,7 @@ MENDS = (
         "a MERGE changes the row of a key that is added",
         "set={**values, first: guard}",
         "set=values",
-        (KEYS + "test_the_log_phase_goes_on_when_the_older_row_is_deleted",),
+        (KEYS + "test_rows_that_are_added_with_keys_that_are_there",),
     ),
     Mend(
         "a MERGE deletes the row of a key that is added and deleted",
