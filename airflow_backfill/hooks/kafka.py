@@ -12,11 +12,14 @@ from airflow.sdk import BaseHook
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 
 
-def kafka_environment(conn_id: str) -> dict[str, str]:
-    """The environment variables for an application that reads from this Kafka. KafkaOption for an invalid connection.
+def kafka_environment(conn_id: str | None) -> dict[str, str]:
+    """The environment variables for an application that reads from this Kafka; none without a connection. KafkaOption
+    for an invalid connection.
 
     They contain secrets: call this when a task runs, not when a DAG is parsed, and never put them into a template.
     """
+    if conn_id is None:
+        return {}
     connection = json.dumps(BaseHook.get_connection(conn_id).extra_dejson)
     client_options(connection)  # fails here, not minutes later in Spark
     return {VARIABLE: connection}

@@ -60,17 +60,19 @@ class ControlFolder:
         return self._attempts.after(0)
 
     def superseded_by(self, attempt: Attempt) -> str | None:
-        """The name of a newer attempt of the same task instance of Airflow, which nobody starts while the older one is
-        wanted; None if there is none.
+        """The name of a newer attempt of the same task instance of Airflow; None if there is none.
+
+        Airflow starts a newer attempt only if it no longer waits for the older one. Cheap while no newer attempt
+        exists: one read.
         """
-        own: list[Any] | None = None
-        for generation, document in self._attempts.after(attempt.generation - 1):
-            instance = [document.get(field) for field in _INSTANCE]
-            if generation == attempt.generation:
-                own = instance if document.get("attempt") == attempt.name and None not in instance else None
-            elif own is not None and instance == own:
-                return str(document.get("attempt"))
-        return None
+        newer = [document for _, document in self._attempts.following(attempt.generation)]
+        if not newer:
+            return None
+        _, own = next(self._attempts.following(attempt.generation - 1), (0, {}))
+        instance = _instance(own)
+        if own.get("attempt") != attempt.name or None in instance:
+            return None
+        return next((str(one.get("attempt")) for one in newer if _instance(one) == instance), None)
 
     def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
         """Store that the attempt's application runs, with ``facts`` such as the address of its UI."""
@@ -144,6 +146,11 @@ class ControlFolder:
             raise RecordInvalid(
                 f"{self._store.url}/{name} is not JSON; restore the file or delete it", file=name
             ) from None
+
+
+def _instance(document: Mapping[str, Any]) -> list[Any]:
+    """The task instance of an attempt; with None if Airflow did not start it."""
+    return [document.get(field) for field in _INSTANCE]
 
 
 def location_beside(target: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
@@ -43,6 +44,13 @@ class Journal:
     def after(self, number: int) -> list[tuple[int, dict[str, Any]]]:
         """The documents with greater numbers, ascending."""
         return [(found, self._document(self._path(found))) for found in self._numbers(number)]
+
+    def following(self, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The documents under the next numbers, up to the first number that has none. Lists nothing."""
+        with suppress(NotFound):
+            while True:
+                number += 1
+                yield number, self._document(self._path(number))
 
     def put_beside(self, number: int, suffix: str, document: Mapping[str, Any]) -> None:
         """Store a companion of a document; replaces the one with the same suffix."""

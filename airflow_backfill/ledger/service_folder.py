@@ -1,8 +1,8 @@
 """The folder of a service: requests, who has taken them, and heartbeats.
 
-``requests/`` has a file as long as somebody wants its work; ``taken/`` names the service that has taken a request, put
-there only if it is absent; ``services/`` has a heartbeat for each service. The folder is small: what has ended is
-deleted. If it is lost, requests are lost, which their tasks notice and make again; nothing of a build is in it.
+``requests/`` has one file for each request whose work is wanted. ``taken/`` names the service that has taken a request;
+its files are created only if absent. ``services/`` has a heartbeat for each service. The folder is small: what ended
+is deleted. It holds nothing of a build: if it is lost, the waiting tasks end and are retried.
 """
 
 from __future__ import annotations

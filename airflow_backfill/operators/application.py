@@ -237,7 +237,7 @@ class ApplicationOperator(BaseOperator):
 
     @property
     def _environment(self) -> dict[str, str]:
-        return kafka_environment(self.kafka_conn_id) if self.kafka_conn_id is not None else {}
+        return kafka_environment(self.kafka_conn_id)
 
     @property
     def _entry_point(self) -> str:

@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
 from airflow_backfill.core.service.request import Request, of_attempt
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.triggers.request import RequestTrigger
 from airflow_backfill.watching.request_watch import RequestWatch
@@ -77,8 +78,8 @@ class ServedOperator(BaseOperator):
 
     def resumed(self, context: Context, event: Any = None) -> None:
         """Resume after the trigger fired."""
-        names = self._watch_of("").folder.names()
-        name = of_attempt(names, self.launch.attempt)
+        folder = LedgerHook(self.served.ledger_conn_id).service(self.served.service)
+        name = of_attempt(folder.names(), self.launch.attempt)
         if name is not None:
             self._conclude(self._watch_of(name))
 

@@ -60,5 +60,5 @@ class ServiceOperator(SparkSubmitOperator):
             *("--max-runtime", str(self.max_runtime.total_seconds())),
             *("--drain", str(self.drain.total_seconds())),
         ]
-        with inherited(kafka_environment(self.kafka_conn_id) if self.kafka_conn_id is not None else {}):
+        with inherited(kafka_environment(self.kafka_conn_id)):
             super().execute(context)

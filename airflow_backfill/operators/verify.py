@@ -7,7 +7,7 @@ from typing import Any
 from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.options import choice, invalid
+from airflow_backfill.core.values.options import choice, share
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.phase import PhaseOperator
 
@@ -31,9 +31,7 @@ class VerifyOperator(PhaseOperator):
         super().__init__(**kwargs)
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
         self.full = full
-        if not 0 <= sample <= 1:
-            raise invalid("sample", sample, "must be a share of the source, from 0 to 1")
-        self.sample = sample
+        self.sample = share("sample", sample)
 
     def task(self) -> VerifyGoal:
         return VerifyGoal(self.row_hash, self.full, self.sample)

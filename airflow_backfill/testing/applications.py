@@ -42,7 +42,7 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import attempted, ended, work_through
+from airflow_backfill.spark.run.application import concluded, ended, work_through
 from airflow_backfill.spark.run.phases import checked, parser, size
 from airflow_backfill.testing.json_log import JsonLog
 
@@ -68,10 +68,7 @@ def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
     given = Attempt(options.generation, options.attempt) if options.attempt else None
     me = given or shell.reader.draw_attempt({"task": application})
     started = {"application": f"test-{me.generation}", "ui": f"http://spark.test/{me.generation}"}
-    shell.reader.control.announce(me, started)
-    outcome = attempted(lambda: _work(application, checked(options), shell, me))
-    shell.reader.control.store_outcome(me, outcome)
-    return outcome
+    return concluded(shell.reader.control, me, started, lambda: _work(application, checked(options), shell, me))
 
 
 def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:

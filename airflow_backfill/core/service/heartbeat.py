@@ -1,4 +1,4 @@
-"""The sign of life of a service, and how long somebody who waits for it believes in it."""
+"""The heartbeat of a service, and how long a waiting task relies on the last one."""
 
 from __future__ import annotations
 

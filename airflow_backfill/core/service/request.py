@@ -1,7 +1,7 @@
 """A request to a service: one application, with its public command line, for one attempt.
 
-A request is a file of the service's folder, and exists as long as somebody wants its work: whoever asked deletes it to
-withdraw it, and the service deletes it once the attempt's outcome is stored.
+A request is a file in the service's folder. It exists as long as its work is wanted: a task deletes its request to
+withdraw it, and the service deletes a request when the attempt's outcome is stored.
 """
 
 from __future__ import annotations

@@ -101,6 +101,13 @@ def versions(options: Mapping[str, Any], field: str) -> dict[str, str]:
     return {name: checked(f"{field}.{name}", version) for name, version in value.items()}
 
 
+def share(field: str, value: float) -> float:
+    """``value``; InvalidSpec unless it is from 0 to 1."""
+    if not 0 <= value <= 1:
+        raise invalid(field, value, "must be a share of the source, from 0 to 1")
+    return value
+
+
 def choice(options: Mapping[str, Any], field: str, choices: Sequence[str]) -> str:
     if field not in options:
         return choices[0]

@@ -10,6 +10,7 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.ledger.control_folder import location_beside
 from airflow_backfill.ledger.java_error import innermost
 from airflow_backfill.ledger.location import Location
+from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.settings import cluster_cores
 from airflow_backfill.spark.session.temporary_settings import settings_for
 
@@ -39,14 +40,14 @@ def check_shared(spark: SparkSession, target: str) -> None:
             (folder / f"{number}.txt").write_text("seen\n")
         with settings_for(spark, {"spark.sql.files.maxPartitionBytes": "1"}):
             seen = spark.read.text(folder.as_uri()).count()
-        if seen != count:
-            raise _hidden(target, f"{seen} of {count} files were read")
-    except InvalidSpec:
-        raise
     except Exception as error:
+        if history_lost(error) is None:
+            raise
         raise _hidden(target, innermost(error)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if seen != count:
+        raise _hidden(target, f"{seen} of {count} files were read")
 
 
 def _hidden(target: str, why: str) -> InvalidSpec:

@@ -12,7 +12,7 @@ import logging
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -54,14 +54,22 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    outcome = concluded(spark, options.target, me, lambda: work(application, options, spark, me))
+    control = ControlFolder.beside(options.target, spark)
+    outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
     return 0 if outcome["code"] == "OK" else 1
 
 
-def concluded(spark: SparkSession, target: str, me: Attempt, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def started(spark: SparkSession) -> dict[str, Any]:
+    """What is announced of an attempt in this Spark."""
+    context = spark.sparkContext
+    return {"application": context.applicationId, "ui": context.uiWebUrl}
+
+
+def concluded(
+    control: ControlFolder, me: Attempt, started: Mapping[str, Any], work: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
     """Announce the attempt, do its work, and store the outcome, which is returned."""
-    control, context = ControlFolder.beside(target, spark), spark.sparkContext
-    control.announce(me, {"application": context.applicationId, "ui": context.uiWebUrl})
+    control.announce(me, started)
     outcome = attempted(work)
     control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])

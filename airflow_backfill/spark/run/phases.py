@@ -25,7 +25,7 @@ from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.state.effect import Asks, Effect
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
-from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.options import invalid, share
 from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.open_source import watch_source
@@ -210,8 +210,7 @@ def checked(options: argparse.Namespace) -> argparse.Namespace:
             raise invalid(name, value, f"must be at least {least} and at most {MOST}")
     if getattr(options, "lane", 0) >= getattr(options, "lanes", 1):
         raise invalid("lane", options.lane, f"lanes are counted from 0, and there are {options.lanes}")
-    if not 0 <= getattr(options, "sample", 0) <= 1:
-        raise invalid("sample", options.sample, "must be a share of the source, from 0 to 1")
+    share("sample", getattr(options, "sample", 0.0))
     if getattr(options, "window", None):
         try:
             options.window = Window.from_json(options.window)

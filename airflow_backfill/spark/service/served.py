@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.errors import ApplicationFailed
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.options import invalid
-from airflow_backfill.spark.run.application import concluded, work
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.run.application import concluded, started, work
 from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, parser
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
                 ) from error
             raise
 
-    concluded(session, request.target, request.attempt, result)
+    concluded(ControlFolder.beside(request.target, session), request.attempt, started(session), result)
 
 
 def cancel(spark: SparkSession, request: Request) -> None:
@@ -47,7 +48,7 @@ def tag(request: Request) -> str:
 
 
 def _options(request: Request) -> argparse.Namespace:
-    """The options of the request's application; InvalidSpec if there is none of this name, or it has another target."""
+    """The options of the request's application. InvalidSpec for an unknown application, or for another target."""
     applications = [name for name in APPLICATIONS if name != GATE]
     if request.application not in applications:
         raise invalid("application", request.application, f"must be one of {', '.join(applications)}")

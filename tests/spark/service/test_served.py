@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from airflow_backfill.spark.service import served
 from airflow_backfill.spark.service import service as module
 from airflow_backfill.spark.service.service import Service
 from tests.spark.history import Source
+from tests.spark.locks import free
 
 pytestmark = pytest.mark.spark
 
@@ -96,16 +96,6 @@ def wait(happened: Callable[[], bool]) -> None:
 
 def spec(source: Source, target: str, **more: Any) -> str:
     return json.dumps({"name": "b", "source": source.path, "target": target, "key": [source.key], **more})
-
-
-def free(target: str) -> bool:
-    """Whether nobody holds the target's lock, as another process sees it."""
-    with open(f"{target}.backfill/lock", "r+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-    return True
 
 
 def test_builds_side_by_side_are_proven_and_a_wrong_request_has_its_code(

@@ -12,18 +12,9 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.errors import TargetBusy, UnsafeCommitStore
 from airflow_backfill.spark.session import lock
 from airflow_backfill.spark.session.lock import commit_guarantee, locked
+from tests.spark.locks import free
 
 pytestmark = pytest.mark.spark
-
-
-def free(target: str) -> bool:
-    """Whether another process than Java could hold the lock."""
-    with open(f"{target}.backfill/lock", "r+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-    return True
 
 
 @pytest.mark.parametrize("store", [None, "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"])
