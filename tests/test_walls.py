@@ -17,7 +17,19 @@ SPARK_APPS = ROOT / "spark_apps"
 
 # What travels to Spark drivers, and what runs inside Airflow.
 TRAVELS = ("core", "ledger", "spark", "spark_apps")
-ADAPTERS = ("assets", "cli", "hooks", "links", "operators", "sensors", "task_groups", "testing", "triggers", "watching")
+ADAPTERS = (
+    "assets",
+    "builds",
+    "cli",
+    "hooks",
+    "links",
+    "operators",
+    "sensors",
+    "task_groups",
+    "testing",
+    "triggers",
+    "watching",
+)
 SPARK_ONLY = frozenset({"delta", "py4j", "pyspark"})
 ON_AIRFLOW_ONLY = frozenset({"airflow"})
 
@@ -144,7 +156,7 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 
 FLOORS = {
     "": (
-        *("core", "assets", "ledger", "failure", "links", "hooks", "watching", "triggers", "spark"),
+        *("core", "assets", "ledger", "builds", "failure", "links", "hooks", "watching", "triggers", "spark"),
         *("operators", "sensors", "task_groups", "testing", "cli"),
     ),
     "core": (

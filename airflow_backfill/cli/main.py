@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.cli.command import acknowledged, ordered
+from airflow_backfill.builds.ordering import acknowledged, ordered
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
 from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.core.values.arguments import Arguments
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     if options.command == "status":
         # Imported here: only status needs these modules.
-        from airflow_backfill.cli.status import as_text, status
+        from airflow_backfill.builds.status import as_text, status
 
         found = status(options.target)
         return found, as_text(found)

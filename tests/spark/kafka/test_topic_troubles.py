@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_backfill.cli.command import ordered
+from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import (

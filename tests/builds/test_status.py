@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.cli.status import as_text, status
+from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.kafka.split import Split
@@ -172,7 +172,7 @@ def test_a_status_prints_what_it_costs(build: JsonBuild) -> None:
 
 
 def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_stores_need() -> None:
-    program = "import sys, airflow_backfill.cli.main, airflow_backfill.cli.status; print(*sys.modules)"
+    program = "import sys, airflow_backfill.cli.main, airflow_backfill.builds.status; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(REPO)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     unwanted = {"airflow", "pyspark", "pyarrow", "obstore", "deltalake", "airflow_backfill.cli.submit"}

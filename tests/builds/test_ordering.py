@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from airflow_backfill.cli.command import acknowledged, ordered
+from airflow_backfill.builds.ordering import acknowledged, ordered
 from airflow_backfill.cli.main import main
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.cli.speed import Speed, recent_speed, seconds_left
+from airflow_backfill.builds.speed import Speed, recent_speed, seconds_left
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import CommitRecord, FileSize

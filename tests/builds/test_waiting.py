@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.cli.waiting import waits_for
+from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.delta.epochs import lost
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.source.backlog import Backlog

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_backfill.cli.speed import recent_speed, seconds_left
-from airflow_backfill.cli.waiting import waits_for
+from airflow_backfill.builds.speed import recent_speed, seconds_left
+from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, HistoryLost
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.source.identity import check_source
