@@ -29,6 +29,7 @@ from bench.growth import growth
 from bench.ratio import Contender, Race, Timed
 from bench.results import Results
 from bench.service import followers
+from bench.size import growing_snapshots, same_changes
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.topics import histories
@@ -254,6 +255,8 @@ class Measures:
             "small snapshot": self.small_snapshot,
             "log": self.log,
             "growth": self.growth,
+            "larger table": self.larger_table,
+            "size": lambda: growing_snapshots(self.spark, self.tables, LINEITEM, LINEITEM_KEY, self.rounds),
             "barriers": self.barriers,
             "strategies": self.strategies,
             "proof": self.proof,
@@ -286,6 +289,14 @@ class Measures:
         race = growth(self.spark, self.tables, partial(_sealed_at, self.spark, epoch=0), "delete", self.rounds)
         few, many = race.contenders
         return [*HEAD, race.row(many, few, "at most 1.2")]
+
+    def larger_table(self) -> list[str]:
+        found = list(HEAD)
+        for place, goal in (("together", "at most 1.2"), ("scattered", "at most 2")):
+            race = same_changes(self.spark, self.tables, partial(_sealed_at, self.spark, epoch=0), place, self.rounds)
+            small, large = race.contenders
+            found.append(race.row(large, small, goal, named=True))
+        return found
 
     def barriers(self) -> list[str]:
         race = barriers(self.spark, self.tables, self.tables.source("orders", 0.01), self.rounds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -63,16 +64,25 @@ class Tables:
         raises the price of one order in 600, but deletes every tenth of those, and inserts every tenth under a new key.
         "delete": each deletes as many, by deletion vectors.
         """
-        path = self._folder / f"history-{change}-{epochs}" / "orders"
+        return self.changed(
+            f"{change}-{epochs}",
+            1.0,
+            epochs,
+            lambda table, epoch: self._spark.sql(STATEMENTS[change].format(table=table, epoch=epoch)),
+        )
+
+    def changed(self, name: str, scale: float, epochs: int, change: Callable[[str, int], object]) -> str:
+        """A copy of TPC-H's orders, written in version 0. ``change`` makes each of the ``epochs`` versions after it."""
+        path = self._folder / f"history-{name}" / "orders"
         if path.is_dir():
             return str(path)
-        rows = self._spark.read.format("delta").load(self.source("orders", 1.0))
+        rows = self._spark.read.format("delta").load(self.source("orders", scale))
         unfinished = path.with_name("unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         writer = rows.write.format("delta").option("delta.enableChangeDataFeed", "true")
         writer.option("delta.enableDeletionVectors", "true").save(str(unfinished))
         for epoch in range(epochs):
-            self._spark.sql(STATEMENTS[change].format(table=f"delta.`{unfinished}`", epoch=epoch))
+            change(f"delta.`{unfinished}`", epoch)
         unfinished.rename(path)
         return str(path)
 

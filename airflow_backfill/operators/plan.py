@@ -44,8 +44,8 @@ class PlanOperator(ApplicationOperator):
     :param new_columns: what to do when the source gets a new column: "stop", or "ignore" it. (templated)
     :param topic: for strategy "source": name and options of the topic whose history comes first. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
-    :param proof: "full", or "incremental": the source is not read again for the proof. Needs strategy snapshot or
-        chain; see "The proof" in the documentation. (templated)
+    :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
+        ranges of the key are compared. See "The proof" in the documentation. (templated)
     :param lanes: number of lanes that read the snapshot.
     :param round_bytes: bytes of a round, for the forecast.
     :param round_rows: rows of a round, for the forecast.

@@ -18,9 +18,9 @@ class VerifyOperator(PhaseOperator):
     Fails for good if they differ, and names keys that differ.
 
     :param row_hash: "typed", or "sha256", which takes longer. See "Proof" in the documentation.
-    :param full: whether to read the whole source again although the build's ``proof`` is "incremental".
-    :param sample: the share of the source, from 0 to 1, that an incremental proof reads again, to compare it with what
-        the build has read.
+    :param full: whether to read the whole source again although the build's ``proof`` is another kind.
+    :param sample: a share from 0 to 1: of the source that an incremental proof reads again, to compare it with what the
+        build has read; of both sides that a sampled proof compares (if not given, a hundredth).
     """
 
     entry_point = "verify"

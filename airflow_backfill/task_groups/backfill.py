@@ -60,8 +60,8 @@ class BackfillTaskGroup(TaskGroup):
     :param approval: whether a user has to approve the hand-off in Airflow's UI; or arguments of the
         ``ApprovalOperator``, such as ``assigned_users``.
     :param verify: whether to prove that the target equals its source before the hand-off.
-    :param proof: "full", or "incremental": the source is not read again for the proof. Needs strategy snapshot or
-        chain. (templated)
+    :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
+        ranges of the key are compared. See "The proof" in the documentation. (templated)
     :param gate_timeout: how long the gate waits before it fails for good.
     :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.

@@ -160,15 +160,15 @@ class VerifyGoal(_SingleLane):
     full: bool = False
     """Whether the proof is full even if the plan says that it is incremental."""
     sample: float = 0.0
-    """The share of the source that an incremental proof reads again, from 0 to 1."""
+    """The share of the source that an incremental proof reads again, or that a sampled one compares, from 0 to 1."""
 
     def check(self, state: BuildState) -> None:
-        incremental = self._kind(state) is ProofKind.INCREMENTAL
-        if incremental and self.row_hash is not RowHash.TYPED:
+        kind = self._kind(state)
+        if kind is ProofKind.INCREMENTAL and self.row_hash is not RowHash.TYPED:
             raise invalid(
                 "row_hash", self.row_hash.value, "an incremental proof adds up typed hashes; ask for a full proof"
             )
-        if self.sample and not incremental:
+        if self.sample and kind is ProofKind.FULL:
             raise invalid("sample", self.sample, "a full proof reads all of the source again; leave the sample out")
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)

@@ -17,6 +17,7 @@ class Certificate:
     epoch: int
     target_version: int
     rows: int
+    """Rows that were compared: all of that version, except in a sampled proof."""
     digest: str
     buckets: int
     at: int

@@ -90,14 +90,7 @@ class BackfillSpec:
             raise invalid(
                 "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"
             )
-        if self.proof is ProofKind.INCREMENTAL and self.strategy != AUTO and not registered(self.strategy).adds_up:
-            able = [name for name in names() if registered(name).adds_up]
-            raise invalid(
-                "proof",
-                self.proof.value,
-                f"strategy {self.strategy} reads rows of different epochs, so the source's digest cannot be added up; "
-                f"use strategy {' or '.join(able)}, or remove the option",
-            )
+        self._check_proof()
         if len({column.lower() for column in self.key}) != len(self.key):
             raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
@@ -109,6 +102,23 @@ class BackfillSpec:
             ):
                 if inner.startswith(outer + "/"):
                     raise invalid(other, second, what)
+
+    def _check_proof(self) -> None:
+        if self.proof is ProofKind.INCREMENTAL and self.strategy != AUTO and not registered(self.strategy).adds_up:
+            able = [name for name in names() if registered(name).adds_up]
+            raise invalid(
+                "proof",
+                self.proof.value,
+                f"strategy {self.strategy} reads rows of different epochs, so the source's digest cannot be added up; "
+                f"use strategy {' or '.join(able)}, or remove the option",
+            )
+        if self.proof is ProofKind.SAMPLED and (self.topic is not None or not self.key):
+            raise invalid(
+                "proof",
+                self.proof.value,
+                "compares ranges of the key with the source's at an epoch, so it needs a key and a table as source; "
+                "use 'full'",
+            )
 
     def with_strategy(self, name: str) -> BackfillSpec:
         """The spec with the strategy that the planner has chosen; InvalidSpec if its other options do not fit."""

@@ -325,7 +325,9 @@ class VerifyTarget(Effect[Certificate]):
     no_rows: int = 0
     """The number of records of a topic that became no row."""
     sample: float = 0.0
-    """The share of the source that an incremental proof reads again."""
+    """The share of the source that an incremental proof reads again, or of both sides that a sampled one compares; 0
+    stands for what is usual.
+    """
 
 
 @dataclass(frozen=True, slots=True)

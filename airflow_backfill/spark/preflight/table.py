@@ -14,11 +14,13 @@ from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.settings import assert_safe, size_session
+from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
 from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
 
@@ -90,6 +92,8 @@ def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
     transform = parse(spark, schema, spec.select, spec.where, spec.functions)
     check_canonical(transform.schema)
     key = transform.target_key(spec.key)
+    if spec.proof is ProofKind.SAMPLED:
+        KeyOrder.of(schema, spec.key[:1])
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
     found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)

@@ -83,9 +83,12 @@ _ROW_HASH = _option(
     help="how rows are hashed: sha256 takes longer, and nobody can make rows that collide",
 )
 _SAMPLE = _option(
-    "--sample", type=float, default=0.0, help="share of the source that an incremental proof reads again, from 0 to 1"
+    "--sample",
+    type=float,
+    default=0.0,
+    help="share of the source to read again, or of both sides to compare, from 0 to 1",
 )
-_FULL = _option("--full", action="store_true", help="read the whole source again, although the proof is incremental")
+_FULL = _option("--full", action="store_true", help="read the whole source again, whatever kind of proof the plan has")
 _WINDOW = _option(
     "--window", nargs=3, metavar=("START", "STOP", "ZONE"), help="when the hand-off may begin, e.g. 22:00 06:00 UTC"
 )

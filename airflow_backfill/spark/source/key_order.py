@@ -39,7 +39,7 @@ class KeyOrder:
             if not isinstance(kind, ORDERED) or "collate" in kind.simpleString():
                 raise KeyInvalid(
                     f"key: column {name!r} has type {kind.simpleString()}, which has no order to cut the source by; "
-                    "choose another key, or strategy='snapshot'",
+                    "choose another key, or strategy='snapshot' with a proof that is not sampled",
                     column=name,
                 )
         return KeyOrder(tuple(c.name for c in columns), tuple(c.dataType for c in columns))

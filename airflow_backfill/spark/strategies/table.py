@@ -35,6 +35,7 @@ from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, 
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns
 from airflow_backfill.spark.verify.proof import Proof
+from airflow_backfill.spark.verify.sample import USUAL_SHARE
 from airflow_backfill.spark.verify.source_digests import SourceDigests
 
 if TYPE_CHECKING:
@@ -143,11 +144,14 @@ class TableRounds:
 
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
         proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
+        certificate = None
         if wanted.kind is ProofKind.INCREMENTAL:
             certificate = self._incremental(proof, wanted, now)
-            if certificate is not None:
-                return certificate
-        return proof.certificate(wanted.epoch, wanted.target_version, now)
+        elif wanted.kind is ProofKind.SAMPLED:
+            certificate = proof.sampled(wanted.epoch, wanted.target_version, now, wanted.sample or USUAL_SHARE)
+            if certificate is None:
+                log.warning("the sample differs: all of both sides is read to name the keys")
+        return certificate or proof.certificate(wanted.epoch, wanted.target_version, now)
 
     def _incremental(self, proof: Proof, wanted: VerifyTarget, now: int) -> Certificate | None:
         """The certificate of an incremental proof; None if the source has to be read to decide."""

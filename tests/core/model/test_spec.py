@@ -62,6 +62,13 @@ def test_an_incremental_proof_needs_a_strategy_that_reads_every_row_once() -> No
     assert refused(proof="some").data["field"] == "proof"
 
 
+def test_a_sampled_proof_needs_ranges_of_a_key() -> None:
+    for strategy in ("snapshot", "arrangement", "chain", "auto"):
+        spec = BackfillSpec.parse({**GOOD, "strategy": strategy, "proof": "sampled"})
+        assert BackfillSpec.parse(spec.to_json()) == spec
+    assert refused(strategy="chain", key=None, proof="sampled").data["field"] == "proof"
+
+
 def test_a_spec_of_the_first_version_keeps_its_fingerprint() -> None:
     assert not {"proof", "functions"} & BackfillSpec.parse({**GOOD, "proof": "full"}).to_json().keys()
 

@@ -1,0 +1,107 @@
+"""A sampled proof finds what differs in its ranges, and a wrong number of rows anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.core.errors import KeyInvalid, VerificationFailed
+from airflow_backfill.core.model.certificate import Certificate
+from airflow_backfill.core.state.effect import VerifyTarget
+from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.verify.sample import united
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+SELECT = ["name", "id", "n"]
+WHERE = "part <> 5"
+
+
+class Arrived:
+    """A build at its hand-off. What others do to its target afterwards would stop its tasks, but not the proof."""
+
+    def __init__(self, source: Source, target: Path, **spec: Any) -> None:
+        self.build = Build(source, target, proof="sampled", **spec)
+        self.build.plan()
+        for start in range(10_000, 10_600, 100):
+            source.append(start, start + 100)
+        source.sql("DELETE FROM $table WHERE $id % 13 = 6")
+        self.build.snapshot()
+        self.build.consume_log()
+        self.state = self.build.catch_up()
+        shell = Shell(self.build.spark, self.build.target)
+        shell.plan = self.state.plan
+        self.rounds = shell._rounds
+
+    def proven(self, share: float) -> Certificate:
+        head = self.build.reader.log.head()
+        assert self.state.applied is not None
+        wanted = VerifyTarget(
+            self.state.applied, head, self.state.positions, RowHash.TYPED, ProofKind.SAMPLED, 0, share
+        )
+        return self.rounds.certificate(wanted, 17)
+
+    def equal(self, share: float) -> bool:
+        assert self.state.applied is not None
+        proof, head = self.rounds.proof(self.state.positions), self.build.reader.log.head()
+        return proof.sampled(self.state.applied, head, 17, share) is not None
+
+    @contextmanager
+    def broken(self, statement: str) -> Iterator[None]:
+        table, good = f"delta.`{self.build.target}`", self.build.reader.log.head()
+        self.build.spark.sql(statement.replace("$target", table))
+        yield
+        self.build.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {good}")
+
+
+def test_a_sample_finds_what_lies_in_it(source: Source, tmp_path: Path) -> None:
+    """With a filter, so that rows cannot be counted from the logs."""
+    arrived = Arrived(source, tmp_path / "target", select=["name", "id", "n"], where="part <> 5")
+    rows = arrived.build.spark.read.format("delta").load(arrived.build.target).count()
+    certificate = arrived.build.verify().certificate
+    assert certificate is not None and certificate.kind is ProofKind.SAMPLED
+    assert arrived.proven(1.0).rows == rows
+    assert 0 < arrived.proven(0.01).rows < rows
+    found = set()
+    for statement in (
+        "UPDATE $target SET name = 'other' WHERE id = 10121",
+        "DELETE FROM $target WHERE id = 10222",
+        "INSERT INTO $target SELECT * FROM $target WHERE id = 10324",
+        "INSERT INTO $target SELECT name, 99999999L, n FROM $target WHERE id = 10424",
+        "INSERT INTO $target SELECT name, -1L, n FROM $target WHERE id = 10524",
+    ):
+        with arrived.broken(statement):
+            assert not arrived.equal(1.0), statement
+            found.add(arrived.equal(0.01))
+    assert found == {True, False}
+
+
+def test_a_lost_row_is_found_by_the_numbers_of_rows_and_named(source: Source, tmp_path: Path) -> None:
+    arrived = Arrived(source, tmp_path / "target")
+    assert arrived.equal(0.0001)
+    for key in (10_010, 10_310):
+        with arrived.broken(f"DELETE FROM $target WHERE {source.key} = {key}"):
+            with pytest.raises(VerificationFailed) as failed:
+                arrived.proven(0.0001)
+            assert failed.value.data["sample"] == [{"kind": "missing", "key": {source.key: str(key)}}]
+
+
+def test_a_key_without_an_order_is_refused_by_the_plan(source: Source, tmp_path: Path) -> None:
+    source.sql("ALTER TABLE $table ADD COLUMN flag BOOLEAN")
+    build = Build(source, tmp_path / "target", proof="sampled", key=["flag", source.key])
+    with pytest.raises(KeyInvalid, match=r"flag.*has no order"):
+        build.plan()
+    assert not (tmp_path / "target").exists()
+
+
+def test_ranges_are_united() -> None:
+    assert united([]) == []
+    assert united([(5, 6), (1, 3), (2, 2), (3, 4), (9, 9)]) == [(1, 4), (5, 6), (9, 9)]
