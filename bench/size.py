@@ -75,7 +75,7 @@ def growing_snapshots(spark: SparkSession, tables: Tables, select: list[str], ke
     before = None
     for millions, name in zip(MILLIONS, race.contenders, strict=True):
         seconds = race.median(name)
-        further = "–" if before is None else f"{(seconds - before[1]) / (millions - before[0]):.3f}"
+        further = "" if before is None else f"{(seconds - before[1]) / (millions - before[0]):.3f}"
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         lines.append(f"| {millions} million | {seconds:.1f} | {further} | {heap[name]:.0f} | {peak:.0f} |")
         before = millions, seconds
