@@ -21,6 +21,7 @@ ADAPTERS = (
     "assets",
     "builds",
     "cli",
+    "fleet",
     "hooks",
     "links",
     "operators",
@@ -157,7 +158,7 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 FLOORS = {
     "": (
         *("core", "assets", "ledger", "builds", "failure", "links", "hooks", "watching", "triggers", "spark"),
-        *("operators", "sensors", "task_groups", "testing", "cli"),
+        *("operators", "sensors", "task_groups", "fleet", "testing", "cli"),
     ),
     "core": (
         *("errors", "values", "service", "kafka", "splits", "model", "source", "delta", "target_table", "state"),
