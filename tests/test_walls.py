@@ -27,6 +27,7 @@ ADAPTERS = (
     "operators",
     "sensors",
     "task_groups",
+    "telling",
     "testing",
     "triggers",
     "watching",
@@ -157,7 +158,19 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 
 FLOORS = {
     "": (
-        *("core", "assets", "ledger", "builds", "failure", "links", "hooks", "watching", "triggers", "spark"),
+        *(
+            "core",
+            "assets",
+            "ledger",
+            "telling",
+            "builds",
+            "failure",
+            "links",
+            "hooks",
+            "watching",
+            "triggers",
+            "spark",
+        ),
         *("operators", "sensors", "task_groups", "fleet", "testing", "cli"),
     ),
     "core": (
