@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.way_out import way_out
+from airflow_backfill.telling.metrics import tell_error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,6 +29,7 @@ def decided(context: Context) -> Iterator[None]:
         yield
     except BackfillError as error:
         context["task_state_store"].set(FAILURE, error.to_json())
+        tell_error(error.code)
         log.error("%s: %s", error.code, way_out(error))
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from error

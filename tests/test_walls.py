@@ -21,11 +21,13 @@ ADAPTERS = (
     "assets",
     "builds",
     "cli",
+    "fleet",
     "hooks",
     "links",
     "operators",
     "sensors",
     "task_groups",
+    "telling",
     "testing",
     "triggers",
     "watching",
@@ -156,8 +158,20 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 
 FLOORS = {
     "": (
-        *("core", "assets", "ledger", "builds", "failure", "links", "hooks", "watching", "triggers", "spark"),
-        *("operators", "sensors", "task_groups", "testing", "cli"),
+        *(
+            "core",
+            "assets",
+            "ledger",
+            "telling",
+            "builds",
+            "failure",
+            "links",
+            "hooks",
+            "watching",
+            "triggers",
+            "spark",
+        ),
+        *("operators", "sensors", "task_groups", "fleet", "testing", "cli"),
     ),
     "core": (
         *("errors", "values", "service", "kafka", "splits", "model", "source", "delta", "target_table", "state"),

@@ -29,6 +29,7 @@ from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
 from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside, with_arguments
+from airflow_backfill.telling.metrics import tell_attempt
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -131,6 +132,7 @@ class ApplicationOperator(BaseOperator):
             self._check_deploy_mode()
             me = self.ledger.reader(self.target).draw_attempt(self._document(context))
             store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
+            tell_attempt(context["ti"].dag_id, self.task_id)
         return self._settle(context, me, lambda: self._start(context, me))
 
     def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.telling.metrics import tell_progress
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
@@ -70,6 +71,7 @@ class Reporter:
 
     def _tell(self, progress: dict[str, Any]) -> None:
         self._store.set(PROGRESS, progress)
+        tell_progress(progress)
         line = f"{progress['phase']} {progress['percent']} %, {progress['lag']['epochs']} epochs behind"
         if line != self._told:
             self._log.info(line)

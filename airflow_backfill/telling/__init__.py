@@ -1,0 +1,1 @@
+"""What a build tells without being asked: metrics, lineage, warnings."""
