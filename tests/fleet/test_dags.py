@@ -14,7 +14,6 @@ from airflow_backfill.operators.served import Served
 
 FIXED = {"source": "/lake/{table}", "target": "/copies/{table}", "key": ["id"], "follow": "*/15 * * * *"}
 TABLES = 300
-"""On a busy machine; a third of what Airflow allows a DAG file."""
 
 
 def made(tables, defaults=None, **dag):
