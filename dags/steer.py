@@ -15,7 +15,9 @@ with DAG(
         "verb": Param("pause", enum=[verb.value for verb in Verb], description="Command"),
         "rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: rows per second, 0 stops"),
         "byte_rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: bytes per second"),
+        "until": Param(None, type=["null", "string"], format="date-time", description="throttle: when it ends"),
         "drop": Param(False, type="boolean", description="cancel: also delete the target"),
+        "why": Param(None, type=["null", "string"], maxLength=1000, description="The reason; needed with drop"),
     },
     tags=["table backfill"],
 ):
@@ -26,4 +28,6 @@ with DAG(
         rate="{{ params.rate }}",
         byte_rate="{{ params.byte_rate }}",
         drop="{{ params.drop }}",
+        until="{{ params.until }}",
+        why="{{ params.why }}",
     )

@@ -1,48 +1,63 @@
-"""Orders a command: appends it beside the target, unless it could have no effect."""
+"""Gives orders to a build: the one way of the command line, the operators and the page in Airflow."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
-from airflow_backfill.core.errors import NotAllowedNow
-from airflow_backfill.core.values.control import Command, Verb
-from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.attempts.refusal import Errand, check_reason, refusal
+from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.reader import BuildReader
 
 POLL_SECONDS = 0.25
 """Time between two reads of the target's log."""
 
 
-def ordered(target: str, command: Command) -> int:
-    """Append the command. Returns the number under which a barrier acknowledges it. NotPlanned, NotAllowedNow."""
-    reader = BuildReader(target)
+def ordered(target: str | BuildReader, command: Command, *, once: bool = False) -> int:
+    """Append the command beside the target. Returns the number under which a barrier acknowledges it.
+
+    A command without a time gets the current one. ``once``: a command with the same ``via`` was this one, and is not
+    given twice. NotPlanned; NotAllowedNow if it could have no effect; InvalidSpec if it destroys without a reason or
+    ends before it begins.
+    """
+    reader = BuildReader.of(target)
+    check_reason(command, command.signed)
     state = reader.state()
-    finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
-    if finished and command.verb is Verb.CANCEL:
-        raise NotAllowedNow("cancel: the build is finished, so there is nothing to cancel", phase=state.phase.value)
-    if (finished or state.phase is Phase.CATCH_UP) and command.verb in (Verb.HOLD, Verb.RELEASE):
-        raise NotAllowedNow(
-            f"{command.verb.value}: the build has passed its gate, so the command has no effect",
-            phase=state.phase.value,
-        )
-    if command.verb is Verb.SKIP and not (state.plan.splits.landing and state.phase is Phase.SNAPSHOT):
-        raise NotAllowedNow(
-            "skip: there is nothing to skip, the build reads no history of a topic",
-            phase=state.phase.value,
-        )
-    if state.phase is Phase.CANCELLED and command.verb is not Verb.CANCEL:
-        raise NotAllowedNow(
-            f"{command.verb.value}: the build was cancelled; run the plan task again to resume it",
-            phase=state.phase.value,
-        )
-    return reader.control.order(state.plan.build, command, floor=state.control.number)
+    signed = command.signed if command.signed.at is not None else replace(command.signed, at=_now())
+    if once:
+        known = (n for n, one in reader.commands(state.plan.build) if one.signed.via == signed.via)
+        if (number := next(known, None)) is not None:
+            return number
+    if command.until is not None and command.until <= _now():
+        raise invalid("until", command.until, "must be a time to come")
+    if (refused := refusal(command.verb, state)) is not None:
+        raise refused
+    return reader.control.order(state.plan.build, replace(command, signed=signed), floor=state.control.number)
 
 
-def acknowledged(target: str, number: int, seconds: float) -> bool:
+def check_errand(target: str | BuildReader, errand: Errand, signed: Signature) -> None:
+    """Raise what ``ordered`` would raise, for an order that an application carries out. A recovery is possible without
+    readable records, so it is refused by its application only.
+    """
+    check_reason(errand, signed)
+    reader = BuildReader.of(target)
+    if errand is Errand.RECOVER:
+        reader.check_ours()
+    elif (refused := refusal(errand, reader.state())) is not None:
+        raise refused
+
+
+def acknowledged(target: str | BuildReader, number: int, seconds: float) -> bool:
     """Whether a barrier acknowledges the command within ``seconds``."""
-    reader, deadline = BuildReader(target), time.monotonic() + seconds
+    reader, deadline = BuildReader.of(target), time.monotonic() + seconds
     while reader.state().control.number < number:
         if time.monotonic() >= deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

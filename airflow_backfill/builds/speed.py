@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
-from airflow_backfill.core.errors import HistoryLost
-from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.builds.history import History
 from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Event, Phase
-from airflow_backfill.ledger.delta_log import DeltaLog
-
-RECENT_COMMITS = 20
-"""Commits of the target from which the speed is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +18,10 @@ class Speed:
     bytes: float
 
 
-def recent_speed(log: DeltaLog, state: BuildState) -> Speed | None:
+def recent_speed(history: History) -> Speed | None:
     """The speed over the last rounds of the current phase; None for less than two rounds."""
-    rounds = [b for b in _barriers(log, state) if b.record.event in (Event.FILES, Event.CHUNKS, Event.EPOCHS)]
+    events = (Event.FILES, Event.CHUNKS, Event.OFFSETS, Event.EPOCHS)
+    rounds = [barrier for barrier in history.of_this_phase if barrier.record.event in events]
     seconds = (rounds[0].at - rounds[-1].at) / 1000 if rounds else 0
     if seconds <= 0:
         return None
@@ -48,19 +43,3 @@ def seconds_left(state: BuildState, source: SourceView | None, speed: Speed | No
     pending = source.pending(state.reached)
     pending = pending if upto is None else pending[: max(upto - state.reached, 0)]
     return round(pending.rows / speed.rows)
-
-
-def _barriers(log: DeltaLog, state: BuildState) -> list[Barrier]:
-    """The last barriers of the current phase that are in the log, newest first."""
-    found: list[Barrier] = []
-    try:
-        for commit in islice(log.newest_first(), RECENT_COMMITS):
-            record = barrier_record(commit)
-            if record is None:
-                continue
-            if record.build != state.plan.build or record.phase is not state.phase:
-                break
-            found.append(Barrier.of(commit, record))
-    except HistoryLost:
-        pass  # the log ends here
-    return found

@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
+from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.commands import logged
+from airflow_backfill.builds.history import COMMITS, History
 from airflow_backfill.builds.speed import recent_speed, seconds_left
 from airflow_backfill.builds.waiting import waits_for
-from airflow_backfill.core.errors import BackfillError, HistoryLost
+from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import check_rules
-from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
-from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 
 SHOWN_ATTEMPTS = 5
+SHOWN_COMMANDS = 20
 SHOWN_PARTITIONS = 8
+PLANNING = "planning"
+"""The phase of a build whose plan is not committed yet."""
 
 
-def status(target: str) -> dict[str, Any]:
-    """The summary of the committed state, the current lag, what the build waits for, and the last attempts."""
-    now = time.time_ns() // 1_000_000
-    reader = BuildReader(target)
-    state = reader.state()
-    control = obey(state.control, reader.commands(state.plan.build))
-    source, trouble = _source(state, reader.properties)
-    speed = recent_speed(reader.log, state)
+def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, Any]:
+    """The summary of the committed state, the current lag, what the build waits for, its speed over the last
+    ``commits`` commits, and the last commands and attempts, as plain JSON.
+
+    While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
+    ``waits_for``, ``attempts`` and ``seen`` are there. NotPlanned and SourceNotDelta if nothing is planned at all.
+    """
+    reader, now = BuildReader.of(target), time.time_ns() // 1_000_000
+    try:
+        state = reader.state()
+    except (NotPlanned, SourceNotDelta):
+        planning = _planning(reader, now)
+        if planning is None:
+            raise
+        return planning
+    commands = reader.commands(state.plan.build)
+    control = obey(state.control, commands).at(now)
+    source, trouble = _source(reader, state)
+    history = History.read(reader.log, state, commits)
+    speed = recent_speed(history)
     return {
         **summarize(state),
         "lag": None if source is None else lag(state, source, now),
@@ -39,13 +54,45 @@ def status(target: str) -> dict[str, Any]:
         "seconds_left": seconds_left(state, source, speed),
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, trouble, now),
-        "attempts": _attempts(reader.control),
+        "commands": logged(state, commands[-SHOWN_COMMANDS:], history),
+        "attempts": attempts(reader.control, state, now, SHOWN_ATTEMPTS),
         "seen": now,
     }
 
 
+def _planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
+    """The status of a build that is being planned; None if the last attempt was no plan."""
+    last = attempts(reader.control, None, now, SHOWN_ATTEMPTS)
+    if not last or last[-1]["task"] != "plan":
+        return None
+    return {
+        "phase": PLANNING,
+        "target": reader.target,
+        "since": last[-1]["drawn"],
+        "waits_for": [_plan_of(last[-1])],
+        "attempts": last,
+        "seen": now,
+    }
+
+
+def _plan_of(attempt: dict[str, Any]) -> str:
+    """What a build without a plan waits for."""
+    name = f"attempt {attempt['generation']} of the plan task"
+    match attempt["life"]:
+        case "ended":
+            return f"an operator: {name} has ended with {attempt['outcome']}"
+        case "silent":
+            return f"an operator: {name} gives no sign of life; clear the task"
+        case _:
+            return f"{name}, which plans the build"
+
+
 def as_text(found: dict[str, Any]) -> str:
     """The status as about a dozen lines."""
+    if found["phase"] == PLANNING:
+        since = "" if found["since"] is None else f" for {_duration((found['seen'] - found['since']) // 1000)}"
+        waits = [f"  waits for {reason}" for reason in found["waits_for"]]
+        return "\n".join([f"{found['target']}: planning{since}", *waits, *map(_attempt, found["attempts"])])
     rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
@@ -67,15 +114,18 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(f"  proven    {what}, {proof['kind']}, {proof['digest']}")
         if proof["gone"]:
             lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
-    for one in found["attempts"]:
-        lines.append(f"  attempt   {one['generation']} {one['task']}: {one['outcome'] or 'no outcome yet'}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_attempt, found["attempts"])])
 
 
-def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | None, BackfillError | None]:
+def _attempt(one: dict[str, Any]) -> str:
+    said = one["outcome"] or f"no outcome yet, {one['life']}"
+    return f"  attempt   {one['generation']} {one['task']}: {said}"
+
+
+def _source(reader: BuildReader, state: BuildState) -> tuple[SourceView | None, BackfillError | None]:
     """The source if it can be read, and the error that stops the build. Deleted epochs are in the source's view."""
     try:
-        source = watch_source(state.plan).view(state.reached)
+        source = watch_source(state.plan, options=reader.options).view(state.reached)
     except BackfillError as error:
         return None, error
     try:
@@ -85,19 +135,10 @@ def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | N
     except BackfillError as error:
         return None, error
     try:
-        check_rules(state.plan, state.phase, rules)
+        check_rules(state.plan, state.phase, reader.properties)
     except BackfillError as error:
         return source, error
     return source, None
-
-
-def _attempts(control: ControlFolder) -> list[dict[str, Any]]:
-    found = []
-    for generation, document in control.attempts()[-SHOWN_ATTEMPTS:]:
-        outcome = control.outcome(Attempt(generation, document["attempt"]))
-        code = None if outcome is None else outcome["code"]
-        found.append({"generation": generation, "task": document.get("task"), "outcome": code})
-    return found
 
 
 def _ahead(found: dict[str, Any]) -> str:

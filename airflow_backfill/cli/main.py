@@ -15,6 +15,7 @@ from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.core.values.signature import Signature
 
 MAX_WAIT_SECONDS = 10_000_000
 HELP = {
@@ -46,6 +47,7 @@ def parser() -> Arguments:
             command.add_argument(
                 "--drop", action="store_true", help="also delete the target and the build's files beside it"
             )
+            command.add_argument("--why", help="the reason, for the log of commands; needed with --drop")
             command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
             _add_spark(command)
         elif name == "recover":
@@ -142,13 +144,13 @@ def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -
 def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
     """Whether to drop a target although its build cannot be read."""
     wanted = options.command == "cancel" and options.drop and not options.no_submit
-    return wanted and not error.retry and not isinstance(error, (NotAllowedNow, NotPlanned))
+    return wanted and not error.retry and not isinstance(error, (InvalidSpec, NotAllowedNow, NotPlanned))
 
 
 def _command(options: argparse.Namespace) -> Command:
     verb = Verb(options.command)
     if verb is Verb.CANCEL:
-        return Command(verb, drop=options.drop)
+        return Command(verb, drop=options.drop, signed=Signature(why=options.why, via="cli"))
     if verb is not Verb.THROTTLE:
         return Command(verb)
     return Command(verb, rate=_rate("rate", options.rate), byte_rate=_rate("bytes", options.bytes))

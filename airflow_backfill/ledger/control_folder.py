@@ -11,6 +11,7 @@ never deletes it.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -50,9 +51,11 @@ class ControlFolder:
         return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
 
     def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:
-        """A new attempt. Its generation is higher than all earlier ones and than ``floor``, the highest in the log."""
+        """A new attempt, with the time at which it is drawn. Its generation is higher than all earlier ones and than
+        ``floor``, the highest in the log.
+        """
         name = uuid.uuid4().hex
-        generation = self._attempts.append({**document, "attempt": name}, floor)
+        generation = self._attempts.append({"at": _now(), **document, "attempt": name}, floor)
         return Attempt(generation, name)
 
     def attempts(self) -> list[tuple[int, dict[str, Any]]]:
@@ -76,7 +79,7 @@ class ControlFolder:
 
     def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
         """Store that the attempt's application runs, with ``facts`` such as the address of its UI."""
-        self._attempts.put_beside(attempt.generation, STARTED, {**facts, "attempt": attempt.name})
+        self._attempts.put_beside(attempt.generation, STARTED, {"at": _now(), **facts, "attempt": attempt.name})
 
     def announced(self, attempt: Attempt) -> dict[str, Any] | None:
         """The facts that the attempt's application stored at its start; None before."""
@@ -84,7 +87,7 @@ class ControlFolder:
 
     def store_outcome(self, attempt: Attempt, outcome: Mapping[str, Any]) -> None:
         """Store how an attempt ended. Its name tells it from an attempt of a lost folder with the same generation."""
-        self._attempts.put_beside(attempt.generation, OUTCOME, {**outcome, "attempt": attempt.name})
+        self._attempts.put_beside(attempt.generation, OUTCOME, {"at": _now(), **outcome, "attempt": attempt.name})
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
         """How the attempt ended; None if it stored no outcome."""
@@ -146,6 +149,10 @@ class ControlFolder:
             raise RecordInvalid(
                 f"{self._store.url}/{name} is not JSON; restore the file or delete it", file=name
             ) from None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _instance(document: Mapping[str, Any]) -> list[Any]:

@@ -29,10 +29,16 @@ class BuildReader:
 
     def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
+        self.options = options
         self.control = ControlFolder.beside(target, spark, options)
         self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
         self._properties: Mapping[str, str] | None = None
+
+    @staticmethod
+    def of(target: str | BuildReader) -> BuildReader:
+        """The reader of a target; a reader is its own."""
+        return target if isinstance(target, BuildReader) else BuildReader(target)
 
     def state(self, build: str | None = None) -> BuildState:
         """The committed state of the target's build. NotPlanned if it has none; TargetDiverged after foreign writes."""

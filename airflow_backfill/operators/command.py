@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.moment import moment
+from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
@@ -21,16 +24,33 @@ class CommandOperator(BaseOperator):
     """
     Sends a command to a build. It takes effect at the next barrier, whose record acknowledges its number.
 
+    A retry or a clear of the task sends no second one. A command that could have no effect in the build's phase fails
+    the task.
+
     :param target: location of the target table. (templated)
     :param verb: pause, resume, throttle, hold, release, skip or cancel. (templated)
     :param rate: rows per second, for throttle; None for no limit. (templated)
     :param byte_rate: bytes per second that the snapshot reads, for throttle; None for no limit. (templated)
     :param drop: for cancel: whether to delete the target and the build's files beside it. (templated)
+    :param until: for throttle: when it ends, as an ISO time with a zone, e.g. ``2026-01-31T06:00+01:00``. No limit
+        follows. (templated)
+    :param by: who sends it; by default the user who triggered the run. (templated)
+    :param why: the reason, for the log of commands; needed for a cancel with ``drop``. (templated)
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
         (templated)
     """
 
-    template_fields: Sequence[str] = ("target", "verb", "rate", "byte_rate", "drop", "ledger_conn_id")
+    template_fields: Sequence[str] = (
+        "target",
+        "verb",
+        "rate",
+        "byte_rate",
+        "drop",
+        "until",
+        "by",
+        "why",
+        "ledger_conn_id",
+    )
     operator_extra_links = (TargetLink(),)
     ui_color = "#f5e6d3"
 
@@ -42,6 +62,9 @@ class CommandOperator(BaseOperator):
         rate: int | str | None = None,
         byte_rate: int | str | None = None,
         drop: bool | str = False,
+        until: str | None = None,
+        by: str | None = None,
+        why: str | None = None,
         ledger_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -51,10 +74,12 @@ class CommandOperator(BaseOperator):
         self.rate = rate
         self.byte_rate = byte_rate
         self.drop = drop
+        self.until = until
+        self.by = by
+        self.why = why
         self.ledger_conn_id = ledger_conn_id
 
-    @property
-    def command(self) -> Command:
+    def command(self, signed: Signature) -> Command:
         """The rendered command; InvalidSpec if it is invalid."""
         try:
             verb = Verb(self.verb)
@@ -64,17 +89,30 @@ class CommandOperator(BaseOperator):
             raise InvalidSpec(
                 f"verb must be one of {known}, and rates must be whole numbers (got {self.verb!r}, rates {rates})"
             ) from None
-        return Command(verb, rate, str(self.drop).lower() == "true", byte_rate)
+        until = None if self.until in NONE else moment("until", str(self.until))
+        return Command(verb, rate, str(self.drop).lower() == "true", byte_rate, until, signed)
 
     def execute(self, context: Context) -> dict[str, Any]:
         with decided(context):
-            command = self.command
+            command = self.command(signature(context, self.by, self.why))
             reader = LedgerHook(self.ledger_conn_id).reader(self.target)
-            state = reader.state()
-            number = reader.control.order(state.plan.build, command, floor=state.control.number)
-        return {"target": self.target, "build": state.plan.build, "number": number, **command.to_json()}
+            number = ordered(reader, command, once=True)
+            build = reader.state().plan.build
+        return {"target": self.target, "build": build, "number": number, **command.to_json()}
+
+
+NONE = (None, "", "None")
+"""What a rendered template gives for no value."""
+
+
+def signature(context: Context, by: str | None, why: str | None) -> Signature:
+    """Who orders something in a task: ``by``, or else the user who triggered its run."""
+    ti, run = context["ti"], context.get("dag_run")
+    user = getattr(run, "triggering_user_name", None) if by in NONE else by
+    via = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}"
+    return Signature(by=user, why=None if why in NONE else why, via=via)
 
 
 def _rate(given: int | str | None) -> int | None:
     """A rate, which may be a rendered template."""
-    return None if given in (None, "", "None") else int(given)
+    return None if given in NONE else int(given)

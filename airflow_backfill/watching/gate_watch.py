@@ -97,7 +97,7 @@ class GateWatch:
                 alarm,
             )
         conditions = replace(self._conditions(now), approved=approval == "success")
-        stopped = obey(state.control, commands).stopped
+        stopped = obey(state.control, commands).at(now).stopped
         observed = Observation(state, decide(state, source, commands, conditions, now), True, alarm)
         if not isinstance(observed.verdict, Waiting) or (observed.only_lag and not stopped):
             return observed

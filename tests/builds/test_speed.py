@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_backfill.builds.history import History
 from airflow_backfill.builds.speed import Speed, recent_speed, seconds_left
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -26,25 +27,29 @@ def build(tmp_path: Path) -> JsonBuild:
     return build
 
 
+def speed_of(build: JsonBuild, state: BuildState) -> Speed | None:
+    return recent_speed(History.read(build.reader.log, state))
+
+
 def test_the_speed_is_that_of_the_last_rounds(build: JsonBuild) -> None:
     """50 rows and 1,000 bytes in 2 s each."""
     build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
     state = build.state()
-    assert recent_speed(build.reader.log, state) == Speed(25.0, 500.0)
+    assert speed_of(build, state) == Speed(25.0, 500.0)
     assert seconds_left(state, None, Speed(25.0, 500.0)) == 60
 
 
 def test_waiting_slows_a_build_down(build: JsonBuild) -> None:
     build.order(Command(Verb.THROTTLE, 5))
     build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=12)
-    speed = recent_speed(build.reader.log, build.state())
+    speed = speed_of(build, build.state())
     assert speed is not None and 4 <= speed.rows <= 6
 
 
 def test_one_round_has_no_speed(build: JsonBuild) -> None:
-    assert recent_speed(build.reader.log, build.state()) is None
+    assert speed_of(build, build.state()) is None
     build.start(SnapshotGoal(0, 1, ONE)).until(CommitRecord, nth=3)
-    assert recent_speed(build.reader.log, build.state()) is None
+    assert speed_of(build, build.state()) is None
     assert seconds_left(build.state(), None, None) is None
 
 
@@ -54,7 +59,7 @@ def sealed(build: JsonBuild) -> BuildState:
 
 
 def test_rounds_of_an_earlier_phase_say_nothing_about_this_one(build: JsonBuild) -> None:
-    assert recent_speed(build.reader.log, sealed(build)) is None
+    assert speed_of(build, sealed(build)) is None
 
 
 def test_what_is_left_of_the_log_goes_by_rows(build: JsonBuild) -> None:
@@ -81,4 +86,4 @@ def test_a_log_that_was_cleaned_up_has_the_speed_of_what_is_left(build: JsonBuil
     state = build.state()
     for version in range(build.target.head - 3):
         Path(build.location, "_delta_log", commit_name(version)).unlink()
-    assert recent_speed(build.reader.log, state) == Speed(25.0, 500.0)
+    assert speed_of(build, state) == Speed(25.0, 500.0)

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.errors import Fenced, KeyNull, SourceNotDelta
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.reports.summary import partition
@@ -22,6 +22,7 @@ from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
+from airflow_backfill.ledger.reader import BuildReader
 from tests.core.model_target import NO_LAG, PATIENCE
 from tests.core.tasks import READ
 from tests.ledger.json_target import JsonBuild
@@ -92,7 +93,28 @@ def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
         (lost.generation, None),
         (fenced.generation, "FENCED"),
     ]
-    assert "attempt   2 snapshot: no outcome yet" in text and "attempt   3 snapshot: FENCED" in text
+    assert "attempt   2 snapshot: no outcome yet, starting" in text and "attempt   3 snapshot: FENCED" in text
+
+
+def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) -> None:
+    reader = BuildReader(str(tmp_path / "new"))
+    with pytest.raises(SourceNotDelta):
+        status(reader)
+    me = reader.draw_attempt({"task": "plan", "dag_id": "d", "task_id": "plan"})
+    found = status(reader)
+    assert (found["phase"], found["since"]) == ("planning", found["attempts"][0]["drawn"])
+    assert found["attempts"][0]["dag_id"] == "d" and as_text(found).startswith(f"{reader.target}: planning for ")
+    assert "waits for attempt 1 of the plan task, which plans the build" in as_text(found)
+    reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
+    assert "waits for an operator: attempt 1 of the plan task has ended with KEY_NULL" in as_text(status(reader))
+
+
+def test_a_target_that_was_dropped_is_not_being_planned(tmp_path: Path) -> None:
+    reader = BuildReader(str(tmp_path / "new"))
+    reader.draw_attempt({"task": "plan"})
+    reader.draw_attempt({"task": "cancel"})
+    with pytest.raises(SourceNotDelta):
+        status(reader)
 
 
 def test_only_the_last_attempts_are_shown(build: JsonBuild) -> None:

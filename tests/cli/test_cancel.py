@@ -12,6 +12,7 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from tests.ledger.json_target import JsonBuild
 
+DROP = ("--drop", "--why", "a test")
 Captured = pytest.CaptureFixture[str]
 
 HERE = Path(__file__).parent
@@ -77,18 +78,25 @@ def test_a_build_that_cannot_be_read_can_be_dropped(
         "RECORD_INVALID",
         "TARGET_DIVERGED",
     )
-    found = said(capsys, 0, "cancel", build.location, "--drop", "--spark-submit", submit)
+    found = said(capsys, 0, "cancel", build.location, *DROP, "--spark-submit", submit)
     assert found["dropped"] == [build.location] and not Path(build.location).exists()
 
 
+def test_nothing_is_dropped_without_a_reason(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
+    build.foreign("RESTORE")
+    error = said(capsys, 1, "cancel", build.location, "--drop", "--spark-submit", submit)
+    assert (error["code"], error["data"]["field"]) == ("SPEC_INVALID", "why")
+    assert not received.exists() and Path(build.location).exists()
+
+
 def test_dropping_says_what_is_gone(build: JsonBuild, submit: str, capsys: Captured) -> None:
-    assert main(["cancel", build.location, "--drop", "--spark-submit", submit]) == 0
+    assert main(["cancel", build.location, *DROP, "--spark-submit", submit]) == 0
     assert f"dropped: {build.location}" in capsys.readouterr().out and not Path(build.location).exists()
     assert build.reader.commands(build.draft().build) == []
 
 
 def test_without_submitting_it_is_only_ordered(build: JsonBuild, capsys: Captured) -> None:
-    assert said(capsys, 0, "cancel", build.location, "--drop", "--no-submit") == {"command": "cancel", "number": 1}
+    assert said(capsys, 0, "cancel", build.location, *DROP, "--no-submit") == {"command": "cancel", "number": 1}
     assert build.reader.commands(build.draft().build) == [(1, Command(Verb.CANCEL, drop=True))]
     assert build.state().phase is Phase.SNAPSHOT
 

@@ -69,7 +69,7 @@ def test_status_says_where_a_build_is(build: JsonBuild, capsys: Captured) -> Non
         (["throttle", "0"], Command(Verb.THROTTLE, rate=0)),
         (["throttle", "none", "--bytes", "900"], Command(Verb.THROTTLE, byte_rate=900)),
         (["throttle", "none"], Command(Verb.THROTTLE)),
-        (["cancel", "--drop", "--no-submit"], Command(Verb.CANCEL, drop=True)),
+        (["cancel", "--drop", "--why", "a test", "--no-submit"], Command(Verb.CANCEL, drop=True)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.ledger.processes import let_go, started
 
 EIGHT = """
 import sys
+import time
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import ControlFolder
 control, what = ControlFolder.beside(sys.argv[1]), sys.argv[2]
@@ -83,10 +85,14 @@ def test_an_attempt_is_newer_than_all_before_and_than_the_log_knows(control: Con
 def test_an_outcome_is_what_the_attempt_left_behind(control: ControlFolder) -> None:
     me, other = control.draw_attempt({}, floor=0), control.draw_attempt({}, floor=0)
     assert control.outcome(me) is None
+    begun = time.time_ns() // 1_000_000
     control.announce(me, {"url": "http://host:4040"})
     control.store_outcome(me, {"code": "FENCED", "data": {"by": "x"}})
-    assert control.announced(me) == {"url": "http://host:4040", "attempt": me.name}
-    assert control.outcome(me) == {"code": "FENCED", "data": {"by": "x"}, "attempt": me.name}
+    announced, outcome = control.announced(me), control.outcome(me)
+    assert announced is not None and outcome is not None
+    assert begun <= announced.pop("at") <= outcome.pop("at") <= time.time_ns() // 1_000_000
+    assert announced == {"url": "http://host:4040", "attempt": me.name}
+    assert outcome == {"code": "FENCED", "data": {"by": "x"}, "attempt": me.name}
     assert control.outcome(other) is None
 
 

@@ -122,7 +122,7 @@ class Process:
             case fx.ReadPlan() | fx.CopyPlan() | fx.CommitPlan():
                 return self._answer_plan(effect)
             case fx.ReadCommands(_, spared):
-                self.begun = Begun.under(world.commands, spared=spared)
+                self.begun = Begun.under(world.commands, world.now, spared=spared)
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
                 return fx.CommandsRead(world.now, tuple(world.commands), files, world.target.properties)

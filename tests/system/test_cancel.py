@@ -38,7 +38,7 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
     me = control.draw_attempt({"task": "snapshot"}, floor=0)
     with apps.process("snapshot", me, "--round-rows", "1") as running:
         _wait_until(lambda: BuildReader(target).state().totals.snapshot_rows > 0)
-        table_backfill("cancel", target, "--drop", conf=apps.confs())
+        table_backfill("cancel", target, "--drop", "--why", "a test", conf=apps.confs())
         running.communicate(timeout=120)
     outcome = control.outcome(me)
     assert outcome is not None and outcome["code"] == "CANCELLED"

@@ -302,9 +302,9 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
 
 def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     """The commands that the next step obeys. Raises Cancelled if they end the build."""
-    control = obey(state.control, looked.commands)
+    control = obey(state.control, looked.commands).at(looked.now)
     if isinstance(goal, ResumeGoal):
-        control = resumed(state.control, looked.commands, goal.number)
+        control = resumed(state.control, looked.commands, goal.number).at(looked.now)
     over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(goal, ResumeGoal))
     if over and not isinstance(goal, CancelGoal):
         raise Cancelled("the build was cancelled; plan it again to resume it")

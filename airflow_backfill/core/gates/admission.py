@@ -22,7 +22,7 @@ def admit(
     state: BuildState, source: SourceView, commands: Sequence[tuple[int, Command]], max_lag: MaxLag, now: int
 ) -> Waiting | None:
     """Why a writer should wait; None if it may commit."""
-    control = obey(state.control, commands)
+    control = obey(state.control, commands).at(now)
     applied = state.applied
     if state.phase is not Phase.CONSUME_LOG or applied is None or control.stopped or control.held or control.cancelled:
         return None

@@ -68,7 +68,7 @@ def decide(
     now: int,
 ) -> Verdict:
     """Whether the hand-off may begin. ``state`` was read from a log without foreign writes."""
-    control = obey(state.control, commands)
+    control = obey(state.control, commands).at(now)
     if control.cancelled or state.phase is Phase.CANCELLED:
         return Broken(Cancelled("the build was cancelled; run the plan task again to resume it"))
     applied = state.applied

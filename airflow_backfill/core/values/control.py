@@ -2,18 +2,21 @@
 
 Commands are numbered documents beside the target. They take effect at the next barrier, whose record acknowledges the
 highest number that it knew. A pause and a rate of 0 both stop new rounds of the snapshot, and each is lifted by its own
-command (S004.17). A throttle sets both rates, rows and bytes; the slower one counts. A skip is permanent: records that
-Kafka has lost are counted from then on and no longer stop the build.
+command (S004.17). A throttle sets both rates, rows and bytes; the slower one counts. A throttle with an end is lifted
+by the first look at the commands after it, by the clock of the attempt that looks; the record of the next barrier says
+so, and what a record has lifted stays lifted. Only speed depends on that clock. A skip is permanent: records that Kafka
+has lost are counted from then on and no longer stop the build.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.values.signature import UNSIGNED, Signature
 
 
 class Verb(str, Enum):
@@ -28,13 +31,19 @@ class Verb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. Rates are per second, None is unlimited; only throttle takes them. Only cancel takes ``drop``."""
+    """One command. Rates are per second, None is unlimited; only throttle takes them. Only cancel takes ``drop``.
+
+    Two commands with the same effect are equal, whoever signed them.
+    """
 
     verb: Verb
     rate: int | None = None
     """Rows."""
     drop: bool = False
     byte_rate: int | None = None
+    until: int | None = None
+    """When a throttle ends, milliseconds since 1970; None if only another command ends it. No limit follows."""
+    signed: Signature = field(default=UNSIGNED, compare=False)
 
     def __post_init__(self) -> None:
         for name, rate in (("rate", self.rate), ("byte_rate", self.byte_rate)):
@@ -44,22 +53,42 @@ class Command:
                     field=name,
                     value=rate,
                 )
+        if self.until is not None and (self.until < 0 or (self.rate, self.byte_rate) == (None, None)):
+            raise InvalidSpec("until: only a throttle with a rate ends at a time; leave it out", field="until")
         if self.drop and self.verb is not Verb.CANCEL:
             raise InvalidSpec(f"drop: only cancel takes it, not {self.verb.value}; leave it out", field="drop")
 
     def to_json(self) -> dict[str, Any]:
-        return {"verb": self.verb.value, "rate": self.rate, "drop": self.drop, "byte_rate": self.byte_rate}
+        end = {} if self.until is None else {"until": self.until}
+        effect = {"verb": self.verb.value, "rate": self.rate, "drop": self.drop, "byte_rate": self.byte_rate}
+        return {**effect, **end, **self.signed.to_json()}
 
     @staticmethod
     def from_json(value: Any) -> Command:
         match value:
             case {"verb": str(verb), "rate": rate, "drop": bool(drop), "byte_rate": byte_rate, **more}:
+                _check_known(more)
+                until: Any = more.get("until")
                 try:
-                    if not more and all(one is None or type(one) is int for one in (rate, byte_rate)):
-                        return Command(Verb(verb), rate, drop, byte_rate)
+                    if all(one is None or type(one) is int for one in (rate, byte_rate, until)):
+                        return Command(Verb(verb), rate, drop, byte_rate, until, Signature.in_document(value))
                 except (ValueError, InvalidSpec):
                     pass
-        raise RecordInvalid(f"not a command: {value!r}", value=repr(value)[:200])
+        raise RecordInvalid(f"not a command: {value!r}"[:300], value=repr(value)[:200])
+
+
+_ADDED = {"until", "by", "why", "at", "via"}
+"""Fields that documents of version 0.1 do not have."""
+
+
+def _check_known(added: Mapping[Any, Any]) -> None:
+    """RecordInvalid for a field that only a newer version can have written: its effect must not be ignored."""
+    unknown = sorted(str(name) for name in added.keys() - _ADDED)
+    if unknown:
+        raise RecordInvalid(
+            f"a command has fields that this version does not know: {', '.join(unknown)[:200]}; use a newer version",
+            fields=unknown[:20],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +104,8 @@ class Control:
     byte_rate: int | None = None
     skips: bool = False
     """Whether the build of a topic goes on without the records that neither Kafka nor the landing table has."""
+    until: int | None = None
+    """When the throttle ends, milliseconds since 1970; None if only a command ends it."""
 
     @property
     def stopped(self) -> bool:
@@ -91,6 +122,12 @@ class Control:
         """Whether a throttle is in force."""
         return self.rates != (None, None)
 
+    def at(self, now: int) -> Control:
+        """What is in force ``now``, in milliseconds since 1970: a throttle whose end has come is lifted."""
+        if self.until is None or now < self.until:
+            return self
+        return replace(self, rate=None, byte_rate=None, until=None)
+
     def to_json(self) -> dict[str, Any]:
         empty = Control()
         return {name: getattr(self, name) for name in _NAMES if getattr(self, name) != getattr(empty, name)}
@@ -100,13 +137,13 @@ class Control:
         if not isinstance(value, dict) or not set(value) <= set(_NAMES):
             raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         for name, part in value.items():
-            wanted = int if name in ("number", "rate", "byte_rate") else bool
+            wanted = int if name in ("number", "rate", "byte_rate", "until") else bool
             if type(part) is not wanted or part < 0:
                 raise RecordInvalid(f"not a control state: {value!r}", value=repr(value)[:200])
         return Control(**value)
 
 
-_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate", "skips")
+_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate", "skips", "until")
 
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
@@ -133,7 +170,7 @@ def _effect(command: Command) -> dict[str, Any]:
         case Verb.RESUME:
             return {"paused": False}
         case Verb.THROTTLE:
-            return {"rate": command.rate, "byte_rate": command.byte_rate}
+            return {"rate": command.rate, "byte_rate": command.byte_rate, "until": command.until}
         case Verb.HOLD:
             return {"held": True}
         case Verb.RELEASE:

@@ -24,9 +24,11 @@ class Begun:
     spared: bool
 
     @staticmethod
-    def under(commands: Sequence[tuple[int, Command]], *, spared: bool) -> Begun:
-        """A round that begins after these commands. A cancel among them was lifted, or the round would not begin."""
-        return Begun(replace(obey(Control(), commands), cancelled=False, drop=False), spared)
+    def under(commands: Sequence[tuple[int, Command]], now: int, *, spared: bool) -> Begun:
+        """A round that begins after these commands, ``now`` in milliseconds since 1970. A cancel among them was lifted,
+        or the round would not begin.
+        """
+        return Begun(replace(obey(Control(), commands).at(now), cancelled=False, drop=False), spared)
 
     def stopped_by(self, commands: Sequence[tuple[int, Command]]) -> str | None:
         """Why these commands interrupt it, in words; None if they do not."""

@@ -112,9 +112,9 @@ class Shell:
             case fx.CopyPlan(plan):
                 return self.reader.control.store_plan(plan)
             case fx.ReadCommands(files, spared):
-                commands = self.reader.commands(self.plan.build)
-                self._begun = Begun.under(commands, spared=spared)
-                return fx.CommandsRead(_now(), commands, self._rounds.files if files else (), self.reader.properties)
+                now, commands = _now(), self.reader.commands(self.plan.build)
+                self._begun = Begun.under(commands, now, spared=spared)
+                return fx.CommandsRead(now, commands, self._rounds.files if files else (), self.reader.properties)
             case fx.ReadSourceLog(after):
                 return self._watcher.view(after)
             case (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,12 +9,19 @@ from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 from airflow_backfill.core.values.control import Command, Control, Verb, obey, resumed
+from airflow_backfill.core.values.signature import UNSIGNED, Signature
 
 RATES = st.none() | st.integers(0, 10**9)
 COMMANDS = st.one_of(
     st.sampled_from([Command(v) for v in Verb]),
     st.builds(Command, st.just(Verb.THROTTLE), RATES),
+    st.builds(Command, st.just(Verb.THROTTLE), st.integers(0, 9), until=st.integers(0, 10**13)),
     st.builds(Command, st.just(Verb.CANCEL), drop=st.booleans()),
+)
+SIGNED = st.builds(
+    Signature,
+    *(st.none() | st.text("ab é,", min_size=1).filter(str.strip) for _ in range(2)),
+    st.none() | st.integers(0),
 )
 Orders = list[tuple[int, Command]]
 LISTS = st.lists(COMMANDS, max_size=12).map(lambda commands: list(enumerate(commands, start=1)))
@@ -22,6 +30,38 @@ LISTS = st.lists(COMMANDS, max_size=12).map(lambda commands: list(enumerate(comm
 @given(COMMANDS)
 def test_a_command_survives_its_json(command: Command) -> None:
     assert Command.from_json(json.loads(json.dumps(command.to_json()))) == command
+
+
+@given(COMMANDS, SIGNED)
+def test_a_signature_survives_its_json_and_changes_no_command(command: Command, signed: Signature) -> None:
+    found = Command.from_json(json.loads(json.dumps(replace(command, signed=signed).to_json())))
+    assert (found, found.signed) == (command, signed)
+
+
+def test_a_document_of_version_0_1_is_read() -> None:
+    old = {"verb": "throttle", "rate": 5, "drop": False, "byte_rate": None}
+    assert Command.from_json(old) == Command(Verb.THROTTLE, 5) and Command.from_json(old).signed == UNSIGNED
+
+
+@pytest.mark.parametrize("said", ["", " ", "two\nlines", "x" * 1001, "\x1b[31m"])
+def test_what_is_no_line_of_text_signs_nothing(said: str) -> None:
+    for name in ("by", "why", "via"):
+        with pytest.raises(InvalidSpec, match=name):
+            Signature(**{name: said})
+
+
+def test_a_throttle_is_in_force_until_its_end_and_then_there_is_no_limit() -> None:
+    control = obey(Control(), [(1, Command(Verb.THROTTLE, 0, byte_rate=7, until=1_000)), (2, Command(Verb.HOLD))])
+    assert control.at(999) == control and control.stopped
+    assert control.at(1_000) == control.at(9_999) == Control(2, held=True)
+    again = obey(control, [(3, Command(Verb.THROTTLE, 5))])
+    assert again.at(9_999) == again, "a later throttle has its own end, or none"
+
+
+def test_what_a_barrier_has_lifted_stays_lifted_whatever_the_clock_says() -> None:
+    commands = [(1, Command(Verb.THROTTLE, 5, until=1_000))]
+    lifted = obey(Control(), commands).at(1_000)
+    assert obey(lifted, commands).at(0) == lifted == Control(1)
 
 
 @given(LISTS)
@@ -108,13 +148,15 @@ COMMAND = {"verb": "pause", "rate": None, "drop": False, "byte_rate": None}
     [None, [], "pause", {}, {"verb": "pause"}, *({**COMMAND, **damage} for damage in (
         {"verb": "stop"}, {"drop": 0}, {"more": 1}, {"rate": 3}, {"byte_rate": 3},
         {"verb": "throttle", "rate": "5"}, {"verb": "throttle", "rate": True}, {"verb": "throttle", "rate": 1.5},
-        {"verb": "throttle", "rate": -1}, {"verb": "throttle", "byte_rate": True},
+        {"verb": "throttle", "rate": -1}, {"verb": "throttle", "byte_rate": True}, {"until": 5}, {"until": "5"},
+        {"verb": "throttle", "until": 5}, {"verb": "throttle", "rate": 5, "until": -1}, {"by": 5}, {"why": None},
+        {"at": -1}, {"at": "now"}, {"at": True}, {"by": ""},
     ))],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_command_is_refused(value: object) -> None:
     assert Command.from_json(COMMAND) == Command(Verb.PAUSE)
-    with pytest.raises(RecordInvalid, match="not a command"):
+    with pytest.raises(RecordInvalid, match=r"not a command|does not know: more"):
         Command.from_json(value)
 
 

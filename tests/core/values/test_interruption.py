@@ -14,7 +14,7 @@ def throttle(rate: int | None = None, byte_rate: int | None = None) -> Command:
 
 def stopped(before: list[Command], after: list[Command], *, spared: bool = False) -> str | None:
     numbered = list(enumerate([*before, *after], start=1))
-    return Begun.under(numbered[: len(before)], spared=spared).stopped_by(numbered)
+    return Begun.under(numbered[: len(before)], 0, spared=spared).stopped_by(numbered)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""The last barriers of a build, read from the target's log at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.splits.position import newest_epoch
+from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.ledger.delta_log import DeltaLog
+
+COMMITS = 20
+"""Commits of the target that are read by default."""
+AT_ONCE = 8
+"""Commits that are read at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    barriers: tuple[Barrier, ...]
+    """Newest first."""
+    whole: bool
+    """Whether they reach back to the plan."""
+
+    @staticmethod
+    def read(log: DeltaLog, state: BuildState, commits: int = COMMITS) -> History:
+        """The barriers of the build among the last ``commits`` commits up to its newest barrier."""
+        newest = state.plan.target_version if state.newest is None else state.newest.version
+        oldest = max(newest - commits + 1, 0)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(lambda version: _read(log, version), range(newest, oldest - 1, -1)))
+        # Older commits than a deleted one are of no use: log clean-up deletes from the start.
+        there = found[: found.index(None)] if None in found else found
+        barriers = tuple(_barriers(there, state.plan.build))
+        return History(barriers, len(there) == len(found) and oldest <= state.plan.target_version)
+
+    @property
+    def of_this_phase(self) -> Sequence[Barrier]:
+        """The barriers after the build came to its current phase."""
+        phases = [barrier.record.phase for barrier in self.barriers]
+        end = next((place for place, phase in enumerate(phases) if phase is not phases[0]), len(phases))
+        return self.barriers[:end]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A point for each barrier, oldest first. Times are milliseconds since 1970; rows and bytes are its own."""
+        return [_point(barrier) for barrier in reversed(self.barriers)]
+
+
+def _read(log: DeltaLog, version: int) -> Commit | None:
+    try:
+        return log.read(version)
+    except HistoryLost:
+        return None
+
+
+def _barriers(commits: Sequence[Commit | None], build: str) -> Iterator[Barrier]:
+    for commit in commits:
+        record = None if commit is None else barrier_record(commit)
+        if commit is not None and record is not None and record.build == build:
+            yield Barrier.of(commit, record)
+
+
+def _point(barrier: Barrier) -> dict[str, Any]:
+    record, pending = barrier.record, barrier.record.pending
+    return {
+        "version": barrier.version,
+        "at": barrier.at,
+        "phase": record.phase.value,
+        "event": record.event.value,
+        "rows": barrier.rows,
+        "bytes": record.work.snapshot_bytes,
+        "epoch": newest_epoch(record.positions),
+        "head": None if pending is None else pending.head,
+        "pending": None if pending is None else pending.epochs,
+        "pending_rows": None if pending is None else pending.rows,
+        "bound": None if record.bound is None else record.bound.value,
+        "waits": record.waits,
+        "control": record.control.to_json(),
+        "attempt": record.attempt,
+    }

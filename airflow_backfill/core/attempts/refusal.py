@@ -1,0 +1,67 @@
+"""Which orders a build refuses: those that could have no effect in its phase. One decision for the command line, the
+operators and the page in Airflow.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from airflow_backfill.core.attempts.goals import RepairGoal
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.values.signature import Signature
+
+
+class Errand(str, Enum):
+    """An order that an application of its own carries out. Its value is the application's name."""
+
+    RECOVER = "recover"
+    REPAIR = "repair"
+    PROVE = "prove"
+
+
+def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
+    """Why the order could have no effect on the build now; None if it may be given."""
+    match order:
+        case Errand.RECOVER:
+            return (
+                None if state.plan.splits.recoverable else _refused(state, "recover: only its records know the seams")
+            )
+        case Errand.REPAIR:
+            return _raised(state)
+        case Errand.PROVE:
+            stands = state.applied is not None and state.part is None
+            return None if stands else _refused(state, "prove: the target stands at no epoch now; wait for one")
+    if state.phase is Phase.CANCELLED and order is not Verb.CANCEL:
+        return _refused(state, f"{order.value}: the build was cancelled; run the plan task again to resume it")
+    finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
+    if finished and order is Verb.CANCEL:
+        return _refused(state, "cancel: the build is finished, so there is nothing to cancel")
+    if (finished or state.phase is Phase.CATCH_UP) and order in (Verb.HOLD, Verb.RELEASE):
+        return _refused(state, f"{order.value}: the build has passed its gate, so the command has no effect")
+    if order is Verb.SKIP and not (state.plan.splits.landing and state.phase is Phase.SNAPSHOT):
+        return _refused(state, "skip: there is nothing to skip, the build reads no history of a topic")
+    return None
+
+
+def check_reason(order: Command | Errand, signed: Signature) -> None:
+    """InvalidSpec unless an order that deletes or rewrites rows has a reason."""
+    destroys = order.drop if isinstance(order, Command) else order is not Errand.PROVE
+    if destroys and signed.why is None:
+        name = "cancel with drop" if isinstance(order, Command) else order.value
+        raise invalid("why", None, f"{name} deletes or rewrites rows of the target: say why, for the log of commands")
+
+
+def _raised(state: BuildState) -> BackfillError | None:
+    try:
+        RepairGoal().check(state)
+    except BackfillError as error:
+        return error
+    return None
+
+
+def _refused(state: BuildState, message: str) -> NotAllowedNow:
+    return NotAllowedNow(message, phase=state.phase.value)

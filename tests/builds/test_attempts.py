@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.core.errors import Fenced
+from airflow_backfill.core.reports.life import SILENT_MS
+from airflow_backfill.core.state.effect import CommitRecord
+from tests.core.tasks import READ
+from tests.ledger.json_target import JsonBuild
+
+TASK = {"task": "snapshot", "dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1}
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    build = JsonBuild(tmp_path)
+    build.plan()
+    return build
+
+
+def shown(build: JsonBuild, later: int = 0) -> dict[str, Any]:
+    now = time.time_ns() // 1_000_000 + later
+    return attempts(build.reader.control, build.state(), now, 5)[-1]
+
+
+def test_an_attempt_is_told_with_its_task_and_times(build: JsonBuild) -> None:
+    control, begun = build.reader.control, time.time_ns() // 1_000_000
+    me = build.reader.draw_attempt({**TASK, "try_number": 2})
+    assert (shown(build)["life"], shown(build)["started"], shown(build)["ended"]) == ("starting", None, None)
+    control.announce(me, {"application": "local-1", "ui": "http://spark:4040"})
+    found = shown(build)
+    assert (found["life"], found["application"], found["ui"]) == ("running", "local-1", "http://spark:4040")
+    assert {name: found[name] for name in TASK} == TASK and found["try_number"] == 2
+    control.store_outcome(me, Fenced("a newer attempt has taken over").to_json())
+    found = shown(build)
+    assert (found["life"], found["outcome"], found["message"]) == ("ended", "FENCED", "a newer attempt has taken over")
+    assert begun <= found["drawn"] <= found["started"] <= found["ended"] <= time.time_ns() // 1_000_000
+
+
+def test_a_dead_attempt_does_not_look_like_a_running_one(build: JsonBuild) -> None:
+    build.reader.control.announce(build.reader.draw_attempt(TASK), {})
+    assert shown(build)["life"] == "running" and shown(build, SILENT_MS + 60_000)["life"] == "silent"
+
+
+def test_a_commit_is_a_sign_of_life(build: JsonBuild) -> None:
+    me = build.reader.draw_attempt(TASK)
+    build.reader.control.announce(me, {"at": 1})
+    assert shown(build)["life"] == "silent"
+    build.now = time.time_ns() // 1_000_000
+    build.start(READ, me).until(CommitRecord, nth=2)
+    assert shown(build)["life"] == "running"
+
+
+def test_an_older_try_of_the_same_task_is_superseded(build: JsonBuild) -> None:
+    build.reader.draw_attempt(TASK)
+    build.reader.draw_attempt({**TASK, "map_index": 1})
+    build.reader.draw_attempt(TASK)
+    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 5)
+    assert [one["life"] for one in found] == ["ended", "superseded", "starting", "starting"]
+
+
+def test_attempts_that_airflow_does_not_know_supersede_nobody(build: JsonBuild) -> None:
+    build.reader.draw_attempt({"task": "cancel"})
+    build.reader.draw_attempt({"task": "cancel"})
+    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 2)
+    assert [one["life"] for one in found] == ["starting", "starting"]

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_backfill.core.attempts.refusal import Errand, check_reason, refusal
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.splits.position import Consumed, InEpoch
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.values.signature import UNSIGNED, Signature
+from tests.core.states import CERTIFICATE, V, state
+
+ALWAYS = {Errand.RECOVER}
+STATES = {
+    "snapshot": (state(Phase.SNAPSHOT), set()),
+    "consume_log": (state(Phase.CONSUME_LOG), {Errand.PROVE}),
+    "in part": (state(Phase.CONSUME_LOG, InEpoch(9, 1, 3)), set()),
+    "catching up": (state(Phase.CATCH_UP, handoff=V + 2), {Errand.PROVE}),
+    "arrived": (state(Phase.CATCH_UP, handoff=V), {Errand.PROVE, Errand.REPAIR}),
+    "finished": (state(Phase.FINISHED, handoff=V, certificate=CERTIFICATE), {Errand.PROVE}),
+    "upstream": (state(Phase.UPSTREAM, Consumed(V + 1), handoff=V), {Errand.PROVE}),
+    "cancelled": (state(Phase.CANCELLED), {Errand.PROVE}),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_each_state_takes_the_errands_that_can_do_something_in_it(name: str) -> None:
+    build, allowed = STATES[name]
+    for errand in Errand:
+        error = refusal(errand, build)
+        assert (error is None) == (errand in allowed | ALWAYS), errand
+        assert error is None or error.code in ("NOT_ALLOWED_NOW", "CANCELLED")
+
+
+@pytest.mark.parametrize("order", [Command(Verb.CANCEL, drop=True), Errand.RECOVER, Errand.REPAIR])
+def test_what_destroys_needs_a_reason(order: Command | Errand) -> None:
+    check_reason(order, Signature(why="a test"))
+    with pytest.raises(InvalidSpec, match="why") as caught:
+        check_reason(order, UNSIGNED)
+    assert caught.value.data["field"] == "why"
+
+
+@pytest.mark.parametrize("order", [*(Command(verb) for verb in Verb), Errand.PROVE])
+def test_nothing_else_needs_one(order: Command | Errand) -> None:
+    check_reason(order, UNSIGNED)
