@@ -25,11 +25,12 @@ BATCH = 8 * READERS
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """Protocol and metadata as of a version, and the mark of its commit."""
+class Newest:
+    """The newest version of a table, with protocol and metadata as of it."""
 
     version: int
     mark: bytes | None
+    """The start of its commit, which tells it from another commit of this version; None if it was deleted."""
     protocol: Protocol
     metadata: TableMetadata
 
@@ -46,7 +47,7 @@ class DeltaLog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: int | None = None
-        self._table: _Table | None = None
+        self._newest: Newest | None = None
 
     def head(self) -> int:
         """The newest version; ``SourceNotDelta`` if there is none."""
@@ -134,8 +135,7 @@ class DeltaLog:
         except NotFound:
             return None
 
-    def mark(self, version: int) -> bytes | None:
-        """What tells the commit from another one of this version: its start. None if it was deleted."""
+    def _mark(self, version: int) -> bytes | None:
         return self._start(version, MARK_BYTES)
 
     def newest_first(self, stop: int = 0) -> Iterator[Commit]:
@@ -148,18 +148,16 @@ class DeltaLog:
 
     def protocol_and_metadata(self) -> tuple[Protocol, TableMetadata]:
         """Both as of the head: from the newest readable checksum or checkpoint, and the commits after it."""
-        return self._table_at(*self._look())
+        newest = self.newest()
+        return newest.protocol, newest.metadata
 
-    def head_and_metadata(self) -> tuple[int, TableMetadata]:
-        """The newest version, and the metadata as of it, by one listing."""
+    def newest(self) -> Newest:
+        """The head with protocol and metadata, by a listing and a short read while no commit is added."""
         head, listing = self._look()
-        return head, self._table_at(head, listing)[1]
-
-    def _table_at(self, head: int, listing: LogListing) -> tuple[Protocol, TableMetadata]:
-        mark = self.mark(head)
-        if self._table is None or mark is None or (self._table.version, self._table.mark) != (head, mark):
-            self._table = _Table(head, mark, *self._read_table(head, listing))
-        return self._table.protocol, self._table.metadata
+        mark = self._mark(head)
+        if self._newest is None or mark is None or (self._newest.version, self._newest.mark) != (head, mark):
+            self._newest = Newest(head, mark, *self._read_table(head, listing))
+        return self._newest
 
     def _read_table(self, head: int, listing: LogListing) -> tuple[Protocol, TableMetadata]:
         protocol: Protocol | None = None
@@ -186,9 +184,9 @@ class DeltaLog:
         )
 
     def _summary(self, listing: LogListing, version: int, unread: list[str]) -> tuple[Protocol, TableMetadata] | None:
-        known = self._table
+        known = self._newest
         if known is not None and known.version == version and known.mark is not None:
-            if known.mark == self.mark(version):
+            if known.mark == self._mark(version):
                 return known.protocol, known.metadata
         if version in listing.checksums:
             try:

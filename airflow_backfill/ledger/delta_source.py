@@ -67,7 +67,8 @@ class DeltaWatch:
 
     def view(self, after: int) -> SourceView:
         """The source now, with every commit after ``after``."""
-        head, metadata = self._log.head_and_metadata()
+        newest = self._log.newest()
+        head, metadata = newest.version, newest.metadata
         epochs = self._remembered(after)
         if metadata.table_id == self._plan.source.table_id:
             epochs = epochs.followed_by(self._read(epochs[-1].number if epochs else after, head))
@@ -78,29 +79,32 @@ class DeltaWatch:
         digest = self._log.digest(after)
         return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
 
-    def glance(self, after: int, commits: Iterable[int] = (), stops_after: int | None = None) -> Glance:
-        """The source now, without its pending epochs. Memory does not grow with their number."""
-        head, metadata = self._log.head_and_metadata()
-        seen = Glance(metadata.table_id, head, after, kept=Retention.of(metadata.configuration).shorter)
-        if metadata.table_id != self._plan.source.table_id or head < after:
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
+        """The source now, without its pending epochs."""
+        newest = self._log.newest()
+        head, table_id = newest.version, newest.metadata.table_id
+        seen = Glance(table_id, head, after, kept=Retention.of(newest.metadata.configuration).shorter)
+        if table_id != self._plan.source.table_id or head < after:
             return seen
-        stops = None if stops_after is None else self._stopping(max(after, stops_after), head)
         first = self._first(after + 1) if head > after else None
+        # Read last, as in a view.
         digests = {version: self._log.digest(version) for version in commits if version <= head}
         found = tuple(CommitId(version, digest) for version, digest in digests.items() if digest is not None)
-        return replace(seen, first=first, stops=stops, commits=found)
+        return replace(seen, first=first, commits=found)
 
-    def _stopping(self, after: int, head: int) -> Epoch | None:
-        """The first epoch after ``after`` that stops the build. Only what came since the last look is read."""
-        if head < self._looked or (self._stops is not None and self._stops.number <= after):
+    def stopped(self, source: Glance, after: int) -> Glance:
+        """The glance with the first epoch after ``after`` that stops the build. Keeps none but that one in memory."""
+        if source.table_id != self._plan.source.table_id:
+            return source
+        if source.head < self._looked or (self._stops is not None and self._stops.number <= after):
             self._looked, self._stops = -1, None
         if self._stops is None:
-            for epoch in self._read(max(after, self._looked), head):
+            for epoch in self._read(max(after, self._looked), source.head):
                 self._looked = epoch.number
                 if epoch.stop is not None:
                     self._stops = epoch
                     break
-        return self._stops
+        return replace(source, stops=self._stops)
 
     def _first(self, version: int) -> Epoch:
         at = self._log.committed_at(version)

@@ -34,5 +34,8 @@ class _NoLog:
     def view(self, after: int) -> SourceView:
         return SourceView(self._id, after, after, Backlog())
 
-    def glance(self, after: int, commits: Iterable[int] = (), stops_after: int | None = None) -> Glance:
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
         return Glance(self._id, after, after)
+
+    def stopped(self, source: Glance, after: int) -> Glance:
+        return source

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.conditions import max_lag_of
 from airflow_backfill.watching.pressure import pressure
@@ -32,7 +31,7 @@ class AdmissionSensor(BuildSensor):
         self.max_lag = max_lag_of(max_lag)
 
     def look(self) -> Any:
-        return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, self.max_lag) or True
+        return pressure(self.watched, self.max_lag) or True
 
     def late(self) -> Any:
         self.log.warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow.sdk import PokeReturnValue
@@ -70,7 +71,7 @@ class GateSensor(BuildSensor):
         window = ["--window", *self.window.to_json()] if self.window is not None else []
         return [*lag_arguments(self.max_lag), *window]
 
-    @property
+    @cached_property
     def watch(self) -> GateWatch:
         return GateWatch(
             target=self.target,

@@ -115,10 +115,16 @@ def decide_by_record(
 
 def _as_committed(state: BuildState, source: Ahead, now: int) -> tuple[Ahead, int]:
     """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970."""
+    pending, upto = state.newest.record.pending if state.newest is not None else None, observed_upto(state, source)
+    return (source, now) if pending is None or upto is None else (source.upto(upto), pending.at)
+
+
+def observed_upto(state: BuildState, source: Ahead) -> int | None:
+    """The last epoch that the newest barrier's attempt had observed, which found none up to there that stops the build;
+    None if its record does not say, or the source does not have it.
+    """
     pending = state.newest.record.pending if state.newest is not None else None
-    if pending is None or pending.head > source.head or pending.head < source.after:
-        return source, now
-    return source.upto(pending.head), pending.at
+    return pending.head if pending is not None and source.after <= pending.head <= source.head else None
 
 
 def look(build: str, max_lag: MaxLag, window: Window | None) -> Asks[Verdict]:

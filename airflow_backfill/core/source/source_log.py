@@ -30,12 +30,14 @@ class SourceWatch(Protocol):
     def view(self, after: int) -> SourceView:
         """The source now, with every epoch after ``after``. Reads each commit once."""
 
-    def glance(self, after: int, commits: Iterable[int] = (), stops_after: int | None = None) -> Glance:
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
         """The source now, for a task that only waits: reads no more for a million pending epochs than for one.
 
-        ``commits`` are versions whose identities are needed. With ``stops_after``, epochs after that one are looked
-        through for one that stops the build, each once.
+        ``commits`` are versions whose identities are needed. No epoch that stops the build is looked for.
         """
+
+    def stopped(self, source: Glance, after: int) -> Glance:
+        """The glance with the first epoch after ``after`` that stops the build. Reads each commit once, ever."""
 
 
 class SourceLog(Protocol):
