@@ -39,7 +39,7 @@ def status(target: str) -> dict[str, Any]:
         "seconds_left": seconds_left(state, source, speed),
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, trouble, now),
-        "attempts": _attempts(reader.control),
+        "attempts": _attempts(reader.control, max((one.record.generation for one in state.known), default=0)),
         "seen": now,
     }
 
@@ -91,9 +91,9 @@ def _source(state: BuildState, rules: Mapping[str, str]) -> tuple[SourceView | N
     return source, None
 
 
-def _attempts(control: ControlFolder) -> list[dict[str, Any]]:
+def _attempts(control: ControlFolder, known: int) -> list[dict[str, Any]]:
     found = []
-    for generation, document in control.attempts()[-SHOWN_ATTEMPTS:]:
+    for generation, document in control.attempts(SHOWN_ATTEMPTS, known):
         outcome = control.outcome(Attempt(generation, document["attempt"]))
         code = None if outcome is None else outcome["code"]
         found.append({"generation": generation, "task": document.get("task"), "outcome": code})
