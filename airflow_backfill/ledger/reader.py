@@ -10,7 +10,7 @@ from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid,
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
-from airflow_backfill.core.state.load import highest_generation, load
+from airflow_backfill.core.state.load import highest_generation, load, told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
@@ -48,6 +48,11 @@ class BuildReader:
         if last is None or newest.mark is None or last[0] is not newest or build not in (None, last[1].plan.build):
             last = self._last = newest, drive(load(build), lambda effect: self._answer_at(newest.version, effect))
         return last[1]
+
+    def told(self) -> BuildState:
+        """The state by the newest record alone, to be shown: no commit of another lane is read or checked."""
+        head = self.check_ours().version
+        return drive(told(), lambda effect: self._answer_at(head, effect))
 
     def _answer_at(self, head: int, effect: fx.Effect[Any]) -> Any:
         return head if isinstance(effect, fx.ReadHead) else self.answer(effect)

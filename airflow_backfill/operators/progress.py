@@ -60,7 +60,7 @@ class Reporter:
         """Store the progress now."""
         try:
             self._also()
-            state = self._reader.state()
+            state = self._reader.told()
             self._watcher = self._watcher or self._hook.watcher(state.plan)
             self._tell(progress_of(state, self._watcher.glance(state.reached), time.time_ns() // 1_000_000))
         except (NotPlanned, SourceNotDelta):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import max_lag_of
+from airflow_backfill.watching.conditions import MAX_LAG, max_lag_of
 from airflow_backfill.watching.pressure import pressure
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class AdmissionSensor(BuildSensor):
     :param timeout: seconds that a writer is held back at most.
     """
 
-    def __init__(self, *, max_lag: int | timedelta = 10, timeout: float = 600.0, **kwargs: Any) -> None:
+    def __init__(self, *, max_lag: int | timedelta = MAX_LAG, timeout: float = 600.0, **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)
         self.max_lag = max_lag_of(max_lag)
 

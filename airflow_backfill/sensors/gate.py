@@ -14,7 +14,7 @@ from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
+from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class GateSensor(BuildSensor):
     def __init__(
         self,
         *,
-        max_lag: int | timedelta = 10,
+        max_lag: int | timedelta = MAX_LAG,
         window: Sequence[str] | None = None,
         consume_log: Refresher | None = None,
         **kwargs: Any,
