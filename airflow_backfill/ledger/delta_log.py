@@ -171,7 +171,7 @@ class DeltaLog:
             if summary is not None:
                 return protocol or summary[0], metadata or summary[1]
             try:
-                commit = self._commit(version)
+                commit = self._commit(version, counted=False)
             except HistoryLost as error:
                 raise HistoryLost("; ".join((error.message, *unread)), **error.data) from error
             protocol = protocol or commit.protocol

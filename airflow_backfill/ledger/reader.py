@@ -135,7 +135,8 @@ class BuildReader:
         """Whether a third of the target's log retention has passed since the newest record, ``now`` in milliseconds.
         Then the record has to be renewed: log clean-up would delete the records of a build that rests for weeks.
         """
-        _, metadata = self.log.protocol_and_metadata()
+        last = self._last
+        metadata = (last[0] if last is not None and last[1] is state else self.log.newest()).metadata
         return state.newest is not None and now - state.newest.at > Retention.of(metadata.configuration).log // 3
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
