@@ -9,9 +9,14 @@ from typing import Any
 from airflow_backfill.core.values.commit import Commit, FileTotals
 from airflow_backfill.testing.json_log import JsonLog, actions
 
+CHECKPOINTS = 10
+"""Commits from one checkpoint to the next, as by default."""
+
 
 def commits(table: str, count: int, **fields: Any) -> None:
-    """Add so many commits to the table's log, each one file unless ``fields`` of the commits say otherwise."""
+    """Add so many commits to the table's log, each one file unless ``fields`` of the commits say otherwise; with the
+    pointer to the last checkpoint that a writer leaves.
+    """
     log = JsonLog(table)
     first = log.head + 1
     fields = {"operation": "WRITE", "added": FileTotals(1, 900, 10), "data_change": True, "timestamp": 5, **fields}
@@ -20,6 +25,7 @@ def commits(table: str, count: int, **fields: Any) -> None:
         # Not by ``land``, which waits for the disk.
         lines = (json.dumps(action, separators=(",", ":")) + "\n" for action in actions(Commit(version, **fields)))
         (folder / f"{version:020}.json").write_text("".join(lines))
+    (folder / "_last_checkpoint").write_text(json.dumps({"version": (first + count) // CHECKPOINTS * CHECKPOINTS}))
     log.write_checksum()
 
 

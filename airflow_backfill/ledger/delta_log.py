@@ -18,9 +18,9 @@ from airflow_backfill.ledger.store import NotFound, Store
 MAX_POINTER_BYTES = 1 << 20
 MARK_BYTES = 1 << 12
 START_BYTES = 1 << 16
-READERS = 16
+READERS = 32
 """Commits that are read side by side: most of the time of a read is the way to the store."""
-BATCH = 8 * READERS
+BATCH = 4 * READERS
 """Commits that are read ahead."""
 
 

@@ -21,7 +21,7 @@ from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from bench import generated
 from bench.requests import Requests, counted
-from tests.core.model_target import ROUND
+from tests.core.model_target import FILES, ROUND
 from tests.core.tasks import V
 from tests.ledger.json_target import JsonBuild
 
@@ -185,11 +185,12 @@ def test_the_commands_of_another_build_are_read_although_their_numbers_are_known
 
 @pytest.mark.parametrize("lanes", [2, 12])
 def test_progress_is_told_by_the_newest_record_alone(tmp_path: Path, asked: Requests, lanes: int) -> None:
-    build = JsonBuild(tmp_path)
+    build = JsonBuild(tmp_path, FILES[:1] * lanes, splits=lanes)
     build.plan(lanes)
     for lane in range(lanes):
         build.run(SnapshotGoal(lane, lanes, ROUND), Attempt(2 + lane, f"a{lane}"))
     reader = BuildReader(build.location)
     reader.told()
     assert cost(asked, reader.told) == {"list": 1, "read": 2}
+    assert cost(asked, reader.state).total() > lanes
     assert reader.told().totals == reader.state().totals
