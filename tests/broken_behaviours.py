@@ -42,7 +42,7 @@ BROKEN = (
     ),
     Broken(
         "S000.32: writers are never asked to wait",
-        "    if pending.stopping is not None or max_lag.holds(pending, now):",
+        "    if source.stopping(applied) is not None or max_lag.holds(source, applied, now):",
         "    if True:",
     ),
     Broken(

@@ -25,7 +25,8 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
     application began, ``seen`` its last sign of life, ``ended`` when it stored its outcome. ``life`` is a ``Life``.
     ``outcome`` and ``message`` tell how it ended; ``application`` and ``ui`` where it runs.
     """
-    drawn = control.attempts()[-last:]
+    known = max((one.record.generation for one in state.known), default=0) if state is not None else 0
+    drawn = control.attempts(last, known)
     commits = {} if state is None else {barrier.record.attempt: barrier.at for barrier in reversed(state.known)}
     newest = {_instance(document): generation for generation, document in drawn}
     with ThreadPoolExecutor(AT_ONCE) as pool:

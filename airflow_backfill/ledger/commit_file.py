@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,12 @@ random, and the digest takes one short read.
 """
 
 
-def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
+def parse_commit(version: int, chunks: Iterable[bytes], *, counted: bool = True) -> Commit:
     """The commit in the bytes of a file; ``Malformed``, with the line, if they are truncated or not a commit.
 
-    A file that was truncated exactly between two lines is not detected.
+    A file that was truncated exactly between two lines is not detected. Without ``counted``, a commit with a
+    transaction id is read up to its first changed file only, because Delta writes files last: the totals of files and
+    the digest are not those of the whole, all else is.
     """
     reading, digest = _Reading(), Digest()
     number = 0
@@ -33,9 +35,21 @@ def parse_commit(version: int, chunks: Iterable[bytes]) -> Commit:
             reading.take(actions.decode(line))
         except Malformed as error:
             raise Malformed(f"line {number}: {error}") from error
+        if not counted and reading.data_change and reading.txns and reading.info:
+            break
     if not number:
         raise Malformed("the file is empty")
     return reading.commit(version, digest.text)
+
+
+def timestamp_in(start: bytes) -> int | None:
+    """The time of the commit that begins with these bytes; None if they do not have it whole."""
+    line, whole, _ = start.partition(b"\n")
+    try:
+        info = actions.decode(line).get("commitInfo") if whole else None
+    except Malformed:
+        return None
+    return _timestamp(info) if isinstance(info, dict) else None
 
 
 class Digest:
@@ -117,10 +131,9 @@ class _Reading:
 
     def commit(self, version: int, digest: str) -> Commit:
         user_metadata = self.info.get("userMetadata")
-        timestamp = self.info.get("inCommitTimestamp") or self.info.get("timestamp")
         return Commit(
             version=version,
-            timestamp=timestamp if type(timestamp) is int else 0,
+            timestamp=_timestamp(self.info) or 0,
             operation=str(self.info.get("operation") or ""),
             added=self.added.total(),
             removed=self.removed.total(),
@@ -134,6 +147,11 @@ class _Reading:
             metrics=_numbers(self.info.get("operationMetrics")),
             digest=digest,
         )
+
+
+def _timestamp(info: Mapping[str, Any]) -> int | None:
+    timestamp = info.get("inCommitTimestamp") or info.get("timestamp")
+    return timestamp if type(timestamp) is int else None
 
 
 def _row_count(stats: object) -> int | None:

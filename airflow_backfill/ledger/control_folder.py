@@ -34,6 +34,8 @@ STARTED = "started"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
 """The fields of an attempt's document that name its task instance in Airflow."""
 OUTCOME = "outcome"
+KEPT_ATTEMPTS = 200
+"""Newest attempts of a target that stay; of older ones, those that have no outcome."""
 
 
 class ControlFolder:
@@ -44,6 +46,7 @@ class ControlFolder:
         self.enclosures = Enclosures(store)
         self._attempts = Journal(store, "attempts")
         self._commands = Journal(store, "commands")
+        self._ordered: tuple[str, Mapping[int, dict[str, Any]]] = "", {}
 
     @staticmethod
     def beside(target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ControlFolder:
@@ -53,20 +56,27 @@ class ControlFolder:
     def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:
         """A new attempt, with the time at which it is drawn. Its generation is higher than all earlier ones and than
         ``floor``, the highest in the log.
+
+        Forgets the attempt that is ``KEPT_ATTEMPTS`` older, if that has an outcome.
         """
         name = uuid.uuid4().hex
         generation = self._attempts.append({"at": _now(), **document, "attempt": name}, floor)
+        old = generation - KEPT_ATTEMPTS
+        if old > 0 and self._attempts.read_beside(old, OUTCOME) is not None:
+            self._attempts.delete(old, (OUTCOME, STARTED))
         return Attempt(generation, name)
 
-    def attempts(self) -> list[tuple[int, dict[str, Any]]]:
-        """Generation and document of each attempt, oldest first."""
-        return self._attempts.after(0)
+    def attempts(self, count: int = KEPT_ATTEMPTS, known: int = 0) -> list[tuple[int, dict[str, Any]]]:
+        """Generation and document of the ``count`` newest attempts, oldest first. ``known`` is any generation that was
+        drawn, such as the one in the newest record.
+        """
+        return self._attempts.last(count, max(known - KEPT_ATTEMPTS, 0))
 
     def superseded_by(self, attempt: Attempt) -> str | None:
         """The name of a newer attempt of the same task instance of Airflow; None if there is none.
 
         Airflow starts a newer attempt only if it no longer waits for the older one. Cheap while no newer attempt
-        exists: one read.
+        exists: one read. For an attempt that is ``KEPT_ATTEMPTS`` older than the newest, the target's log has to tell.
         """
         newer = [document for _, document in self._attempts.following(attempt.generation)]
         if not newer:
@@ -102,11 +112,15 @@ class ControlFolder:
         return self._commands.append({"build": build, **Command.from_json(command.to_json()).to_json()}, floor)
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
-        """All commands of a build, in order."""
+        """All commands of a build, in order. Reads each once: the numbers of another build may begin anew."""
+        of, known = self._ordered
+        documents = self._commands.after(0, known if of == build else {})
+        self._ordered = build, dict(documents)
         found = []
-        for number, document in self._commands.after(0):
-            if document.pop("build", None) == build:
-                found.append((number, Command.from_json(document)))
+        for number, document in documents:
+            ordered = dict(document)
+            if ordered.pop("build", None) == build:
+                found.append((number, Command.from_json(ordered)))
         return found
 
     def store_plan(self, plan: Plan) -> None:

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.values.commit import Commit, Protocol, TableMetadata
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.checkpoint import read_checkpoint, read_checksum
-from airflow_backfill.ledger.commit_file import DIGESTED_BYTES, Digest, parse_commit
+from airflow_backfill.ledger.commit_file import DIGESTED_BYTES, Digest, parse_commit, timestamp_in
 from airflow_backfill.ledger.log_listing import LOG, LogListing, commit_name
 from airflow_backfill.ledger.store import NotFound, Store
 
 MAX_POINTER_BYTES = 1 << 20
+MARK_BYTES = 1 << 12
+START_BYTES = 1 << 16
+READERS = 32
+"""Commits that are read side by side: most of the time of a read is the way to the store."""
+BATCH = 4 * READERS
+"""Commits that are read ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version of a table, with protocol and metadata as of it."""
+
+    version: int
+    mark: bytes | None
+    """The start of its commit, which tells it from another commit of this version; None if it was deleted."""
+    protocol: Protocol
+    metadata: TableMetadata
 
 
 class DeltaLog:
-    """The log of the table at a store's root. No cache: every call reads again.
+    """The log of the table at a store's root. Remembers the head, and protocol and metadata of it: a look costs one
+    listing of what is new. What it remembers holds only as long as the same commit is there.
 
     A deleted commit raises ``HistoryLost``: log clean-up deletes commits, so a reader may treat it as the log's end. A
     truncated commit raises ``RecordInvalid``: stores show only complete files, so it is damaged. To treat it as
@@ -26,10 +46,21 @@ class DeltaLog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._known: int | None = None
+        self._newest: Newest | None = None
 
     def head(self) -> int:
         """The newest version; ``SourceNotDelta`` if there is none."""
-        return self._head(self._recent()[1])
+        return self._look()[0]
+
+    def _look(self) -> tuple[int, LogListing]:
+        """The head, and a listing from the known head on. A version that is missing before it is a deleted one."""
+        listing = None if self._known is None else self._listing(self._known)
+        if listing is None or self._known not in listing.commits:
+            # At first, or because of clean-up, a restore, or another table.
+            listing = self._recent()
+        self._known = self._head(listing)
+        return self._known, listing
 
     def versions(self, after: int) -> list[int]:
         """The versions after ``after`` that have a commit file, ascending. There may be holes."""
@@ -49,10 +80,10 @@ class DeltaLog:
         """The commit of a version. Memory does not grow with the size of its file."""
         return self._commit(version)
 
-    def _commit(self, version: int) -> Commit:
+    def _commit(self, version: int, *, counted: bool = True) -> Commit:
         name = commit_name(version)
         try:
-            return parse_commit(version, self._store.chunks(f"{LOG}/{name}"))
+            return parse_commit(version, self._store.chunks(f"{LOG}/{name}"), counted=counted)
         except NotFound as error:
             raise HistoryLost(
                 f"{self._store.url}: the commit of version {version} was deleted",
@@ -66,14 +97,46 @@ class DeltaLog:
                 file=name,
             ) from error
 
+    def read_each(self, versions: Sequence[int]) -> Iterator[Commit | None]:
+        """The commits of these versions, in order; None for a deleted one. Reads a few side by side, ahead of need."""
+        if len(versions) < 2:
+            yield from map(self._commit_or_none, versions)
+            return
+        with ThreadPoolExecutor(READERS, "commits") as pool:
+            for start in range(0, len(versions), BATCH):
+                yield from pool.map(self._commit_or_none, versions[start : start + BATCH])
+
+    def _commit_or_none(self, version: int) -> Commit | None:
+        try:
+            return self.read(version)
+        except HistoryLost:
+            return None
+
+    def committed_at(self, version: int) -> int | None:
+        """When a version was committed, milliseconds since 1970, by one short read; None if its commit was deleted."""
+        start = self._start(version, START_BYTES)
+        if start is None:
+            return None
+        at = timestamp_in(start)
+        return self.read(version).timestamp if at is None else at
+
     def digest(self, version: int) -> str | None:
         """The digest of a version's commit, as in ``read``, by one short read; None if the commit was deleted."""
+        start = self._start(version, DIGESTED_BYTES)
+        if start is None:
+            return None
         digest = Digest()
+        list(digest.passing([start]))
+        return digest.text
+
+    def _start(self, version: int, limit: int) -> bytes | None:
         try:
-            list(digest.passing([self._store.read(f"{LOG}/{commit_name(version)}", DIGESTED_BYTES)]))
+            return self._store.read(f"{LOG}/{commit_name(version)}", limit)
         except NotFound:
             return None
-        return digest.text
+
+    def _mark(self, version: int) -> bytes | None:
+        return self._start(version, MARK_BYTES)
 
     def newest_first(self, stop: int = 0) -> Iterator[Commit]:
         """The commits from the head down to ``stop``, read lazily.
@@ -85,18 +148,30 @@ class DeltaLog:
 
     def protocol_and_metadata(self) -> tuple[Protocol, TableMetadata]:
         """Both as of the head: from the newest readable checksum or checkpoint, and the commits after it."""
-        start, listing = self._recent()
+        newest = self.newest()
+        return newest.protocol, newest.metadata
+
+    def newest(self) -> Newest:
+        """The head with protocol and metadata, by a listing and a short read while no commit is added."""
+        head, listing = self._look()
+        mark = self._mark(head)
+        if self._newest is None or mark is None or (self._newest.version, self._newest.mark) != (head, mark):
+            self._newest = Newest(head, mark, *self._read_table(head, listing))
+        return self._newest
+
+    def _read_table(self, head: int, listing: LogListing) -> tuple[Protocol, TableMetadata]:
         protocol: Protocol | None = None
         metadata: TableMetadata | None = None
         unread: list[str] = []
-        for version in range(self._head(listing), -1, -1):
-            if version < start:
-                start, listing = 0, self._listing(0)
+        for version in range(head, -1, -1):
+            if version < listing.start:
+                recent = self._recent()
+                listing = recent if recent.start <= version else self._listing(0)
             summary = self._summary(listing, version, unread)
             if summary is not None:
                 return protocol or summary[0], metadata or summary[1]
             try:
-                commit = self._commit(version)
+                commit = self._commit(version, counted=False)
             except HistoryLost as error:
                 raise HistoryLost("; ".join((error.message, *unread)), **error.data) from error
             protocol = protocol or commit.protocol
@@ -109,6 +184,10 @@ class DeltaLog:
         )
 
     def _summary(self, listing: LogListing, version: int, unread: list[str]) -> tuple[Protocol, TableMetadata] | None:
+        known = self._newest
+        if known is not None and known.version == version and known.mark is not None:
+            if known.mark == self._mark(version):
+                return known.protocol, known.metadata
         if version in listing.checksums:
             try:
                 return read_checksum(self._store, version)
@@ -121,18 +200,17 @@ class DeltaLog:
                 unread.append(f"checkpoint of version {version}: {error}")
         return None
 
-    def _recent(self) -> tuple[int, LogListing]:
-        """The version of the last checkpoint, and the listing from there on; 0 and all if its pointer is not usable."""
+    def _recent(self) -> LogListing:
+        """The listing from the last checkpoint on; all of the log if the pointer to it is not usable."""
         try:
             pointer = actions.decode(self._store.read(f"{LOG}/_last_checkpoint", MAX_POINTER_BYTES))
-            start = max(0, actions.integer(pointer.get("version")))
+            listing = self._listing(max(0, actions.integer(pointer.get("version"))))
         except (NotFound, Malformed):
-            start = 0
-        listing = self._listing(start)
-        return (0, self._listing(0)) if listing.head is None else (start, listing)
+            return self._listing(0)
+        return self._listing(0) if listing.head is None else listing
 
     def _listing(self, start: int) -> LogListing:
-        return LogListing.of(self._store.list(LOG, after=f"{start:020}"))
+        return LogListing.of(self._store.list(LOG, after=f"{start:020}"), start)
 
     def _head(self, listing: LogListing) -> int:
         if listing.head is None:

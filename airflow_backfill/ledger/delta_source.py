@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -13,10 +14,12 @@ from airflow_backfill.core.model.registry import lets_keys_be_missing
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.source_log import Admitted
 from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.retention import Retention
-from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.delta_log import BATCH, DeltaLog
 from airflow_backfill.ledger.features import check_readable
 
 PACE_COMMITS = 10
@@ -45,8 +48,8 @@ class DeltaSourceLog:
         return Admitted(epoch, metadata, newest.digest)
 
     def recent(self, upto: int, count: int) -> Sequence[Epoch]:
-        versions = self._log.versions(max(-1, upto - count))
-        return [measured(self._log.read(version)) for version in versions if version <= upto]
+        versions = range(max(0, upto - count + 1), upto + 1)
+        return [measured(commit) for commit in self._log.read_each(versions) if commit is not None]
 
     def watch(self, plan: Plan) -> DeltaWatch:
         return DeltaWatch(plan, self._log)
@@ -58,24 +61,65 @@ class DeltaWatch:
     def __init__(self, plan: Plan, log: DeltaLog) -> None:
         self._plan, self._log = plan, log
         self._epochs = Backlog()
-        self._times: dict[int, int] = {}
+        self._times: dict[int, int | None] = {}
+        self._looked = -1
+        self._stops: Epoch | None = None
 
     def view(self, after: int) -> SourceView:
         """The source now, with every commit after ``after``."""
-        _, metadata = self._log.protocol_and_metadata()
-        head = self._log.head()
+        newest = self._log.newest()
+        head, metadata = newest.version, newest.metadata
         epochs = self._remembered(after)
-        last = epochs[-1].number if epochs else after
         if metadata.table_id == self._plan.source.table_id:
-            there = set(self._log.versions(last))
-            new = range(last + 1, head + 1)
-            epochs = epochs.followed_by(epoch_of(self._plan, self._log.read(v)) if v in there else lost(v) for v in new)
+            epochs = epochs.followed_by(self._read(epochs[-1].number if epochs else after, head))
         self._epochs = epochs
         kept = Retention.of(metadata.configuration).shorter
         at, interval = self._pace(head) if self._plan.splits.landing else (0, None)
         # Read last: if the source is restored while it is read, this digest or that of a later view differs.
         digest = self._log.digest(after)
         return SourceView(metadata.table_id, head, after, epochs, kept, at, interval, digest)
+
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
+        """The source now, without its pending epochs."""
+        newest = self._log.newest()
+        head, table_id = newest.version, newest.metadata.table_id
+        seen = Glance(table_id, head, after, kept=Retention.of(newest.metadata.configuration).shorter)
+        if table_id != self._plan.source.table_id or head < after:
+            return seen
+        first = self._first(after + 1) if head > after else None
+        # Read last, as in a view.
+        digests = {version: self._log.digest(version) for version in commits if version <= head}
+        found = tuple(CommitId(version, digest) for version, digest in digests.items() if digest is not None)
+        return replace(seen, first=first, commits=found)
+
+    def stopped(self, source: Glance, after: int) -> Glance:
+        """The glance with the first epoch after ``after`` that stops the build. Keeps none but that one in memory."""
+        if source.table_id != self._plan.source.table_id:
+            return source
+        if source.head < self._looked or (self._stops is not None and self._stops.number <= after):
+            self._looked, self._stops = -1, None
+        if self._stops is None:
+            for epoch in self._read(max(after, self._looked), source.head):
+                self._looked = epoch.number
+                if epoch.stop is not None:
+                    self._stops = epoch
+                    break
+        return replace(source, stops=self._stops)
+
+    def _first(self, version: int) -> Epoch:
+        at = self._log.committed_at(version)
+        return lost(version) if at is None else Epoch(version, at, rows=0, bytes=0)
+
+    def _read(self, after: int, head: int) -> Iterator[Epoch]:
+        """The epochs after ``after`` up to ``head``, with those whose commits were deleted."""
+        versions = range(after + 1, head + 1)
+        # One listing is cheaper than to ask for each of many deleted commits.
+        there = versions if len(versions) <= BATCH else sorted({*self._log.versions(after)} & {*versions})
+        commits = self._log.read_each(there)
+        known = dict.fromkeys(there)
+        for version in versions:
+            commit = next(commits) if version in known else None
+            yield lost(version) if commit is None else epoch_of(self._plan, commit)
 
     def _remembered(self, after: int) -> Backlog:
         """The known epochs after ``after``; empty if they begin later, or if the log has another history now."""
@@ -86,8 +130,8 @@ class DeltaWatch:
 
     def _pace(self, head: int) -> tuple[int, int | None]:
         """When the head was committed, and the median interval of commits in milliseconds; None for too few commits."""
-        recent = [version for version in self._log.versions(max(head - PACE_COMMITS, -1)) if version <= head]
-        self._times = {v: self._times.get(v) or self._log.read(v).timestamp for v in recent}
-        times = sorted(self._times.values())
+        recent = range(max(head - PACE_COMMITS, -1) + 1, head + 1)
+        self._times = {v: self._times.get(v) or self._log.committed_at(v) for v in recent}
+        times = sorted(at for at in self._times.values() if at is not None)
         gaps = [later - earlier for earlier, later in pairwise(times)]
         return times[-1], round(median(gaps)) if len(gaps) >= PACE_COMMITS // 2 else None

@@ -33,6 +33,7 @@ class HadoopStore:
             self._files = self._root.getFileSystem(self._conf)
         delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)
+        self._status = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
 
     @property
     def url(self) -> str:
@@ -42,17 +43,26 @@ class HadoopStore:
         path = self._path(folder) if folder else self._root
         try:
             with self._trouble(folder):
-                found = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
+                # The log store knows whether the file system can begin in the middle.
+                first = self._jvm.org.apache.hadoop.fs.Path(path, after or "!")
+                files = self._commits.listFrom(first, self._conf)
+                files = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(files)
+                found = self._jvm.org.apache.commons.collections4.IteratorUtils.toArray(files, self._status)
                 # One string for all names: one call per name would take a second per thousand.
-                lines = self._jvm.scala.Predef.genericWrapArray(found).mkString("\n")
+                paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
+                lines = self._jvm.scala.Predef.genericWrapArray(paths).mkString("\n")
         except NotFound:
             return ()
         names = (line.rpartition("/")[2] for line in lines.split("\n"))
         return sorted(name for name in names if name > after and not name.startswith(HIDDEN))
 
     def read(self, name: str, limit: int) -> bytes:
-        with self.open(name) as file, self._trouble(name):
-            return file.read(limit)
+        with self._trouble(name):
+            stream = self._files.open(self._path(name))
+            try:
+                return bytes(stream.readNBytes(limit))
+            finally:
+                stream.close()
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with self.open(name) as file, self._trouble(name):

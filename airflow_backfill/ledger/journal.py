@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from airflow_backfill.ledger.store import NotFound, Store
 
 MAX_DOCUMENT_BYTES = 1 << 23
 _LAST_NUMBER = 10**9 - 1
+NONE: Mapping[int, dict[str, Any]] = {}
 _NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.json")
 
 
@@ -32,18 +33,22 @@ class Journal:
     def append(self, document: Mapping[str, Any], floor: int = 0) -> int:
         """Store the document under the next number, without a gap, and return the number.
 
-        The number is greater than ``floor``, so that a deleted journal does not use a number twice. If the store's
-        answer is lost, the document may be stored twice.
+        The number is greater than ``floor``, so that a deleted journal does not use a number twice. Only greater
+        numbers are listed. If the store's answer is lost, the document may be stored twice.
         """
         data = _encoded(document)
-        number = max(floor, *self._numbers(0), 0) + 1
+        number = max(self._numbers(floor), default=floor) + 1
         while not self._store.create(self._path(number), data):
             number += 1
         return number
 
-    def after(self, number: int) -> list[tuple[int, dict[str, Any]]]:
-        """The documents with greater numbers, ascending."""
-        return [(found, self._document(self._path(found))) for found in self._numbers(number)]
+    def after(self, number: int, known: Mapping[int, dict[str, Any]] = NONE) -> list[tuple[int, dict[str, Any]]]:
+        """The documents with greater numbers, ascending. The ``known`` ones are listed, and not read again."""
+        return [(found, known.get(found) or self._document(self._path(found))) for found in self._numbers(number)]
+
+    def last(self, count: int, after: int = 0) -> list[tuple[int, dict[str, Any]]]:
+        """The ``count`` newest of the documents with greater numbers, ascending. Reads only these."""
+        return [(found, self._document(self._path(found))) for found in self._numbers(after)[-count:]]
 
     def following(self, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents under the next numbers, up to the first number that has none. Lists nothing."""
@@ -62,6 +67,13 @@ class Journal:
             return self._document(self._path(number, suffix))
         except NotFound:
             return None
+
+    def delete(self, number: int, suffixes: Iterable[str] = ()) -> None:
+        """Delete a document and its companions with these suffixes, if they exist. The newest one must stay, or its
+        number would be given again.
+        """
+        for suffix in (*suffixes, ""):
+            self._store.delete(self._path(number, suffix))
 
     def _numbers(self, after: int) -> list[int]:
         numbers = []

@@ -28,10 +28,12 @@ class LogListing:
     checksums: frozenset[int]
     checkpoints: Mapping[int, tuple[str, ...]]
     """By version: the names of the files of one checkpoint. Incomplete checkpoints are left out."""
+    start: int = 0
+    """The version from which on the log was listed."""
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> LogListing:
-        """The listing of these names."""
+    def of(cls, names: Iterable[str], start: int = 0) -> LogListing:
+        """The listing of these names, from ``start`` on."""
         versions: dict[str, set[int]] = {"json": set(), "crc": set()}
         whole: dict[int, tuple[str, ...]] = {}
         parts: dict[tuple[int, int], list[str]] = {}
@@ -49,7 +51,7 @@ class LogListing:
         for (version, count), names_of_parts in parts.items():
             if len(names_of_parts) == count:
                 whole.setdefault(version, tuple(names_of_parts))
-        return cls(frozenset(versions["json"]), frozenset(versions["crc"]), whole)
+        return cls(frozenset(versions["json"]), frozenset(versions["crc"]), whole, start)
 
     @property
     def head(self) -> int | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from importlib import import_module
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import Any, BinaryIO
@@ -21,6 +23,8 @@ _SCHEMES = {
     "abfss": ("abfss", "azure_"),
 }
 """Hadoop's scheme: obstore's scheme, and the prefix of its settings."""
+_CLIENTS = 64
+"""Buckets with their settings that one process keeps a client for."""
 
 
 class ObjectStore:
@@ -45,28 +49,27 @@ class ObjectStore:
                 f"the package obstore is required to read {self.url}; install it on this machine"
             ) from error
         self._errors = errors
-        plain = any(value.startswith("http://") for value in options.values())
+        given = {name: value for name, value in os.environ.items() if name.lower().startswith(prefix)}
         try:
-            self._bucket = import_module("obstore.store").from_url(
-                f"{scheme}://{location.authority}{location.path}",
-                config=dict(options),
-                client_options={"allow_http": True} if plain else None,
-                retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+            self._bucket = _client(
+                f"{scheme}://{location.authority}", tuple(sorted(options.items())), tuple(sorted(given.items()))
             )
         except errors.BaseError as error:
             raise InvalidSpec(f"{self.url}: {first_line(error)}") from None
+        # Like Hadoop: a slash more is no folder more.
+        self._root = "".join(f"{part}/" for part in location.path.split("/") if part)
 
     @property
     def url(self) -> str:
         return self._location.url
 
     def list(self, folder: str, after: str = "") -> Sequence[str]:
-        start = f"{checked(folder)}/" if folder else ""
+        start = f"{self._path(folder)}/" if folder else self._root
         names = []
         with self._trouble(folder):
             pages = self._obstore.list(
                 self._bucket,
-                prefix=folder or None,
+                prefix=start.removesuffix("/") or None,
                 offset=f"{start}{after}" if after else None,
                 chunk_size=1000,
             )
@@ -77,26 +80,28 @@ class ObjectStore:
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
     def read(self, name: str, limit: int) -> bytes:
-        data = bytearray()
-        for chunk in self.chunks(name):
-            data += chunk
-            if len(data) >= limit:
-                break
-        return bytes(data[:limit])
+        # Asks for these bytes only: a commit may have a gigabyte.
+        with self._trouble(name), self._there(name):
+            try:
+                return bytes(self._obstore.get_range(self._bucket, self._path(name), start=0, end=limit))
+            except self._errors.BaseError:
+                if self._obstore.head(self._bucket, self._path(name))["size"]:
+                    raise
+                return b""  # an empty object has no range
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with self._trouble(name), self._there(name):
-            for chunk in self._obstore.get(self._bucket, checked(name)).stream(CHUNK_BYTES):
+            for chunk in self._obstore.get(self._bucket, self._path(name)).stream(CHUNK_BYTES):
                 yield bytes(chunk)
 
     def open(self, name: str) -> BinaryIO:
         with self._trouble(name), self._there(name):
-            return BufferedReader(_Object(self._obstore, self._bucket, checked(name)), CHUNK_BYTES)
+            return BufferedReader(_Object(self._obstore, self._bucket, self._path(name)), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):
             try:
-                self._obstore.put(self._bucket, checked(name), data, mode="create", use_multipart=False)
+                self._obstore.put(self._bucket, self._path(name), data, mode="create", use_multipart=False)
             except self._errors.AlreadyExistsError:
                 return False
             except (self._errors.NotSupportedError, NotImplementedError) as error:
@@ -107,14 +112,17 @@ class ObjectStore:
 
     def put(self, name: str, data: bytes) -> None:
         with self._trouble(name):
-            self._obstore.put(self._bucket, checked(name), data, use_multipart=False)
+            self._obstore.put(self._bucket, self._path(name), data, use_multipart=False)
 
     def delete(self, name: str) -> None:
         try:
             with self._trouble(name), self._there(name):
-                self._obstore.delete(self._bucket, checked(name))
+                self._obstore.delete(self._bucket, self._path(name))
         except NotFound:
             pass
+
+    def _path(self, name: str) -> str:
+        return self._root + checked(name)
 
     @contextmanager
     def _there(self, name: str) -> Iterator[None]:
@@ -132,12 +140,23 @@ class ObjectStore:
             raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}; this is retried", file=name) from None
 
 
-class _Object(RawIOBase):
-    """An object as a file, read in ranges.
+@lru_cache(_CLIENTS)
+def _client(bucket: str, options: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]) -> Any:
+    """The client of a bucket: one for all stores of a process with the same settings, so that they share connections.
 
-    obstore's own reader is not used: before 0.12, which Python 3.10 does not have, it adds the prefix of the bucket
-    twice.
+    ``environment`` holds the variables that the client reads by itself: with other ones it is another client.
     """
+    plain = any(value.startswith("http://") for _, value in options)
+    return import_module("obstore.store").from_url(
+        bucket,
+        config=dict(options),
+        client_options={"allow_http": True} if plain else None,
+        retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+    )
+
+
+class _Object(RawIOBase):
+    """An object as a file, read in ranges."""
 
     def __init__(self, obstore: Any, bucket: Any, name: str) -> None:
         self._obstore, self._bucket, self._name = obstore, bucket, name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -32,3 +33,9 @@ class _NoLog:
 
     def view(self, after: int) -> SourceView:
         return SourceView(self._id, after, after, Backlog())
+
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
+        return Glance(self._id, after, after)
+
+    def stopped(self, source: Glance, after: int) -> Glance:
+        return source

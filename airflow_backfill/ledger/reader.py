@@ -10,13 +10,14 @@ from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid,
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
-from airflow_backfill.core.state.load import highest_generation, load
+from airflow_backfill.core.state.load import highest_generation, load, told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.delta_log import Newest
 from airflow_backfill.ledger.enclosures import TargetLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
@@ -25,7 +26,9 @@ _Result = TypeVar("_Result")
 
 
 class BuildReader:
-    """Reads one target. Caches the plan, which never changes, and the properties until a commit changes them."""
+    """Reads one target. Caches the plan, which never changes, the properties until a commit changes them, and the last
+    state until another commit is the newest.
+    """
 
     def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
         self.target = target
@@ -34,6 +37,7 @@ class BuildReader:
         self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
         self._properties: Mapping[str, str] | None = None
+        self._last: tuple[Newest, BuildState] | None = None
 
     @staticmethod
     def of(target: str | BuildReader) -> BuildReader:
@@ -41,16 +45,33 @@ class BuildReader:
         return target if isinstance(target, BuildReader) else BuildReader(target)
 
     def state(self, build: str | None = None) -> BuildState:
-        """The committed state of the target's build. NotPlanned if it has none; TargetDiverged after foreign writes."""
-        self.check_ours()
-        return drive(load(build), self.answer)
+        """The committed state of the target's build. NotPlanned if it has none; TargetDiverged after foreign writes.
 
-    def check_ours(self) -> None:
-        """NotPlanned unless a table backfill made the target: nothing is written beside other tables."""
-        protocol, metadata = self.log.protocol_and_metadata()
-        check_readable(protocol)
-        if OWNER not in metadata.configuration:
+        Costs two requests while no commit is added.
+        """
+        newest = self.check_ours()
+        last = self._last
+        if last is None or newest.mark is None or last[0] is not newest or build not in (None, last[1].plan.build):
+            last = self._last = newest, drive(load(build), lambda effect: self._answer_at(newest.version, effect))
+        return last[1]
+
+    def told(self) -> BuildState:
+        """The state by the newest record alone, to be shown: no commit of another lane is read or checked."""
+        head = self.check_ours().version
+        return drive(told(), lambda effect: self._answer_at(head, effect))
+
+    def _answer_at(self, head: int, effect: fx.Effect[Any]) -> Any:
+        return head if isinstance(effect, fx.ReadHead) else self.answer(effect)
+
+    def check_ours(self) -> Newest:
+        """The target's newest version; NotPlanned unless a table backfill made the target: nothing is written beside
+        other tables.
+        """
+        newest = self.log.newest()
+        check_readable(newest.protocol)
+        if OWNER not in newest.metadata.configuration:
             raise NotPlanned(f"target: {self.target} was not made by a table backfill; name the target of a build")
+        return newest
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
         """The answer to an effect that only reads the target."""
@@ -120,7 +141,8 @@ class BuildReader:
         """Whether a third of the target's log retention has passed since the newest record, ``now`` in milliseconds.
         Then the record has to be renewed: log clean-up would delete the records of a build that rests for weeks.
         """
-        _, metadata = self.log.protocol_and_metadata()
+        last = self._last
+        metadata = (last[0] if last is not None and last[1] is state else self.log.newest()).metadata
         return state.newest is not None and now - state.newest.at > Retention.of(metadata.configuration).log // 3
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:

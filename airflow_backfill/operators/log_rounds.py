@@ -8,7 +8,7 @@ from typing import Any
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.operators.rounds import RoundsOperator
-from airflow_backfill.watching.conditions import lag_arguments, max_lag_of
+from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of
 
 
 class LogRoundsOperator(RoundsOperator):
@@ -19,7 +19,7 @@ class LogRoundsOperator(RoundsOperator):
     :param patience: rounds in a row that may fail to lower the number of pending epochs, before NOT_CONVERGING.
     """
 
-    def __init__(self, *, max_lag: int | timedelta = 10, patience: int = PATIENCE_ROUNDS, **kwargs: Any) -> None:
+    def __init__(self, *, max_lag: int | timedelta = MAX_LAG, patience: int = PATIENCE_ROUNDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag
         self.patience = patience

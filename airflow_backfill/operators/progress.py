@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.source.source_log import SourceWatch
-from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.telling.metrics import tell_progress
@@ -24,7 +24,7 @@ PROGRESS = "progress"
 INTERVAL_SECONDS = 10.0
 
 
-def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, Any]:
+def progress_of(state: BuildState, source: Ahead, now: int) -> dict[str, Any]:
     """The summary of a build, and its lag. Times are milliseconds since 1970."""
     return {**summarize(state), "lag": lag(state, source, now), "seen": now}
 
@@ -61,9 +61,9 @@ class Reporter:
         """Store the progress now."""
         try:
             self._also()
-            state = self._reader.state()
+            state = self._reader.told()
             self._watcher = self._watcher or self._hook.watcher(state.plan)
-            self._tell(progress_of(state, self._watcher.view(state.reached), time.time_ns() // 1_000_000))
+            self._tell(progress_of(state, self._watcher.glance(state.reached), time.time_ns() // 1_000_000))
         except (NotPlanned, SourceNotDelta):
             pass  # nothing is planned yet
         except Exception:

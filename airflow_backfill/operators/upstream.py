@@ -40,9 +40,9 @@ class UpstreamOperator(RoundsOperator):
         state = self.committed()
         if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
             now = time.time_ns() // 1_000_000
-            source = self.ledger.watcher(state.plan).view(state.reached)
+            source = self.ledger.watcher(state.plan).glance(state.reached, {commit.version for commit in state.stands})
             check_source(state.plan, source, state.reached, state.stands)
-            if not source.pending(state.reached) and not self.ledger.reader(self.target).aging(state, now):
+            if not source.count(state.reached) and not self.ledger.reader(self.target).aging(state, now):
                 return self.concluded(context, state)
         return super().proceed(context, ran=ran)
 

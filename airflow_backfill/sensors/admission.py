@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import max_lag_of
+from airflow_backfill.watching.conditions import MAX_LAG, max_lag_of
 from airflow_backfill.watching.pressure import pressure
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ class AdmissionSensor(BuildSensor):
     :param timeout: seconds that a writer is held back at most.
     """
 
-    def __init__(self, *, max_lag: int | timedelta = 10, timeout: float = 600.0, **kwargs: Any) -> None:
+    def __init__(self, *, max_lag: int | timedelta = MAX_LAG, timeout: float = 600.0, **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)
         self.max_lag = max_lag_of(max_lag)
 
     def look(self) -> Any:
-        return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, self.max_lag) or True
+        return pressure(self.watched, self.max_lag) or True
 
     def late(self) -> Any:
         self.log.warning(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.reached_epoch import REACHED, reached_epoch
 
@@ -35,7 +34,7 @@ class AwaitEpochSensor(BuildSensor):
         self.reached = reached
 
     def look(self) -> Any:
-        return reached_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build, self._epoch, self.reached)
+        return reached_epoch(self.watched, self._epoch, self.reached)
 
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.epoch import EpochTrigger

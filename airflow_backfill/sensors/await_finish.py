@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.first_epoch import first_epoch
 
@@ -20,7 +19,7 @@ class AwaitFinishSensor(BuildSensor):
     """
 
     def look(self) -> Any:
-        return first_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build)
+        return first_epoch(self.watched)
 
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.finish import FinishTrigger

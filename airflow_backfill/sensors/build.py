@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
@@ -14,8 +15,10 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 from airflow_backfill.core.errors import GateTimeout
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.failure import decided
+from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.watching.committed import WAITING
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,6 +54,11 @@ class BuildSensor(BaseSensorOperator):
         self.ledger_conn_id = ledger_conn_id
         self.deferrable = deferrable
         self._told: tuple[str, ...] = ()
+
+    @cached_property
+    def watched(self) -> WatchedBuild:
+        """The build, read anew by each poll, and each fact of it once."""
+        return WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
 
     @abstractmethod
     def look(self) -> Any:

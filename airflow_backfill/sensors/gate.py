@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow.sdk import PokeReturnValue
@@ -13,7 +14,7 @@ from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
+from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class GateSensor(BuildSensor):
     def __init__(
         self,
         *,
-        max_lag: int | timedelta = 10,
+        max_lag: int | timedelta = MAX_LAG,
         window: Sequence[str] | None = None,
         consume_log: Refresher | None = None,
         **kwargs: Any,
@@ -70,7 +71,7 @@ class GateSensor(BuildSensor):
         window = ["--window", *self.window.to_json()] if self.window is not None else []
         return [*lag_arguments(self.max_lag), *window]
 
-    @property
+    @cached_property
     def watch(self) -> GateWatch:
         return GateWatch(
             target=self.target,

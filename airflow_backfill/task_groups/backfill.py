@@ -21,6 +21,7 @@ from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.sensors.gate import GateSensor
+from airflow_backfill.watching.conditions import MAX_LAG
 
 T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")
@@ -93,7 +94,7 @@ class BackfillTaskGroup(TaskGroup):
         topic: Mapping[str, Any] | None = None,
         functions: Mapping[str, str] | None = None,
         kafka_conn_id: str | None = None,
-        max_lag: int | timedelta = 10,
+        max_lag: int | timedelta = MAX_LAG,
         lanes: int = 1,
         window: Sequence[str] | None = None,
         approval: bool | Mapping[str, Any] = False,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.triggers.build import BuildTrigger
 from airflow_backfill.watching.pressure import pressure
 
@@ -27,4 +26,4 @@ class AdmissionTrigger(BuildTrigger):
         return name, {**arguments, "max_lag": self.max_lag}
 
     def due(self) -> bool:
-        return pressure(LedgerHook(self.ledger_conn_id), self.target, self.build, MaxLag(*self.max_lag)) is None
+        return pressure(self.watched, MaxLag(*self.max_lag)) is None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.triggers.poll import PollTrigger
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 
 class BuildTrigger(PollTrigger):
@@ -29,6 +32,11 @@ class BuildTrigger(PollTrigger):
         self.target = target
         self.build = build
         self.ledger_conn_id = ledger_conn_id
+
+    @cached_property
+    def watched(self) -> WatchedBuild:
+        """The build, read anew by each poll, and each fact of it once."""
+        return WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         names = ("target", "build", "ledger_conn_id", "poke_interval", "deadline")

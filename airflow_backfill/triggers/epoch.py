@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_backfill.core.gates.gate import Waiting
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.triggers.build import BuildTrigger
 from airflow_backfill.watching.reached_epoch import reached_epoch
 
@@ -28,5 +27,4 @@ class EpochTrigger(BuildTrigger):
         return name, {**arguments, "epoch": self.epoch, "reached": self.reached}
 
     def due(self) -> bool:
-        hook = LedgerHook(self.ledger_conn_id)
-        return not isinstance(reached_epoch(hook, self.target, self.build, self.epoch, self.reached), Waiting)
+        return not isinstance(reached_epoch(self.watched, self.epoch, self.reached), Waiting)

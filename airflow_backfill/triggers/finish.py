@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from airflow_backfill.core.gates.gate import Waiting
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.triggers.build import BuildTrigger
 from airflow_backfill.watching.first_epoch import first_epoch
 
@@ -12,5 +11,5 @@ class FinishTrigger(BuildTrigger):
     """Fires when the hand-off of the target's build is committed, or cannot be committed."""
 
     def due(self) -> bool:
-        found = first_epoch(LedgerHook(self.ledger_conn_id), self.target, self.build)
+        found = first_epoch(self.watched)
         return not isinstance(found, Waiting)

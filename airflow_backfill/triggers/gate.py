@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from airflow_backfill.triggers.poll import PollTrigger
@@ -25,8 +26,12 @@ class GateTrigger(PollTrigger):
         arguments = {"watch": self.watch, "poke_interval": self.poke_interval, "deadline": self.deadline}
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
+    @cached_property
+    def _watch(self) -> GateWatch:
+        return GateWatch.from_json(self.watch)
+
     def due(self) -> bool:
-        observed = self.look(GateWatch.from_json(self.watch))
+        observed = self.look(self._watch)
         if observed.alarm is not None and not self._warned:
             self.log.warning(observed.alarm)
             self._warned = True

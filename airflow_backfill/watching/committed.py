@@ -5,13 +5,13 @@ from __future__ import annotations
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 
-def committed(hook: LedgerHook, target: str, build: str | None) -> BuildState | Waiting:
-    """The state of the target's build, or Waiting if it is not planned yet."""
+def committed(build: WatchedBuild) -> BuildState | Waiting:
+    """The state of a build, or Waiting if it is not planned yet."""
     try:
-        return hook.reader(target).state(build)
+        return build.state()
     except (NotPlanned, SourceNotDelta) as missing:
         return Waiting((missing.message,), lag=False)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.watching.committed import committed
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 
-def first_epoch(hook: LedgerHook, target: str, build: str | None) -> int | Waiting:
-    """The epoch after the committed hand-off of the target's build, or Waiting. Cancelled for a cancelled build."""
-    state = committed(hook, target, build)
+def first_epoch(build: WatchedBuild) -> int | Waiting:
+    """The epoch after the committed hand-off of the build, or Waiting. Cancelled for a cancelled build."""
+    state = committed(build)
     if isinstance(state, Waiting):
         return state
     if state.phase is Phase.CANCELLED:

@@ -1,6 +1,7 @@
 """Reads a build that is on its way to the gate: for the sensor, the operator that consumes the log, and their triggers.
 
-It has no state and only plain data, so it can be sent to a triggerer.
+Only its plain data is sent to a triggerer. What it remembers saves requests in the next poll; where that is lost, it is
+read again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.gates.gate import Broken, Conditions, Verdict, Waiting, decide, decide_by_record
+from airflow_backfill.core.gates.gate import (
+    Broken,
+    Conditions,
+    Verdict,
+    Waiting,
+    decide,
+    decide_by_record,
+    observed_upto,
+)
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.reports.summary import lag, running_out
@@ -22,6 +31,7 @@ from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.watching.conditions import high_water
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,9 @@ class Observation:
         return isinstance(verdict, Waiting) and verdict.lag and len(verdict.reasons) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class GateWatch:
-    """The build to watch, and the conditions of its gate."""
+    """The build to watch, and the conditions of its gate. A poll costs the same whatever is pending."""
 
     target: str
     max_lag: MaxLag
@@ -68,25 +78,31 @@ class GateWatch:
     approval: Approval | None = None
     ledger_conn_id: str | None = None
 
+    def __post_init__(self) -> None:
+        self._watched: WatchedBuild | None = None
+
+    @property
+    def _build(self) -> WatchedBuild:
+        self._watched = self._watched or WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
+        return self._watched
+
     def gate(self) -> Observation:
         """The gate's verdict with the lag of the newest barrier."""
         now = _now()
-        hook = LedgerHook(self.ledger_conn_id)
-        reader = hook.reader(self.target)
-        state = reader.state(self.build)
-        source = hook.watcher(state.plan).view(state.reached)
+        state = self._build.state()
+        source = self._build.source(state)
+        if observed_upto(state, source) is None:
+            source = self._build.stopped(state, source)
         alarm = running_out(lag(state, source, now))
-        verdict = decide_by_record(state, source, reader.commands(state.plan.build), self._conditions(now), now)
+        verdict = decide_by_record(state, source, self._build.commands(state), self._conditions(now), now)
         return Observation(state, verdict, not isinstance(verdict, Waiting), alarm)
 
     def live(self) -> Observation:
         """The gate's verdict with the current lag, and whether the task has something to do."""
         now = _now()
-        hook = LedgerHook(self.ledger_conn_id)
-        reader = hook.reader(self.target)
-        state = reader.state(self.build)
-        commands = reader.commands(state.plan.build)
-        source = hook.watcher(state.plan).view(state.reached)
+        state = self._build.state()
+        commands = self._build.commands(state)
+        source = self._build.stopped(state, self._build.source(state))
         alarm = running_out(lag(state, source, now))
         approval = self.approval.state() if self.approval is not None else "success"
         if approval in ("failed", "upstream_failed", "skipped", "removed"):
@@ -103,7 +119,7 @@ class GateWatch:
             return observed
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
         behind = isinstance(far, Waiting) and far.lag and not stopped
-        return replace(observed, wake=behind or unannounced(state, source) or reader.aging(state, now))
+        return replace(observed, wake=behind or unannounced(state, source) or self._build.aging(state, now))
 
     def _conditions(self, now: int) -> Conditions:
         return Conditions.at(now, self.max_lag, self.window)

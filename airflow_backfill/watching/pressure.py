@@ -9,18 +9,17 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 log = logging.getLogger(__name__)
 
 
-def pressure(hook: LedgerHook, target: str, build: str | None, max_lag: MaxLag) -> Waiting | None:
+def pressure(build: WatchedBuild, max_lag: MaxLag) -> Waiting | None:
     """Why a writer should wait; None if it may commit. An error of the build never holds a writer back."""
     try:
-        reader = hook.reader(target)
-        state = reader.state(build)
-        source = hook.watcher(state.plan).view(state.reached)
-        commands = reader.commands(state.plan.build)
+        state = build.state()
+        source = build.stopped(state, build.source(state))
+        commands = build.commands(state)
     except BackfillError as error:
         log.info("the writer may commit, because the build cannot be read: %s", error)
         return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.watching.committed import committed
+from airflow_backfill.watching.watched_build import WatchedBuild
 
 REACHED = ("applied", "seen")
 
 
-def reached_epoch(hook: LedgerHook, target: str, build: str | None, epoch: int, reached: str) -> int | Waiting:
+def reached_epoch(build: WatchedBuild, epoch: int, reached: str) -> int | Waiting:
     """The epoch that the target has reached, once it is ``epoch`` or later; else Waiting."""
-    state = committed(hook, target, build)
+    state = committed(build)
     if isinstance(state, Waiting):
         return state
     found = state.applied if reached == "applied" else state.seen

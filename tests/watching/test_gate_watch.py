@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, TargetDiverged
+from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, SourceReplaced, TargetDiverged
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.drive import drive
@@ -20,6 +20,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.testing.applications import Shell
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
+from bench import generated
+from bench.requests import counted
 from tests.airflow.without_spark import built, commit_to, foreign, order
 
 NEVER = window_of(("00:00", "00:00:00.000001", "UTC"))
@@ -151,3 +153,43 @@ def test_it_survives_json():
     assert GateWatch.from_json(json.loads(json.dumps(whole.to_json()))) == whole
     bare = GateWatch("/t", MaxLag(epochs=0))
     assert GateWatch.from_json(json.loads(json.dumps(bare.to_json()))) == bare
+
+
+@pytest.mark.parametrize("pending", [20, 1_200])
+def test_a_poll_costs_the_same_whatever_is_pending(fresh, source, target, pending):
+    """A barrier that observed all of them vouches for them, whoever polls."""
+    order(target, Verb.HOLD)
+    generated.commits(str(source), pending)
+    shell = Shell(str(target))
+    drive(run(ConsumeLogGoal(RoundSize(epochs=1), MaxLag(epochs=pending - 1), 9), Attempt(9, "a")), shell.answer)
+    with counted() as asked:
+        for look in (GateWatch.gate, GateWatch.live):
+            waiting = watch(target)
+            assert isinstance(look(waiting).verdict, Waiting)
+            first = asked.taken().total()
+            assert isinstance(look(waiting).verdict, Waiting)
+            assert asked.taken() == {"list": 3, "read": 4} and first < 25
+    generated.commits(str(source), 7)
+    with counted() as asked:
+        watch(target).live()
+        assert asked.taken().total() == first + 7
+
+
+def test_the_target_is_read_again_once_it_has_another_commit(fresh, source, target):
+    order(target, Verb.HOLD)
+    waiting = watch(target, max_lag=MaxLag(epochs=99))
+    assert waiting.live().verdict == Waiting(("the build is on hold",), lag=False)
+    foreign(target)
+    with pytest.raises(TargetDiverged):
+        waiting.live()
+
+
+def test_a_source_that_is_put_back_is_noticed_by_a_watch_that_knows_it(fresh, source, target):
+    waiting = watch(target, max_lag=MaxLag(epochs=99))
+    commit_to(source, 2)
+    assert waiting.live().verdict == Ready(3)
+    for version in (3, 4, 5):
+        (source / "_delta_log" / f"{version:020}.json").unlink()
+    commit_to(source, 9)
+    broken = waiting.live().verdict
+    assert isinstance(broken, Broken) and isinstance(broken.error, SourceReplaced)

@@ -12,21 +12,20 @@ from collections.abc import Sequence
 
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, obey
 from airflow_backfill.core.values.phase import Phase
 
 
 def admit(
-    state: BuildState, source: SourceView, commands: Sequence[tuple[int, Command]], max_lag: MaxLag, now: int
+    state: BuildState, source: Ahead, commands: Sequence[tuple[int, Command]], max_lag: MaxLag, now: int
 ) -> Waiting | None:
     """Why a writer should wait; None if it may commit."""
     control = obey(state.control, commands).at(now)
     applied = state.applied
     if state.phase is not Phase.CONSUME_LOG or applied is None or control.stopped or control.held or control.cancelled:
         return None
-    pending = source.pending(applied)
-    if pending.stopping is not None or max_lag.holds(pending, now):
+    if source.stopping(applied) is not None or max_lag.holds(source, applied, now):
         return None
-    return Waiting((f"{len(pending)} epochs are pending after epoch {applied}",), lag=True)
+    return Waiting((f"{source.count(applied)} epochs are pending after epoch {applied}",), lag=True)

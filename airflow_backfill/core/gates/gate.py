@@ -7,13 +7,13 @@ It compares committed facts only, and never waits for something that no running 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_backfill.core.errors import BackfillError, Cancelled
 from airflow_backfill.core.gates.max_lag import MaxLag, within
 from airflow_backfill.core.gates.window import Window
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.source.identity import check_ahead, check_source
-from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.effect import Asks, ReadCommands, ReadSourceLog
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
@@ -62,7 +62,7 @@ Verdict = Waiting | Ready | Broken
 
 def decide(
     state: BuildState,
-    source: SourceView,
+    source: Ahead,
     commands: Sequence[tuple[int, Command]],
     conditions: Conditions,
     now: int,
@@ -99,7 +99,7 @@ def decide(
 
 def decide_by_record(
     state: BuildState,
-    source: SourceView,
+    source: Ahead,
     commands: Sequence[tuple[int, Command]],
     conditions: Conditions,
     now: int,
@@ -113,12 +113,18 @@ def decide_by_record(
     return decide(state, source, commands, conditions, at)
 
 
-def _as_committed(state: BuildState, source: SourceView, now: int) -> tuple[SourceView, int]:
+def _as_committed(state: BuildState, source: Ahead, now: int) -> tuple[Ahead, int]:
     """The part of ``source`` that the newest barrier's attempt had observed, and when, in milliseconds since 1970."""
+    pending, upto = state.newest.record.pending if state.newest is not None else None, observed_upto(state, source)
+    return (source, now) if pending is None or upto is None else (source.upto(upto), pending.at)
+
+
+def observed_upto(state: BuildState, source: Ahead) -> int | None:
+    """The last epoch that the newest barrier's attempt had observed, which found none up to there that stops the build;
+    None if its record does not say, or the source does not have it.
+    """
     pending = state.newest.record.pending if state.newest is not None else None
-    if pending is None or pending.head > source.head or pending.head < source.after:
-        return source, now
-    return replace(source, head=pending.head, epochs=source.epochs[: pending.head - source.after]), pending.at
+    return pending.head if pending is not None and source.after <= pending.head <= source.head else None
 
 
 def look(build: str, max_lag: MaxLag, window: Window | None) -> Asks[Verdict]:

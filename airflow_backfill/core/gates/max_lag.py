@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.source.epoch import Epoch
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 
 
@@ -26,16 +24,17 @@ class MaxLag:
                 field="max_lag",
             )
 
-    def holds(self, pending: Sequence[Epoch], now: int) -> bool:
-        """Whether at most this much is pending."""
+    def holds(self, source: Ahead, applied: int, now: int) -> bool:
+        """Whether at most this much is pending after the epoch ``applied``."""
         if self.epochs is not None:
-            return len(pending) <= self.epochs
+            return source.count(applied) <= self.epochs
         assert self.age is not None
-        return not pending or now - pending[0].at <= self.age
+        oldest = source.oldest(applied)
+        return oldest is None or now - oldest.at <= self.age
 
 
-def within(max_lag: MaxLag, state: BuildState, source: SourceView, now: int) -> bool:
+def within(max_lag: MaxLag, state: BuildState, source: Ahead, now: int) -> bool:
     """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
     if state.applied is None or state.part is not None:
         return False
-    return max_lag.holds(source.pending(state.applied), now)
+    return max_lag.holds(source, state.applied, now)

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import to_json
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.values.phase import Phase
@@ -66,20 +66,21 @@ def summarize(state: BuildState) -> dict[str, Any]:
     }
 
 
-def lag(state: BuildState, source: SourceView, now: int) -> dict[str, int | None]:
+def lag(state: BuildState, source: Ahead, now: int) -> dict[str, int | None]:
     """How far the source is ahead of the committed state, as plain JSON; times are milliseconds.
 
     ``age``: how long the oldest pending epoch has been pending. ``readable``: how long the source still keeps what the
     build needs, pinned files included; they were replaced by that epoch at the earliest.
+    ``rows`` is None if the pending epochs were not read.
     """
-    pending = source.pending(state.reached)
-    age = max(now - pending[0].at, 0) if pending else 0
+    oldest = source.oldest(state.reached)
+    age = 0 if oldest is None else max(now - oldest.at, 0)
     return {
         "head": source.head,
-        "epochs": len(pending),
-        "rows": pending.rows,
+        "epochs": source.count(state.reached),
+        "rows": source.rows(state.reached),
         "age": age,
-        "readable": None if source.kept is None or not pending else max(source.kept - age, 0),
+        "readable": None if source.kept is None or oldest is None else max(source.kept - age, 0),
         "kept": source.kept,
     }
 

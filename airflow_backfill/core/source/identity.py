@@ -9,12 +9,12 @@ from airflow_backfill.core.errors import (
     SourceReplaced,
 )
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.phase import BUILDING, Phase
 
 
-def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[CommitId]) -> None:
+def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
     """Raise if the epochs after ``applied`` are deleted, or belong to another history than the commits in ``stands``,
     at which the target stands.
 
@@ -39,19 +39,19 @@ def check_source(plan: Plan, view: SourceView, applied: int, stands: Iterable[Co
     for commit in stands:
         if commit.version > view.head or view.commit(commit.version) not in (None, commit):
             raise _restored(plan, commit, view)
-    pending = view.pending(applied)
-    if pending and isinstance(pending[0].stop, HistoryLost):
-        raise pending[0].stop
+    oldest = view.oldest(applied)
+    if oldest is not None and isinstance(oldest.stop, HistoryLost):
+        raise oldest.stop
 
 
-def check_ahead(phase: Phase, view: SourceView, applied: int) -> None:
+def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
     """Raise the error of the first pending epoch that stops the build, if the build has to apply it."""
-    stopping = view.pending(applied).stopping if phase in BUILDING else None
+    stopping = view.stopping(applied) if phase in BUILDING else None
     if stopping is not None and stopping.stop is not None:
         raise stopping.stop
 
 
-def _restored(plan: Plan, known: CommitId, view: SourceView) -> SourceReplaced:
+def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     found = view.commit(known.version)
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import TableMetadata
 
@@ -28,6 +29,15 @@ class SourceWatch(Protocol):
 
     def view(self, after: int) -> SourceView:
         """The source now, with every epoch after ``after``. Reads each commit once."""
+
+    def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
+        """The source now, for a task that only waits: reads no more for a million pending epochs than for one.
+
+        ``commits`` are versions whose identities are needed. No epoch that stops the build is looked for.
+        """
+
+    def stopped(self, source: Glance, after: int) -> Glance:
+        """The glance with the first epoch after ``after`` that stops the build. Reads each commit once, ever."""
 
 
 class SourceLog(Protocol):

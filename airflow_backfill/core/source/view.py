@@ -8,9 +8,10 @@ replaced source stops the build at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_backfill.core.source.backlog import Backlog
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.commit import CommitId
 
 
@@ -39,6 +40,27 @@ class SourceView:
         if applied < self.after:
             raise ValueError(f"epochs after {applied} are not in this view, which begins after {self.after}")
         return self.epochs[applied - self.after :]
+
+    def count(self, applied: int) -> int:
+        """How many epochs are later than ``applied``."""
+        return len(self.pending(applied))
+
+    def rows(self, applied: int) -> int:
+        """Their changed rows."""
+        return self.pending(applied).rows
+
+    def oldest(self, applied: int) -> Epoch | None:
+        """The first of them; None if there is none."""
+        pending = self.pending(applied)
+        return pending[0] if pending else None
+
+    def stopping(self, applied: int) -> Epoch | None:
+        """The first of them that stops the build; None if none does."""
+        return self.pending(applied).stopping
+
+    def upto(self, head: int) -> SourceView:
+        """As if ``head``, not before ``after``, was the newest epoch."""
+        return replace(self, head=head, epochs=self.epochs[: head - self.after])
 
     def commit(self, version: int) -> CommitId | None:
         """The identity of a version's commit; None if it is not in this view, or deleted."""

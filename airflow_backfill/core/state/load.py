@@ -3,7 +3,8 @@
 ``load`` reads commits from the newest backwards until it finds the last barrier of every lane, and the last
 announcement of a chain. Each of them names the versions of the others, so that ``load`` can skip long runs of one kind.
 ``catch_up`` reads later commits. Both check every commit that is not proven yet, and raise TargetDiverged for a foreign
-change of rows: a barrier that was committed after a RESTORE must not count.
+change of rows: a barrier that was committed after a RESTORE must not count. ``told`` checks nothing, and costs the same
+for any number of lanes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,15 @@ def load(build: str | None = None) -> Asks[BuildState]:
 
     HistoryLost if log clean-up has deleted the last barriers, and also the table's first commits.
     """
+    return (yield from _loaded(build, proven=True))
+
+
+def told(build: str | None = None) -> Asks[BuildState]:
+    """The state by the newest record alone, to be shown: other lanes stand where its writer saw them last."""
+    return (yield from _loaded(build, proven=False))
+
+
+def _loaded(build: str | None, *, proven: bool) -> Asks[BuildState]:
     head = yield from ReadHead()
     walked: list[Commit] = []
     newest: Barrier | None = None
@@ -52,7 +62,8 @@ def load(build: str | None = None) -> Asks[BuildState]:
         if news is not None and 0 <= news[1].newest <= version <= news[1].prev:
             version = news[1].newest
     plan = yield from _plan(newest.record.build, build)
-    lanes = yield from _lanes(newest, walked, version)
+    carried = () if proven else _carried(newest)
+    lanes = carried or (yield from _lanes(newest, walked, version))
     announced = yield from _announced(plan, newest, walked)
     state = from_last(plan, lanes, head, announced)
     for commit in reversed(walked):
@@ -170,6 +181,14 @@ def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Asks[tuple[Barr
         if last[lane] is None and version >= 0:
             last[lane] = yield from _tail(record, lane, version)
     return tuple(last)
+
+
+def _carried(newest: Barrier) -> tuple[Barrier | None, ...]:
+    """The last barrier of each lane as the newest record repeats them; empty if it lacks one."""
+    record = newest.record
+    lanes = range(record.layout.lanes)
+    found = tuple(newest if lane == record.lane else Barrier.carried(record, lane) for lane in lanes)
+    return () if any(one is None and record.tails[lane] >= 0 for lane, one in enumerate(found)) else found
 
 
 def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Asks[Announced | None]:

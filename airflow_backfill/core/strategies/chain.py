@@ -6,7 +6,7 @@ This module decides which epochs may be announced; ``attempts.announcer`` announ
 from __future__ import annotations
 
 from airflow_backfill.core.model.announcement import Announced
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.snapshot import Snapshot
 
@@ -21,19 +21,17 @@ class Chain(Snapshot):
     on_spark = "airflow_backfill.spark.strategies.chain"
 
 
-def announceable(lane: Announced, source: SourceView, handoff: int | None) -> int:
+def announceable(lane: Announced, source: Ahead, handoff: int | None) -> int:
     """The last epoch of the source that may be announced: at most the hand-off epoch, and before any epoch that stops
     the build.
     """
-    last = lane.seen
-    for epoch in source.pending(lane.seen):
-        if epoch.stop is not None or (handoff is not None and epoch.number > handoff):
-            break
-        last = epoch.number
-    return last
+    last, stopping = lane.seen + source.count(lane.seen), source.stopping(lane.seen)
+    if stopping is not None:
+        last = stopping.number - 1
+    return max(last if handoff is None else min(last, handoff), lane.seen)
 
 
-def unannounced(state: BuildState, source: SourceView) -> bool:
+def unannounced(state: BuildState, source: Ahead) -> bool:
     """Whether an epoch is due for an announcement, so that an application has to run."""
     lane = state.announced
     return lane is not None and lane.open and announceable(lane, source, state.handoff) > lane.seen

@@ -1,0 +1,250 @@
+"""What grows: how many requests, bytes, seconds and megabytes a look at a build costs, each at two sizes.
+
+``python -m bench.what_grows [name ...]`` measures again and keeps the tables in bench/RESULTS.md. It needs no Spark: the
+logs are generated. Each request takes 20 ms more where seconds are measured, as on an object store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
+from airflow_backfill.core.delta.epochs import FEED
+from airflow_backfill.core.errors import NotConverging
+from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.testing.applications import Shell
+from airflow_backfill.testing.applications import main as application
+from airflow_backfill.testing.json_log import JsonLog
+from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.watching.gate_watch import GateWatch
+from bench import generated
+from bench.requests import Requests, counted
+from bench.results import Results
+
+HERE = Path(__file__).parent
+DELAY = 0.02
+SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
+HEAD = ["| grows with | {} | cost |", "|---|---|---|"]
+Measured = tuple[str, int, int, Callable[[Path, int], str]]
+
+
+def source(path: Path) -> str:
+    """A table of a few commits with a change data feed, without data."""
+    log = JsonLog(str(path))
+    metadata = TableMetadata(path.parent.name, SCHEMA, (), {FEED: "true"})
+    log.land(Commit(0, 1, "CREATE TABLE", metadata=metadata, protocol=Protocol(1, 4)))
+    log.land(Commit(1, 2, "WRITE", added=FileTotals(4, 400, 40), data_change=True))
+    return str(path)
+
+
+def consumed(folder: Path) -> str:
+    """The target of a build that has consumed its log, and is on hold."""
+    target = str(folder / "target")
+    spec = {"name": "orders", "source": source(folder / "source"), "target": target, "key": ["id"]}
+    place = ["--target", target]
+    application("plan", [*place, "--spec", json.dumps(spec)])
+    application("snapshot", place)
+    application("consume_log", [*place, "--max-lag-epochs", "0"])
+    reader = BuildReader(target)
+    reader.control.order(reader.state().plan.build, Command(Verb.HOLD))
+    JsonLog(target).write_checksum()
+    return target
+
+
+def observed(target: str) -> None:
+    """A barrier whose attempt has seen all that is pending, and applied little of it."""
+    shell = Shell(target)
+    goal = ConsumeLogGoal(RoundSize(epochs=1), MaxLag(epochs=0), 9)
+    steps = iter(range(6))
+
+    def answer(effect: object) -> object:
+        if next(steps, None) is None and type(effect).__name__ == "ReadCommands":
+            raise NotConverging("enough")
+        return shell.answer(effect)  # type: ignore[arg-type]
+
+    try:
+        drive(run(goal, Attempt(10**6, "observer")), answer)
+    except NotConverging:
+        pass
+    JsonLog(target).write_checksum()
+
+
+def asked(requests: Requests, look: Callable[[], object]) -> int:
+    requests.taken()
+    look()
+    return requests.taken().total()
+
+
+def poll(folder: Path, pending: int) -> str:
+    target = consumed(folder)
+    generated.commits(str(folder / "source"), pending)
+    observed(target)
+    with counted() as requests:
+        watch = GateWatch(target, MaxLag(epochs=0))
+        return f"{asked(requests, watch.live)} requests at first, then {asked(requests, watch.live)}"
+
+
+def step(folder: Path, commits: int) -> str:
+    target, log = consumed(folder), str(folder / "source")
+    for table in (target, log):
+        generated.commits(table, commits, added=FileTotals(), data_change=False)
+    reader = BuildReader(target)
+    watch = watch_source(reader.state().plan)
+    watch.view(1)
+    for table in (target, log):
+        generated.commits(table, 1, added=FileTotals(), data_change=False)
+    with counted() as requests:
+        return f"{asked(requests, reader.state)} requests for the target, {asked(requests, lambda: watch.view(1))} for the source"
+
+
+def newest(folder: Path, files: int) -> str:
+    target = consumed(folder)
+    observed(target)
+    version = JsonLog(target).head
+    size = generated.grown(target, version, files)
+    with counted() as requests:
+        start = time.process_time()
+        BuildReader(target).state()
+        return f"{requests.bytes / 1e6:.1f} of {size / 1e6:.1f} MB, {1000 * (time.process_time() - start):.0f} ms"
+
+
+def attempts(folder: Path, count: int) -> str:
+    target = consumed(folder)
+    generated.attempts(target, count)
+    control = ControlFolder.beside(target)
+    highest = control.attempts(1)[-1][0]
+    with counted() as requests:
+        drawn = asked(requests, lambda: control.draw_attempt({}, highest))
+        return f"{drawn} requests to draw one, {asked(requests, lambda: control.attempts(5, highest))} to show five"
+
+
+def commands(folder: Path, count: int) -> str:
+    target = consumed(folder)
+    build = BuildReader(target).state().plan.build
+    for _ in range(count):
+        BuildReader(target).control.order(build, Command(Verb.HOLD))
+    control = ControlFolder.beside(target)
+    with counted() as requests:
+        first = asked(requests, lambda: control.commands(build))
+        return f"{first} requests at first, then {asked(requests, lambda: control.commands(build))}"
+
+
+def progress(folder: Path, lanes: int) -> str:
+    from tests.ledger.json_target import JsonBuild, fx
+
+    build = JsonBuild(folder, (fx.FileSize(100, 10),) * lanes, splits=lanes)
+    build.plan(lanes)
+    for lane in range(lanes):
+        build.run(SnapshotGoal(lane, lanes, RoundSize()), Attempt(2 + lane, f"a{lane}"))
+    build.target.write_checksum()
+    reader = BuildReader(build.location)
+    reader.plan(build.stored_plan.build)
+    with counted() as requests:
+        told, proven = asked(requests, reader.told), asked(requests, reader.state)
+        return f"{told} requests; a proven state, which a driver reads once, takes {proven}"
+
+
+def first_look(folder: Path, pending: int) -> str:
+    target = consumed(folder)
+    generated.commits(str(folder / "source"), pending)
+    watch = watch_source(BuildReader(target).state().plan)
+    with counted(DELAY):
+        before, start = resident(), time.perf_counter()
+        watch.view(1)
+        seconds, grown = time.perf_counter() - start, resident() - before
+        start = time.perf_counter()
+        watch.view(1)
+        return f"{seconds:.1f} s, {grown} MB; then {time.perf_counter() - start:.2f} s"
+
+
+def gates(folder: Path, count: int) -> str:
+    """All wait in one process, as in a triggerer, and poll four times."""
+    targets = [consumed(folder / str(number)) for number in range(count)]
+    for number in range(count):
+        generated.commits(str(folder / str(number) / "source"), 20)
+    polls = 4
+    before = resident()
+    triggers = [LagTrigger(watch=GateWatch(t, MaxLag(epochs=10**6)).to_json(), poke_interval=0) for t in targets]
+
+    async def wait(trigger: LagTrigger) -> None:
+        for _ in range(polls):
+            assert not await asyncio.to_thread(trigger._due)
+
+    async def all_wait() -> None:
+        await asyncio.gather(*map(wait, triggers))
+
+    with counted(DELAY) as requests:
+        start, cpu = time.perf_counter(), time.process_time()
+        asyncio.run(all_wait())
+        seconds, cpu = (time.perf_counter() - start) / polls, (time.process_time() - cpu) / polls
+        each = requests.taken().total() / count / polls
+    return (
+        f"{seconds:.1f} s for a poll of all, {cpu:.2f} s of it CPU; {each:.1f} requests each; {resident() - before} MB"
+    )
+
+
+def resident() -> int:
+    """Megabytes of memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+MEASURES: dict[str, Measured] = {
+    "a poll of a gate": ("pending epochs", 100, 10_000, poll),
+    "a step of a driver": ("commits of both logs", 1_000, 100_000, step),
+    "the newest commit of a target": ("files that it touches", 1_000, 1_000_000, newest),
+    "attempts": ("earlier attempts", 1_000, 30_000, attempts),
+    "commands": ("ordered commands", 1, 300, commands),
+    "progress of a lane": ("lanes", 4, 64, progress),
+    "a driver's first look at the source": ("pending epochs", 1_000, 10_000, first_look),
+    "waiting gates": ("gates in one triggerer", 100, 1_000, gates),
+}
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def measured(name: str) -> list[str]:
+    what, *sizes, measure = MEASURES[name]
+    rows = [HEAD[0].format("size"), HEAD[1]]
+    for size in sizes:
+        with TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder, silent():
+            Path(folder, "build").mkdir()
+            cost = measure(Path(folder, "build"), size)
+        rows.append(f"| {what} | {size:,} | {cost} |")
+        print(name, rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    results = Results(HERE / "RESULTS.md", machine)
+    for name in sys.argv[1:] or MEASURES:
+        results.keep(f"what grows: {name}", measured(name))
+
+
+if __name__ == "__main__":
+    main()
