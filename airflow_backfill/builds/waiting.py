@@ -18,10 +18,15 @@ def waits_for(
     """
     if state.phase is Phase.CANCELLED:
         return ["the plan task: the build was cancelled, and a new plan resumes it"]
-    stopping = None if source is None else source.pending(state.reached).stopping
-    stop = trouble or (None if stopping is None else stopping.stop)
+    stop = trouble or stopping(state, source)
     operator = [] if stop is None else [f"an operator: {stop}"]
     return [*_commands(state, control, now), *operator, *_phase(state, control)]
+
+
+def stopping(state: BuildState, source: SourceView | None) -> BackfillError | None:
+    """The error of the first pending epoch that will stop the build; None if there is none."""
+    epoch = None if source is None else source.pending(state.reached).stopping
+    return None if epoch is None else epoch.stop
 
 
 def _commands(state: BuildState, control: Control, now: int) -> list[str]:
