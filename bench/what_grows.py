@@ -1,6 +1,6 @@
 """What grows: how many requests, bytes, seconds and megabytes a look at a build costs, each at two sizes.
 
-``python -m bench.what_grows [name ...]`` measures again and keeps the tables in bench/RESULTS.md. It needs no Spark: the
+``python -m bench.what_grows [name ...]`` measures again and keeps the tables in bench/RESULTS.md. It needs no Spark:
 logs are generated. Each request takes 20 ms more where seconds are measured, as on an object store.
 """
 
@@ -113,7 +113,8 @@ def step(folder: Path, commits: int) -> str:
     for table in (target, log):
         generated.commits(table, 1, added=FileTotals(), data_change=False)
     with counted() as requests:
-        return f"{asked(requests, reader.state)} requests for the target, {asked(requests, lambda: watch.view(1))} for the source"
+        target, source = asked(requests, reader.state), asked(requests, lambda: watch.view(1))
+        return f"{target} requests for the target, {source} for the source"
 
 
 def newest(folder: Path, files: int) -> str:

@@ -1,33 +1,56 @@
-"""Sends a command to a running build from Airflow's UI: trigger this DAG and fill in the form."""
+"""Gives a build an order from Airflow's UI: trigger this DAG and fill in the form.
+
+Orders that need Spark run where the build's own applications run.
+"""
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, task
+from places import spark
 
-from airflow_backfill.core.values.control import Verb
+from airflow_backfill.core.values.control import Errand, Verb
+from airflow_backfill.operators.cancel import CancelOperator
 from airflow_backfill.operators.command import CommandOperator
+from airflow_backfill.operators.prove import ProveOperator
+from airflow_backfill.operators.recover import RecoverOperator
+from airflow_backfill.operators.repair import RepairOperator
+
+ORDERS = [*(verb.value for verb in Verb), *(errand.value for errand in Errand)]
+TARGET, WHY = "{{ params.target }}", "{{ params.why }}"
 
 with DAG(
     "steer_table_backfill",
     schedule=None,
     params={
         "target": Param("", type="string", minLength=1, description="Location of the target table"),
-        "verb": Param("pause", enum=[verb.value for verb in Verb], description="Command"),
+        "verb": Param("pause", enum=ORDERS, description="What to do"),
+        "why": Param(None, type=["null", "string"], maxLength=1000, description="The reason; needed where rows go"),
         "rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: rows per second, 0 stops"),
         "byte_rate": Param(None, type=["null", "integer"], minimum=0, description="throttle: bytes per second"),
         "until": Param(None, type=["null", "string"], format="date-time", description="throttle: when it ends"),
         "drop": Param(False, type="boolean", description="cancel: also delete the target"),
-        "why": Param(None, type=["null", "string"], maxLength=1000, description="The reason; needed with drop"),
+        "epoch": Param(None, type=["null", "integer"], minimum=0, description="recover: the epoch of the rows"),
     },
     tags=["table backfill"],
 ):
-    CommandOperator(
-        task_id="command",
-        target="{{ params.target }}",
-        verb="{{ params.verb }}",
-        rate="{{ params.rate }}",
-        byte_rate="{{ params.byte_rate }}",
-        drop="{{ params.drop }}",
-        until="{{ params.until }}",
-        why="{{ params.why }}",
-    )
+
+    @task.branch
+    def chosen(params: dict | None = None) -> str:
+        verb = (params or {})["verb"]
+        return verb if verb in ("cancel", "recover", "repair", "prove") else "command"
+
+    chosen() >> [
+        CommandOperator(
+            task_id="command",
+            target=TARGET,
+            verb="{{ params.verb }}",
+            rate="{{ params.rate }}",
+            byte_rate="{{ params.byte_rate }}",
+            until="{{ params.until }}",
+            why=WHY,
+        ),
+        CancelOperator(task_id="cancel", target=TARGET, why=WHY, drop="{{ params.drop }}", **spark()),
+        RecoverOperator(task_id="recover", target=TARGET, why=WHY, epoch="{{ params.epoch }}", **spark()),
+        RepairOperator(task_id="repair", target=TARGET, why=WHY, **spark()),
+        ProveOperator(task_id="prove", target=TARGET, why=WHY, **spark()),
+    ]

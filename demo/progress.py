@@ -43,11 +43,11 @@ class Follower:
 
 def _left(summary: dict[str, Any], rate: float) -> str:
     """The time left of a snapshot; for a topic also the records left, by partition."""
-    if summary["phase"] != "snapshot" or summary["percent"] == 100:
+    if summary["phase"] != "snapshot" or summary["phase_percent"] == 100:
         return ""
     said, read = [], summary["rows"]["consuming_snapshot"]
-    if rate and summary["percent"]:
-        said.append(f"about {(read * 100 / summary['percent'] - read) / rate:.0f} s of the snapshot left")
+    if rate and summary["phase_percent"]:
+        said.append(f"about {(read * 100 / summary['phase_percent'] - read) / rate:.0f} s of the snapshot left")
     if summary["partitions"]:
         by_partition = " + ".join(f"{one['left']:,}" for one in summary["partitions"])
         said.append(f"records left by partition: {by_partition}")

@@ -111,7 +111,7 @@ BROKEN = (
     ),
     Broken(
         "S001.33: a new rate ends a pause",
-        '            return {"rate": command.rate, "byte_rate": command.byte_rate}',
+        '            return {"rate": command.rate, "byte_rate": command.byte_rate, "until": command.until}',
         '            return {"rate": command.rate, "byte_rate": command.byte_rate, "paused": False}',
     ),
     Broken(

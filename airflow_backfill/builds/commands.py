@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.builds.history import History
-from airflow_backfill.core.attempts.refusal import Errand
+from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.control import Command, Errand
 from airflow_backfill.ledger.reader import BuildReader
 
 LOOKED_BACK = 100
@@ -49,6 +49,6 @@ def _shown(number: int, command: Command, state: BuildState, history: History) -
     }
 
 
-def errands(attempts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of ``attempts``, those that people ordered: recoveries, repairs and proofs."""
-    return [one for one in attempts if one["task"] in [errand.value for errand in Errand]]
+def errands(tried: Sequence[Tried]) -> list[dict[str, Any]]:
+    """Of these attempts, those that people ordered: recoveries, repairs and proofs, as plain JSON."""
+    return [one.to_json() for one in tried if one.task in [errand.value for errand in Errand]]

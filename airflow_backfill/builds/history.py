@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from airflow_backfill.core.errors import HistoryLost
@@ -45,6 +46,11 @@ class History:
         phases = [barrier.record.phase for barrier in self.barriers]
         end = next((place for place, phase in enumerate(phases) if phase is not phases[0]), len(phases))
         return self.barriers[:end]
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest time between two of them, in milliseconds; 0 for less than two."""
+        return max((new.at - old.at for new, old in pairwise(self.barriers)), default=0)
 
     def to_json(self) -> list[dict[str, Any]]:
         """A point for each barrier, oldest first. Times are milliseconds since 1970; rows and bytes are its own."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from airflow_backfill.core.attempts.refusal import Errand, check_reason, refusal
-from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.attempts.refusal import check_reason, refusal
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
+from airflow_backfill.core.values.control import Command, Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.reader import BuildReader
@@ -35,6 +36,11 @@ def ordered(target: str | BuildReader, command: Command, *, once: bool = False) 
     if (refused := refusal(command.verb, state)) is not None:
         raise refused
     return reader.control.order(state.plan.build, replace(command, signed=signed), floor=state.control.number)
+
+
+def unreadable(error: BackfillError) -> bool:
+    """Whether a build with this error cannot be read, so that only dropping it is left."""
+    return not error.retry and not isinstance(error, (InvalidSpec, NotAllowedNow, NotPlanned))
 
 
 def check_errand(target: str | BuildReader, errand: Errand, signed: Signature) -> None:

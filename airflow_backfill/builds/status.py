@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.commands import logged
 from airflow_backfill.builds.history import COMMITS, History
-from airflow_backfill.builds.speed import recent_speed, seconds_left
-from airflow_backfill.builds.waiting import waits_for
+from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned, SourceNotDelta
-from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.reports.due import to_clear
+from airflow_backfill.core.reports.health import Condition, Health, health
+from airflow_backfill.core.reports.progress import Speed
+from airflow_backfill.core.reports.summary import running_out, told
+from airflow_backfill.core.reports.tried import Life, Tried
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
@@ -32,7 +36,7 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     ``commits`` commits, and the last commands and attempts, as plain JSON.
 
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
-    ``waits_for``, ``attempts`` and ``seen`` are there. NotPlanned and SourceNotDelta if nothing is planned at all.
+    ``health``, ``waits_for``, ``attempts`` and ``seen`` are there. NotPlanned or SourceNotDelta if nothing is planned.
     """
     reader, now = BuildReader.of(target), time.time_ns() // 1_000_000
     try:
@@ -46,45 +50,47 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     control = obey(state.control, commands).at(now)
     source, trouble = _source(reader, state)
     history = History.read(reader.log, state, commits)
-    speed = recent_speed(history)
+    tried = attempts(reader.control, state, now, SHOWN_ATTEMPTS)
+    stop = trouble or stopping(state, source)
     return {
-        **summarize(state),
-        "lag": None if source is None else lag(state, source, now),
-        "rows_per_second": None if speed is None else round(speed.rows, 1),
-        "seconds_left": seconds_left(state, source, speed),
+        **told(state, source, Speed.of_barriers(state, history.of_this_phase), now),
+        "health": health(state, control, commands, tried, stop, now, history.longest_ms).to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, trouble, now),
+        "to_clear": [asdict(instance) for instance in to_clear(state, tried)],
         "commands": logged(state, commands[-SHOWN_COMMANDS:], history),
-        "attempts": attempts(reader.control, state, now, SHOWN_ATTEMPTS),
-        "seen": now,
+        "attempts": [one.to_json() for one in tried],
     }
 
 
 def _planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
     """The status of a build that is being planned; None if the last attempt was no plan."""
     last = attempts(reader.control, None, now, SHOWN_ATTEMPTS)
-    if not last or last[-1]["task"] != "plan":
+    if not last or last[-1].task != "plan":
         return None
     return {
         "phase": PLANNING,
         "target": reader.target,
-        "since": last[-1]["drawn"],
-        "waits_for": [_plan_of(last[-1])],
-        "attempts": last,
+        "since": last[-1].drawn,
+        "health": _planner(last[-1]).to_json(),
+        "waits_for": [_planner(last[-1]).why],
+        "attempts": [one.to_json() for one in last],
         "seen": now,
     }
 
 
-def _plan_of(attempt: dict[str, Any]) -> str:
-    """What a build without a plan waits for."""
-    name = f"attempt {attempt['generation']} of the plan task"
-    match attempt["life"]:
-        case "ended":
-            return f"an operator: {name} has ended with {attempt['outcome']}"
-        case "silent":
-            return f"an operator: {name} gives no sign of life; clear the task"
+def _planner(one: Tried) -> Health:
+    """What a build without a plan does."""
+    name = f"attempt {one.generation} of the plan task"
+    match one.life:
+        case Life.ENDED:
+            return Health(Condition.WAITING, f"an operator: {name} has ended with {one.outcome}", since=one.ended)
+        case Life.SILENT:
+            return Health(Condition.STUCK, f"an operator: {name} gives no sign of life; clear the task", since=one.last)
+        case Life.STARTING:
+            return Health(Condition.STARVED, f"{name}, which waits until Spark starts", since=one.drawn)
         case _:
-            return f"{name}, which plans the build"
+            return Health(Condition.WORKING, f"{name}, which plans the build", since=one.started)
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -95,7 +101,7 @@ def as_text(found: dict[str, Any]) -> str:
         return "\n".join([f"{found['target']}: planning{since}", *waits, *map(_attempt, found["attempts"])])
     rows, read = found["rows"], found["read"]
     lines = [
-        f"{found['name']}: {found['phase']}, {found['percent']} %{_ahead(found)}",
+        f"{found['name']}: {found['phase']} {found['phase_percent']} %, in all {found['percent']} %{_ahead(found)}",
         f"  source    {found['source']}, planned at epoch {found['snapshot_epoch']}",
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
         f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}",
@@ -103,6 +109,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{rows['consuming_upstream']:,} upstream{_no_rows(found)}",
         f"  pending   {_pending(found['lag'])}",
         *_warnings(found["lag"]),
+        f"  health    {_health(found)}",
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *([f"  still     {found['waits']}"] if found["waits"] else []),
         *_in_force(found),
@@ -147,6 +154,13 @@ def _ahead(found: dict[str, Any]) -> str:
     if left is not None:
         said.append(f"{_duration(left)} left")
     return f" ({', '.join(said)})" if said else ""
+
+
+def _health(found: dict[str, Any]) -> str:
+    health = found["health"]
+    by = "" if health["by"] is None else f" by {health['by']}"
+    since = "" if health["since"] is None else f", for {_duration(max(found['seen'] - health['since'], 0) // 1000)}"
+    return f"{health['condition']}{by}{since}: {health['why']}"
 
 
 def _no_rows(found: dict[str, Any]) -> str:

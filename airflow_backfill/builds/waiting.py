@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.source.view import SourceView
+from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.phase import Phase
 
 
 def waits_for(
-    state: BuildState, control: Control, source: SourceView | None, trouble: BackfillError | None, now: int
+    state: BuildState, control: Control, source: Ahead | None, trouble: BackfillError | None, now: int
 ) -> list[str]:
     """Everything that has to happen before the build goes on; empty if its next task only has to run.
 
@@ -18,10 +18,15 @@ def waits_for(
     """
     if state.phase is Phase.CANCELLED:
         return ["the plan task: the build was cancelled, and a new plan resumes it"]
-    stopping = None if source is None else source.pending(state.reached).stopping
-    stop = trouble or (None if stopping is None else stopping.stop)
+    stop = trouble or stopping(state, source)
     operator = [] if stop is None else [f"an operator: {stop}"]
     return [*_commands(state, control, now), *operator, *_phase(state, control)]
+
+
+def stopping(state: BuildState, source: Ahead | None) -> BackfillError | None:
+    """The error of the first pending epoch that will stop the build; None if there is none."""
+    epoch = None if source is None else source.stopping(state.reached)
+    return None if epoch is None else epoch.stop
 
 
 def _commands(state: BuildState, control: Control, now: int) -> list[str]:

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.builds.ordering import acknowledged, ordered
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
+from airflow_backfill.builds.ordering import acknowledged, ordered, unreadable
+from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.control import Command, Verb
@@ -144,7 +144,7 @@ def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -
 def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
     """Whether to drop a target although its build cannot be read."""
     wanted = options.command == "cancel" and options.drop and not options.no_submit
-    return wanted and not error.retry and not isinstance(error, (InvalidSpec, NotAllowedNow, NotPlanned))
+    return wanted and unreadable(error)
 
 
 def _command(options: argparse.Namespace) -> Command:

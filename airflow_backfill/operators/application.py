@@ -7,7 +7,7 @@ launcher or the worker; exit codes are ignored.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -135,6 +135,12 @@ class ApplicationOperator(BaseOperator):
             tell_attempt(context["ti"].dag_id, self.task_id)
         return self._settle(context, me, lambda: self._start(context, me))
 
+    def succeeded(self, context: Context) -> dict[str, Any] | None:
+        """The result of this task's last application; None if it did not succeed, or there is none."""
+        me = _attempt(context["task_state_store"].get(ATTEMPT))
+        outcome = None if me is None else self.ledger.control(self.target).outcome(me)
+        return cast("dict[str, Any]", outcome["result"]) if outcome is not None and outcome["code"] == "OK" else None
+
     def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:
         """Resume the deferred operator of ``submit``. Returns the result in the application's outcome."""
         store = context["task_state_store"]
@@ -156,9 +162,7 @@ class ApplicationOperator(BaseOperator):
         """Run, then return or raise the attempt's outcome, whatever happened to the process."""
         trouble = None
         try:
-            with Reporter(
-                self.ledger, self.target, context["task_state_store"], self.log, lambda: self._link(context, me)
-            ):
+            with self._reporter(context, lambda: self._link(context, me), (me, self._document(context))):
                 run()
         except TaskDeferred as deferred:
             context["task_state_store"].set(RESUME, deferred.method_name, retention=NEVER_EXPIRE)
@@ -182,7 +186,12 @@ class ApplicationOperator(BaseOperator):
 
     def report(self, context: Context) -> None:
         """Store the build's progress, as a running application would."""
-        Reporter(self.ledger, self.target, context["task_state_store"], self.log, lambda: None).look()
+        self._reporter(context, lambda: None).look()
+
+    def _reporter(
+        self, context: Context, also: Callable[[], None], me: tuple[Attempt, Mapping[str, Any]] | None = None
+    ) -> Reporter:
+        return Reporter(self.ledger, self.target, context["task_state_store"], self.log, also, me)
 
     def _start(self, context: Context, me: Attempt) -> None:
         self._launched = self._operator(context, me)

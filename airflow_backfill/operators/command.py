@@ -15,6 +15,7 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
+from airflow_backfill.operators.signed import NONE, signature
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 class CommandOperator(BaseOperator):
     """
-    Sends a command to a build. It takes effect at the next barrier, whose record acknowledges its number.
+    Sends a command to a build. It takes effect at the next barrier, whose record acknowledges its number. A cancel also
+    needs an application that carries it out: use ``CancelOperator``.
 
     A retry or a clear of the task sends no second one. A command that could have no effect in the build's phase fails
     the task.
@@ -31,7 +33,7 @@ class CommandOperator(BaseOperator):
     :param verb: pause, resume, throttle, hold, release, skip or cancel. (templated)
     :param rate: rows per second, for throttle; None for no limit. (templated)
     :param byte_rate: bytes per second that the snapshot reads, for throttle; None for no limit. (templated)
-    :param drop: for cancel: whether to delete the target and the build's files beside it. (templated)
+    :param drop: for cancel: whether the ``CancelOperator`` that must follow deletes the target, too. (templated)
     :param until: for throttle: when it ends, as an ISO time with a zone, e.g. ``2026-01-31T06:00+01:00``. No limit
         follows. (templated)
     :param by: who sends it; by default the user who triggered the run. (templated)
@@ -99,18 +101,6 @@ class CommandOperator(BaseOperator):
             number = ordered(reader, command, once=True)
             build = reader.state().plan.build
         return {"target": self.target, "build": build, "number": number, **command.to_json()}
-
-
-NONE = (None, "", "None")
-"""What a rendered template gives for no value."""
-
-
-def signature(context: Context, by: str | None, why: str | None) -> Signature:
-    """Who orders something in a task: ``by``, or else the user who triggered its run."""
-    ti, run = context["ti"], context.get("dag_run")
-    user = getattr(run, "triggering_user_name", None) if by in NONE else by
-    via = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}"
-    return Signature(by=user, why=None if why in NONE else why, via=via)
 
 
 def _rate(given: int | str | None) -> int | None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.reports.health import Condition, health
+from airflow_backfill.core.reports.progress import Sample, Speed
+from airflow_backfill.core.reports.summary import running_out, told
+from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.telling.metrics import tell_progress
 
@@ -22,23 +29,31 @@ if TYPE_CHECKING:
 PROGRESS = "progress"
 """The key in ``task_state_store``."""
 INTERVAL_SECONDS = 10.0
-
-
-def progress_of(state: BuildState, source: Ahead, now: int) -> dict[str, Any]:
-    """The summary of a build, and its lag. Times are milliseconds since 1970."""
-    return {**summarize(state), "lag": lag(state, source, now), "seen": now}
+SAMPLES = 30
+"""Looks that saw a new barrier, from which the speed is measured."""
 
 
 class Reporter:
-    """Calls ``also`` and stores the progress of a build, every few seconds until its block ends.
+    """Calls ``also`` and stores the progress of a build, every few seconds until its block ends. ``me`` is the attempt
+    that works meanwhile, None if there is none.
 
     If progress cannot be read or stored, the work goes on with a warning in the log.
     """
 
-    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        hook: LedgerHook,
+        target: str,
+        store: Any,
+        log: Logger,
+        also: Callable[[], None],
+        me: tuple[Attempt, Mapping[str, Any]] | None = None,
+    ) -> None:
         self._reader, self._hook = hook.reader(target), hook
         self._watcher: SourceWatch | None = None
-        self._store, self._log, self._also = store, log, also
+        self._store, self._log, self._also, self._me = store, log, also, me
+        self._samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self._begun = time.time_ns() // 1_000_000
         self._told = ""
         self._warned = False
         self._stop = Event()
@@ -63,16 +78,38 @@ class Reporter:
             self._also()
             state = self._reader.told()
             self._watcher = self._watcher or self._hook.watcher(state.plan)
-            self._tell(progress_of(state, self._watcher.glance(state.reached), time.time_ns() // 1_000_000))
+            self._tell(self.progress(state, self._watcher.glance(state.reached), time.time_ns() // 1_000_000))
         except (NotPlanned, SourceNotDelta):
             pass  # nothing is planned yet
         except Exception:
             self._log.warning("progress could not be reported", exc_info=True)
 
+    def progress(self, state: BuildState, source: Ahead, now: int) -> dict[str, Any]:
+        """What people are told of the build, as ``status`` tells it. ``now`` in milliseconds since 1970."""
+        sample = Sample.of(state)
+        if sample is not None and (not self._samples or sample.at > self._samples[-1].at):
+            self._samples.append(sample)
+        same = [one for one in self._samples if one.phase is state.phase]
+        speed = Speed.between(same[0], same[-1]) if same else None
+        commands = self._reader.commands(state.plan.build)
+        control = obey(state.control, commands).at(now)
+        known = health(state, control, commands, self._tried(state, now), stopping(state, source), now)
+        return {**told(state, source, speed, now), "health": known.to_json()}
+
+    def _tried(self, state: BuildState, now: int) -> list[Tried]:
+        """The attempt that works meanwhile."""
+        if self._me is None:
+            return []
+        me, document = self._me
+        document = {"at": self._begun, **document, "attempt": me.name}
+        committed = max((known.at for known in state.known if known.record.attempt == me.name), default=None)
+        announced, outcome = self._reader.control.announced(me) or {}, self._reader.control.outcome(me)
+        return [Tried.told(me.generation, document, announced, outcome, committed, now)]
+
     def _tell(self, progress: dict[str, Any]) -> None:
         self._store.set(PROGRESS, progress)
         tell_progress(progress)
-        line = f"{progress['phase']} {progress['percent']} %, {progress['lag']['epochs']} epochs behind"
+        line = _line(progress)
         if line != self._told:
             self._log.info(line)
             self._told = line
@@ -80,3 +117,13 @@ class Reporter:
         if warning is not None and not self._warned:
             self._log.warning(warning)
             self._warned = True
+
+
+def _line(progress: Mapping[str, Any]) -> str:
+    """The progress in a line of the log; of a build that works, no more than how far it is."""
+    share, health = f"{progress['phase_percent']} %, in all {progress['percent']} %", progress["health"]
+    line = f"{progress['phase']} {share}, {progress['lag']['epochs']} epochs behind"
+    if health["condition"] == Condition.WORKING.value:
+        return line
+    by = "" if health["by"] is None else f" by {health['by']}"
+    return f"{line}; {health['condition']}{by}: {health['why']}"

@@ -18,6 +18,8 @@ from uuid import uuid4
 from airflow_backfill.core.attempts.announcer import announce
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal, ResumeGoal
+from airflow_backfill.core.attempts.proving import prove
+from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
 from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.errors import InvalidSpec, NotPlanned, SourceNotDelta, TargetExists
@@ -37,6 +39,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.options import parsed
 from airflow_backfill.core.values.retention import Retention
+from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
@@ -78,6 +81,10 @@ def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attem
     def reach(goal: Goal, build: str | None) -> BuildState:
         return shell.reach(goal, me, build)
 
+    if application == "prove":
+        return drive(prove(options.build, RowHash(options.row_hash), full=options.full), shell.answer).to_json()
+    if application == "recover":
+        return summarize(drive(recover(me, options.epoch), shell.answer))
     if application == "cancel" and options.drop:
         result = ended(lambda: work_through(application, options, shell, reach))
         _drop(shell)
@@ -199,6 +206,12 @@ class Shell:
             case fx.ReadCommands(files):
                 commands = self.reader.commands(self.plan.build)
                 return fx.CommandsRead(_now(), commands, FILES if files else (), self.reader.properties)
+            case fx.ReadTransactions():
+                _, metadata = self.reader.log.protocol_and_metadata()
+                txns: dict[str, int] = {}
+                for commit in self.reader.log.newest_first():
+                    txns = {**commit.txns, **txns}
+                return fx.Transactions(metadata.table_id, txns)
             case fx.ReadSourceLog(after):
                 return watch_source(self.plan).view(after)
             case fx.NextChunk(_, positions):

@@ -8,6 +8,7 @@ from airflow.dag_processing.dagbag import BundleDagBag, DagBag
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_backfill.core.values.control import Verb
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from environment import quick
 from tests.airflow.runs import ROOT
@@ -153,3 +154,17 @@ def test_steering_a_build(airflow, source, target):
     conf["rate"] = 0
     assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf) == ["success"]
     assert [command.rate for _, command in reader.commands(reader.state().plan.build)] == [500, 0]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_cancel_from_airflow_does_what_the_command_line_does(airflow, source, target, drop):
+    built(source, target, "plan")
+    conf = {"target": str(target), "verb": "cancel", "drop": drop, "why": "wrong key"}
+    run = dict(conf=conf, without_spark=True)
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", **run) == ["success"]
+    reader = BuildReader(str(target))
+    _, document = reader.control.attempts()[-1]
+    assert (document["task"], document["why"]) == ("cancel", "wrong key") and document["by"]
+    assert target.exists() != drop
+    if not drop:
+        assert reader.state().phase is Phase.CANCELLED

@@ -49,8 +49,8 @@ def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     build.plan()
     build.start(SnapshotGoal(0, 1, RoundSize(1, 10**6))).until(CommitRecord, nth=12)
     found, text = shown(build)
-    assert (found["percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
-    assert text.startswith("orders: snapshot, 25.0 % (25 rows/s, 1 min 0 s left)\n")
+    assert (found["phase_percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
+    assert text.startswith("orders: snapshot 25.0 %, in all 20.0 % (25 rows/s, 1 min 0 s left)\n")
     assert "files     10 of 40" in text and "before the snapshot's epoch" in text
 
 
@@ -100,11 +100,13 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     reader = BuildReader(str(tmp_path / "new"))
     with pytest.raises(SourceNotDelta):
         status(reader)
-    me = reader.draw_attempt({"task": "plan", "dag_id": "d", "task_id": "plan"})
+    me = reader.draw_attempt({"task": "plan", "dag_id": "d", "task_id": "plan", "run_id": "r", "map_index": -1})
     found = status(reader)
     assert (found["phase"], found["since"]) == ("planning", found["attempts"][0]["drawn"])
     assert found["attempts"][0]["dag_id"] == "d" and as_text(found).startswith(f"{reader.target}: planning for ")
-    assert "waits for attempt 1 of the plan task, which plans the build" in as_text(found)
+    assert "waits for attempt 1 of the plan task, which waits until Spark starts" in as_text(found)
+    reader.control.announce(me, {})
+    assert "attempt 1 of the plan task, which plans the build" in as_text(status(reader))
     reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
     assert "waits for an operator: attempt 1 of the plan task has ended with KEY_NULL" in as_text(status(reader))
 

@@ -38,7 +38,12 @@ def state(phase: Phase, *positions: Position, **record: Any) -> BuildState:
     splits = len(_SEALED.positions)
     stands = positions or (AtFile(0) if phase is Phase.SNAPSHOT else Consumed(V),)
     where = stands * splits if len(stands) == 1 else stands
-    said: dict[str, Any] = {"event": Event.MARK, "bound": None if phase is Phase.SNAPSHOT else Bound(0, 0), **record}
+    said: dict[str, Any] = {
+        "event": Event.MARK,
+        "bound": None if phase is Phase.SNAPSHOT else Bound(0, 0),
+        "progress": None,
+        **record,
+    }
     barrier = replace(_SEALED.newest, record=replace(_SEALED.newest.record, phase=phase, positions=where, **said))
     return replace(_SEALED, newest=barrier, lanes=(barrier,), positions=where)
 

@@ -168,6 +168,8 @@ class Judge:
         must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
         must(self.pinned is not None, "a barrier before the plan")
         self._fencing(app, last, document)
+        least = 0 if last is None or document["event"] == "recover" else last["progress"]
+        must(least <= document["progress"] <= 10_000, "the progress fell, or is more than the whole")
         self.versions[document["lane"], document["layout"]["number"]] = landed.commit.version
         self.lanes[app] = document
         if document["event"] == "recover":

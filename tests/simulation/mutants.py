@@ -292,8 +292,8 @@ MUTANTS = (
     ),
     Mutant(
         "handed over while epochs are announced",
-        "state.applied == state.handoff and not state.rearranging",
-        "state.applied == state.handoff",
+        "self.applied == self.handoff and not self.rearranging",
+        "self.applied == self.handoff",
         chain=True,
         often={"sleep": 0.1},
     ),

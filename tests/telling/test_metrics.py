@@ -11,9 +11,9 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from airflow_backfill.core.errors import DuplicateKey
+from airflow_backfill.core.reports.summary import told
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.operators.progress import progress_of
 from airflow_backfill.telling.metrics import gauges, tell_attempt, tell_error, tell_progress
 from tests.airflow.without_spark import built, commit_to, make_source
 from tests.telling.statsd import serving
@@ -36,7 +36,7 @@ def server(monkeypatch):
 
 def progress(source, target, now):
     hook, state = LedgerHook(), built(source, target, "plan", "snapshot")
-    return progress_of(state, hook.watcher(state.plan).view(state.reached), now)
+    return told(state, hook.watcher(state.plan).view(state.reached), None, now)
 
 
 def test_numbers_of_a_build_that_lags(tmp_path, target):

@@ -31,6 +31,7 @@ from airflow_backfill.core.errors import (
     TargetContended,
 )
 from airflow_backfill.core.model.record import Pending, Record
+from airflow_backfill.core.reports.progress import progress_with
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.identity import check_ahead, check_source
 from airflow_backfill.core.source.view import SourceView
@@ -240,7 +241,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
     last = state.lanes[lane]
     positions = move.positions if move.positions is not None else state.positions
     changes = move.changes
-    return Record(
+    record = Record(
         build=state.plan.build,
         plan=state.plan.fingerprint,
         layout=state.layout,
@@ -271,6 +272,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
         decided_by=or_else(changes.decided_by, _laid_by(state)),
         waits=changes.waits,
     )
+    return replace(record, progress=progress_with(state, record))
 
 
 def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceView) -> CommitId | None:
@@ -302,9 +304,10 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
 
 def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     """The commands that the next step obeys. Raises Cancelled if they end the build."""
-    control = obey(state.control, looked.commands).at(looked.now)
+    control = obey(state.control, looked.commands)
     if isinstance(goal, ResumeGoal):
-        control = resumed(state.control, looked.commands, goal.number).at(looked.now)
+        control = resumed(state.control, looked.commands, goal.number)
+    control = control.at(looked.now)
     over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(goal, ResumeGoal))
     if over and not isinstance(goal, CancelGoal):
         raise Cancelled("the build was cancelled; plan it again to resume it")

@@ -141,8 +141,7 @@ class CatchUpGoal(_SingleLane):
         _require(state, Phase.CONSUME_LOG, Phase.CATCH_UP)
 
     def done(self, state: BuildState) -> bool:
-        there = state.phase is Phase.CATCH_UP and state.applied == state.handoff and not state.rearranging
-        return there or _past(state, Phase.CATCH_UP)
+        return (state.phase is Phase.CATCH_UP and state.at_handoff) or _past(state, Phase.CATCH_UP)
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:

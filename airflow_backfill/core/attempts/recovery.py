@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, Reco
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
+from airflow_backfill.core.reports.progress import CATCH_UP
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed
@@ -199,4 +200,5 @@ def _record(plan: Plan, place: _Place, me: Attempt, epoch: int, left: Remains) -
         positions=(Consumed(epoch),) * len(plan.splits),
         base=left.totals,
         handoff=epoch,
+        progress=max([CATCH_UP[1], *(barrier.record.progress or 0 for barrier in left.lanes)]),
     )

@@ -4,23 +4,13 @@ operators and the page in Airflow.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import BackfillError, NotAllowedNow
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Errand, Verb
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.signature import Signature
-
-
-class Errand(str, Enum):
-    """An order that an application of its own carries out. Its value is the application's name."""
-
-    RECOVER = "recover"
-    REPAIR = "repair"
-    PROVE = "prove"
 
 
 def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:

@@ -168,6 +168,8 @@ class Record:
     """
     news: Announced | None = None
     """This announcement, repeated here because its commit may be deleted from the log."""
+    progress: int | None = None
+    """The highest progress of the build so far, in hundredths of a percent; None in records of older versions."""
     others: Mapping[int, Tail] = field(default_factory=dict)
     """The last barriers of the other lanes, for the same reason."""
 
@@ -202,7 +204,7 @@ class Record:
         }
         objects = ("epochs", "source", "bound", "pending", "certificate", "news")
         document |= {name: part.to_json() for name in objects if (part := getattr(self, name)) is not None}
-        plain = ("handoff", "next_lanes", "decided_by", "waits", "announced")
+        plain = ("handoff", "next_lanes", "decided_by", "waits", "announced", "progress")
         document |= {name: part for name in plain if (part := getattr(self, name)) is not None}
         others = {str(lane): tail.to_json() for lane, tail in sorted(self.others.items())}
         return {**document, "others": others} if others else document
@@ -231,6 +233,7 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "waits": text,
     "announced": lambda version: count(version, -1),
     "news": Announced.from_json,
+    "progress": count,
     "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
 }
 """Optional fields, with the function that reads each."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import to_json
+from airflow_backfill.core.reports.progress import Speed, percent, phase_percent, seconds_left
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
-from airflow_backfill.core.values.phase import Phase
 
 ALARM_FRACTION = 0.25
 """Warn when less than this fraction of the source's retention is left."""
@@ -33,7 +33,8 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "epoch": state.applied,
         "seen_epoch": state.seen,
         "handoff": state.handoff,
-        "percent": _percent(state),
+        "percent": percent(state),
+        "phase_percent": phase_percent(state),
         "read": asdict(strategy.progress(state)),
         "lanes": state.layout.lanes,
         "rows": {
@@ -63,6 +64,19 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "attempt": newest.record.attempt if newest is not None else None,
         "target_version": newest.version if newest is not None else plan.target_version,
         "at": newest.at if newest is not None else None,
+    }
+
+
+def told(state: BuildState, source: Ahead | None, speed: Speed | None, now: int) -> dict[str, Any]:
+    """The summary with how far the source is ahead, speed and time left: what people are told of a build, everywhere.
+    ``source`` is None if it cannot be read; ``now`` and ``seen`` are milliseconds since 1970.
+    """
+    return {
+        **summarize(state),
+        "lag": None if source is None else lag(state, source, now),
+        "rows_per_second": None if speed is None else round(speed.rows, 1),
+        "seconds_left": seconds_left(state, source, speed),
+        "seen": now,
     }
 
 
@@ -135,23 +149,6 @@ def partition(split: Split) -> dict[str, Any]:
         "floor": split.floor,
         "lost": split.lost,
     }
-
-
-def _percent(state: BuildState) -> float:
-    """Of the snapshot while it is read, then of the epochs that were pending when it was sealed, up to the source's
-    head, or to the hand-off epoch once that is pinned.
-    """
-    if state.phase in (Phase.FINISHED, Phase.UPSTREAM):
-        return 100.0
-    if state.phase is Phase.SNAPSHOT:
-        read = strategy_of(state.plan).progress(state)
-        return round(100 * read.done / read.of, 1) if read.of else 0.0
-    pending = state.newest.record.pending if state.newest is not None else None
-    if state.bound is None or state.bound.start == 0 or pending is None:
-        return 100.0
-    end = pending.head if state.handoff is None else state.handoff
-    left = min(max(end - state.reached, 0), state.bound.start)
-    return round(100 * (1 - left / state.bound.start), 1)
 
 
 def _pending(state: BuildState) -> dict[str, int | None] | None:

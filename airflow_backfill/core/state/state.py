@@ -201,6 +201,11 @@ class BuildState:
         return self.newest.record.handoff if self.newest is not None else None
 
     @property
+    def at_handoff(self) -> bool:
+        """Whether the whole target stands at the hand-off epoch, and all announced epochs are applied."""
+        return self.handoff is not None and self.applied == self.handoff and not self.rearranging
+
+    @property
     def certificate(self) -> Certificate | None:
         return self.newest.record.certificate if self.newest is not None else None
 

@@ -29,6 +29,14 @@ class Verb(str, Enum):
     SKIP = "skip"
 
 
+class Errand(str, Enum):
+    """An order that an application of its own carries out. Its value is the application's name."""
+
+    RECOVER = "recover"
+    REPAIR = "repair"
+    PROVE = "prove"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command. Rates are per second, None is unlimited; only throttle takes them. Only cancel takes ``drop``.

@@ -34,6 +34,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, Interpreter, checked, gate_of, goal_of, parser, size
+from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.failure import coded
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def started(spark: SparkSession) -> dict[str, Any]:
 def concluded(
     control: ControlFolder, me: Attempt, started: Mapping[str, Any], work: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Announce the attempt, do its work, and store the outcome, which is returned."""
-    control.announce(me, started)
-    outcome = attempted(work)
+    """Announce the attempt, do its work with signs of life meanwhile, and store the outcome, which is returned."""
+    with signs_of_life(control, me, started):
+        outcome = attempted(work)
     control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])
     return outcome

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_backfill.core.attempts.refusal import Errand, check_reason, refusal
+from airflow_backfill.core.attempts.refusal import check_reason, refusal
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.splits.position import Consumed, InEpoch
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Errand, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.signature import UNSIGNED, Signature
 from tests.core.states import CERTIFICATE, V, state

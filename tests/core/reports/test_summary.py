@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
-from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.reports.summary import lag, running_out, summarize
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
-from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
@@ -44,16 +42,7 @@ def test_a_planned_build_has_done_nothing() -> None:
 def test_the_snapshot_is_measured_in_files(positions: tuple[AtFile, ...], done: int) -> None:
     summary = summarize(state(Phase.SNAPSHOT, *positions))
     assert summary["read"] == {"unit": "files", "done": done, "of": 6}
-    assert summary["percent"] == round(100 * done / 6, 1) and summary["epoch"] is None
-
-
-@pytest.mark.parametrize(
-    ("applied", "pending", "percent"), [(V, 10, 0), (V + 6, 10, 60), (V + 10, 10, 100), (V + 12, 10, 100), (V, 0, 100)]
-)
-def test_the_log_is_measured_in_what_was_pending_at_the_seal(applied: int, pending: int, percent: float) -> None:
-    seen = Pending(head=V + 10, epochs=10, rows=10, at=0) if pending else None
-    log = state(Phase.CONSUME_LOG, Consumed(applied), bound=Bound(pending, pending), pending=seen)
-    assert summarize(log)["percent"] == percent
+    assert summary["epoch"] is None
 
 
 def test_a_log_that_was_applied_in_one_round_is_done() -> None:
@@ -62,7 +51,7 @@ def test_a_log_that_was_applied_in_one_round_is_done() -> None:
     model.write(times=5)
     model.run(READ)
     summary = summarize(model.run(CONSUME))
-    assert summary["percent"] == 100 and summary["pending"]["epochs"] == 0
+    assert summary["phase_percent"] == 100 and summary["pending"]["epochs"] == 0
 
 
 def test_the_three_counters_count_committed_rows_each_in_its_phase() -> None:

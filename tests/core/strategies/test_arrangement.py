@@ -213,7 +213,7 @@ def test_an_empty_range_is_completed_without_a_chunk() -> None:
 def test_the_summary_counts_ranges() -> None:
     model, _ = reading(2)
     summary = summarize(model.state())
-    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3} and summary["percent"] == 33.3
+    assert summary["read"] == {"unit": "ranges", "done": 1, "of": 3} and summary["phase_percent"] == 33.3
     assert summary["rows"]["consuming_snapshot"] == 20
 
 

@@ -1,0 +1,148 @@
+"""What a build does now, in one word with a reason: for the engineer who is called at night.
+
+A pure function of committed state, commands, attempts and a time. It compares clocks of several machines, so it is
+right to within minutes, and nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.reports.due import due
+from airflow_backfill.core.reports.tried import FENCED, Life, Tried
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Control, Errand, Verb
+from airflow_backfill.core.values.duration import lasting
+from airflow_backfill.core.values.phase import Phase
+
+STUCK_MS = 1_800_000
+"""An attempt that runs and commits nothing for this long is stuck, if its rounds were not as long before."""
+NEXT_MS = 300_000
+"""Airflow starts the next task within this time, in milliseconds, if it can."""
+
+
+class Condition(str, Enum):
+    WORKING = "working"
+    THROTTLED = "throttled"
+    """A limit holds the next round back."""
+    PAUSED = "paused"
+    """A pause or a rate of 0 is in force."""
+    WAITING = "waiting"
+    """Something has to happen first; the reason names whom or what."""
+    STARVED = "starved"
+    """Nothing holds it back, but no application runs."""
+    STUCK = "stuck"
+    """An application has died, or runs and gets nowhere."""
+    DONE = "done"
+    """The hand-off is committed, and no follower runs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    condition: Condition
+    why: str
+    by: str | None = None
+    """Who ordered it, if somebody did."""
+    since: int | None = None
+    """Milliseconds since 1970; None if unknown."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"condition": self.condition.value, "why": self.why, "by": self.by, "since": self.since}
+
+
+def health(
+    state: BuildState,
+    control: Control,
+    commands: Sequence[tuple[int, Command]],
+    tried: Sequence[Tried],
+    trouble: BackfillError | None,
+    now: int,
+    longest_ms: int = 0,
+) -> Health:
+    """The build's condition. ``control``: commands in force, those included that no barrier has acknowledged.
+    ``trouble``: the error that stops the build. ``longest_ms``: the longest time between its recent barriers.
+    """
+    at = state.newest.at if state.newest is not None else None
+    if state.phase is Phase.CANCELLED:
+        return _ordered(Condition.WAITING, "a plan: the build was cancelled", commands, Verb.CANCEL, since=at)
+    if control.cancelled:
+        return _ordered(Condition.WAITING, "the cancel application: a cancel is ordered", commands, Verb.CANCEL)
+    if trouble is not None:
+        return Health(Condition.WAITING, f"an operator: {trouble}")
+    if control.paused:
+        return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
+    if 0 in control.rates:
+        return _ordered(Condition.PAUSED, "the rate is 0; another rate lifts it", commands, Verb.THROTTLE)
+    attempts = [one for one in tried if one.task != Errand.PROVE.value and one.outcome != FENCED]
+    running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
+    if running is not None:
+        return _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
+    return _resting(state, control, attempts[-1] if attempts else None, now)
+
+
+def _running(
+    state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], one: Tried, now: int, patience: int
+) -> Health:
+    due_at = max((barrier.record.due for barrier in state.known), default=0)
+    if control.limited and control.rates == state.control.rates and due_at > now:
+        why = f"the next round may begin in {lasting((due_at - now) / 1000)}"
+        return _ordered(Condition.THROTTLED, why, commands, Verb.THROTTLE)
+    name, newest = _name(one), state.newest
+    if newest is not None and newest.record.waits is not None and newest.record.attempt == one.attempt:
+        return Health(Condition.WAITING, f"{name}: {newest.record.waits}", since=newest.at)
+    last = max((at for at in (one.started, newest.at if newest is not None else None) if at is not None), default=now)
+    if now - last > patience and due(state) != ("verify",):
+        why = f"{name} runs, but nothing was committed for {lasting((now - last) / 1000)}; look at its log"
+        return Health(Condition.STUCK, why, since=last)
+    stalled = "" if state.bound is None or not state.bound.stalled else "; the log grows as fast as it is applied"
+    return Health(Condition.WORKING, f"{name}{stalled}", since=one.started)
+
+
+def _resting(state: BuildState, control: Control, last: Tried | None, now: int) -> Health:
+    """No application runs."""
+    if last is not None and last.life is Life.STARTING:
+        return Health(Condition.STARVED, f"{_name(last)} waits until Spark starts its application", since=last.drawn)
+    if last is not None and last.life is Life.SILENT:
+        return Health(Condition.STUCK, f"{_name(last)} gives no sign of life; clear its task", since=last.last)
+    finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
+    if last is not None and last.failed and not last.retry:
+        return Health(Condition.WAITING, f"an operator: {_name(last)} ended with {_error(last)}", since=last.ended)
+    if last is not None and last.failed:
+        why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
+        return Health(_next(last, now), why, since=last.ended)
+    if finished:
+        return Health(Condition.DONE, "the hand-off is committed", since=None)
+    if state.phase is Phase.CONSUME_LOG and control.held:
+        return Health(Condition.WAITING, "a release: the gate is on hold")
+    task = " or ".join(due(state))
+    why = f"the {task} task, which is due: it is queued, behind the gate, or its DAG is paused"
+    return Health(_next(last, now), why, since=None if last is None else last.last)
+
+
+def _next(last: Tried | None, now: int) -> Condition:
+    """Whether the next task still has time to start."""
+    waits = last is not None and last.last is not None and now - last.last <= NEXT_MS
+    return Condition.WAITING if waits else Condition.STARVED
+
+
+def _ordered(
+    condition: Condition, why: str, commands: Sequence[tuple[int, Command]], verb: Verb, since: int | None = None
+) -> Health:
+    """The condition that the last command of this kind has brought about."""
+    signed = next((command.signed for _, command in reversed(commands) if command.verb is verb), None)
+    said = "" if signed is None or signed.why is None else f" ({signed.why})"
+    if signed is None:
+        return Health(condition, why, since=since)
+    return Health(condition, f"{why}{said}", signed.by, signed.at if since is None else since)
+
+
+def _name(one: Tried) -> str:
+    return f"attempt {one.generation} ({one.task})"
+
+
+def _error(one: Tried) -> str:
+    return f"{one.outcome}: {(one.message or '')[:300]}"

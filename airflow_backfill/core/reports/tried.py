@@ -1,0 +1,145 @@
+"""An attempt as people see it: whose task it is, when it began and ended, and whether it lives.
+
+The protocol never asks whether an attempt lives: the newest attempt wins whatever the others do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+SIGN_SECONDS = 30.0
+"""Time between two signs of life of an application."""
+SILENT_MS = 180_000
+"""An application without a sign of life for this long has probably died. Several signs may fail, clocks may differ."""
+STARTING_MS = 900_000
+"""A start may take this long, in milliseconds: the cluster may have to make room."""
+FENCED = "FENCED"
+
+
+class Life(str, Enum):
+    STARTING = "starting"
+    """It was drawn, and its application has not begun yet."""
+    RUNNING = "running"
+    """Its application gave a sign of life a short time ago."""
+    SILENT = "silent"
+    """Neither an outcome nor a recent sign of life: it has probably died."""
+    SUPERSEDED = "superseded"
+    """No outcome, and a newer attempt of the same task has begun."""
+    ENDED = "ended"
+    """Its outcome is stored."""
+    UNKNOWN = "unknown"
+    """No outcome and no times: an older version of the package drew it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A task instance of Airflow."""
+
+    dag_id: str
+    task_id: str
+    run_id: str
+    map_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Times are milliseconds since 1970, None if unknown."""
+
+    generation: int
+    attempt: str
+    task: str
+    """The application."""
+    life: Life
+    instance: Instance | None = None
+    """None if Airflow did not start it."""
+    try_number: int | None = None
+    by: str | None = None
+    why: str | None = None
+    drawn: int | None = None
+    started: int | None = None
+    """When its application began."""
+    seen: int | None = None
+    """The last sign of life of its application, or its last commit."""
+    ended: int | None = None
+    outcome: str | None = None
+    """``OK`` or the code of the error with which it ended; None before."""
+    retry: bool = False
+    """Whether another attempt can help against that error."""
+    message: str | None = None
+    application: str | None = None
+    ui: str | None = None
+
+    @property
+    def lives(self) -> bool:
+        return self.life in (Life.STARTING, Life.RUNNING)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended with an error, other than that a newer attempt has taken over, or has probably died."""
+        return self.life is Life.SILENT or self.outcome not in (None, "OK", FENCED)
+
+    @property
+    def last(self) -> int | None:
+        """The last time at which something is known of it."""
+        return max((at for at in (self.drawn, self.started, self.seen, self.ended) if at is not None), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
+        fields = {name: part for name, part in asdict(self).items() if name not in ("instance", "life", "retry")}
+        return {**fields, **named, "life": self.life.value}
+
+    @staticmethod
+    def told(
+        generation: int,
+        document: Mapping[str, Any],
+        announced: Mapping[str, Any],
+        outcome: Mapping[str, Any] | None,
+        committed: int | None,
+        now: int,
+    ) -> Tried:
+        """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier."""
+        said = outcome or {}
+        signs = (announced.get("alive"), announced.get("at"), committed)
+        seen = max((at for at in signs if at is not None), default=None)
+        where: list[Any] = [document.get(name) for name in ("dag_id", "task_id", "run_id", "map_index")]
+        return Tried(
+            generation=generation,
+            attempt=document["attempt"],
+            task=document.get("task", ""),
+            life=_life(document.get("at"), seen, outcome is not None, now),
+            instance=None if None in where else Instance(*where),
+            try_number=document.get("try_number"),
+            by=document.get("by"),
+            why=document.get("why"),
+            drawn=document.get("at"),
+            started=announced.get("at"),
+            seen=seen,
+            ended=said.get("at"),
+            outcome=said.get("code"),
+            retry=bool(said.get("retry")),
+            message=said.get("message"),
+            application=announced.get("application"),
+            ui=announced.get("ui"),
+        )
+
+
+def _life(drawn: int | None, seen: int | None, ended: bool, now: int) -> Life:
+    if ended:
+        return Life.ENDED
+    if seen is not None:
+        return Life.RUNNING if now - seen <= SILENT_MS else Life.SILENT
+    if drawn is None:
+        return Life.UNKNOWN
+    return Life.STARTING if now - drawn <= STARTING_MS else Life.SILENT
+
+
+def newest_of(tried: Iterable[Tried]) -> dict[tuple[str, Instance], Tried]:
+    """The newest attempt of each task instance and application."""
+    found = {}
+    for one in sorted(tried, key=lambda one: one.generation):
+        if one.instance is not None:
+            found[one.task, one.instance] = one
+    return found

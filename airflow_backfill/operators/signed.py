@@ -1,0 +1,21 @@
+"""Who gives an order in a task of Airflow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_backfill.core.values.signature import Signature
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+NONE = (None, "", "None")
+"""What a rendered template gives for no value."""
+
+
+def signature(context: Context, by: str | None, why: str | None) -> Signature:
+    """The signature of an order: ``by``, or else the user who triggered the run."""
+    ti, run = context["ti"], context.get("dag_run")
+    user = getattr(run, "triggering_user_name", None) if by in NONE else by
+    via = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}"
+    return Signature(by=user, why=None if why in NONE else why, via=via)

@@ -1,0 +1,45 @@
+"""Signs of life of an attempt: its announcement, renewed while its application works."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+from airflow_backfill.core.reports.tried import SIGN_SECONDS
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.control_folder import ControlFolder
+
+
+@contextmanager
+def signs_of_life(
+    control: ControlFolder, me: Attempt, facts: Mapping[str, Any], every: float = SIGN_SECONDS
+) -> Iterator[None]:
+    """Announce the attempt with these facts, and again every few seconds until the block ends. A sign that cannot be
+    stored is left out: people look at them, and nothing else does.
+    """
+    announced = {**facts, "at": _now()}
+    control.announce(me, announced)
+    over = Event()
+
+    def renew() -> None:
+        while not over.wait(every):
+            try:
+                control.announce(me, {**announced, "alive": _now()})
+            except Exception:
+                logging.warning("a sign of life could not be stored", exc_info=True)
+
+    thread = Thread(target=renew, name="table-backfill-sign-of-life", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
