@@ -22,7 +22,7 @@ PACKAGE = ROOT / "airflow_backfill"
 # Sphinx loads this module from its own folder.
 sys.path.insert(0, str(ROOT))
 
-from airflow_backfill.cli import main as command_line  # noqa: E402
+from airflow_backfill.cli import parser as command_line  # noqa: E402
 from airflow_backfill.core.errors import BackfillError  # noqa: E402
 from airflow_backfill.core.kafka import decoding, topic_spec  # noqa: E402
 from airflow_backfill.core.model.spec import BackfillSpec  # noqa: E402

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import airflow_backfill
+from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
-from airflow_backfill.ledger.reader import BuildReader
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -31,18 +31,18 @@ def prove(options: argparse.Namespace) -> dict[str, Any]:
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """Run the recover application; its result. Needs no readable records, only a target of a table backfill."""
-    BuildReader(options.target).check_ours()
+    reader(options).check_ours()
     return _submit("recover", options, ["--epoch", str(options.epoch)])
 
 
 def _build(options: argparse.Namespace) -> list[str]:
-    return ["--build", BuildReader(options.target).state().plan.build]
+    return ["--build", reader(options).state().plan.build]
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """Run an application with spark-submit. Returns the result in its outcome, or raises the error in it."""
-    reader = BuildReader(options.target)
-    me = reader.draw_attempt({"task": application})
+    builds = reader(options)
+    me = builds.draw_attempt({"task": application})
     command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
     command += [_entry_point(application), "--target", options.target]
@@ -55,7 +55,7 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
         raise ApplicationFailed(
             f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
         ) from None
-    outcome = reader.control.outcome(me)
+    outcome = builds.control.outcome(me)
     if outcome is None:
         said = done.stderr.strip()[-500:]
         raise ApplicationFailed(f"the {application} application ended without an outcome: {said}", attempt=me.name)

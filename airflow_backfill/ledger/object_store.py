@@ -76,6 +76,12 @@ class ObjectStore:
         # Some services list without order.
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
+    def folders(self, folder: str) -> Sequence[str]:
+        with self._trouble(folder):
+            found = self._obstore.list_with_delimiter(self._bucket, prefix=checked(folder) if folder else None)
+        names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+        return sorted(name for name in names if not name.startswith(HIDDEN))
+
     def read(self, name: str, limit: int) -> bytes:
         data = bytearray()
         for chunk in self.chunks(name):

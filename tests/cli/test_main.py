@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.cli.main import HELP, main
+from airflow_backfill.cli.main import main
+from airflow_backfill.cli.parser import HELP
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import location_beside
