@@ -91,6 +91,14 @@ def _prove(options: argparse.Namespace) -> Answer:
     return Answer(found, where)
 
 
+def _explain(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.submit import explain
+    from airflow_backfill.core.reports.explained import DIFFERS, as_text
+
+    found = explain(options)
+    return Answer(found, as_text(found), found["verdict"] != DIFFERS)
+
+
 def _repair(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import repair
 
@@ -156,6 +164,7 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
     "status": _status,
     "cancel": _cancel,
     "prove": _prove,
+    "explain": _explain,
     "recover": _recover,
     "repair": _repair,
 }

@@ -20,6 +20,7 @@ HELP = {
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
     "cancel": "end the build; a new plan resumes it",
     "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
+    "explain": "say why a row is as it is: what the source did to its key, and whether the target holds what it should",
     "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
     "repair": "rewrite the keys that differ from the source; then verify again",
 }
@@ -90,6 +91,21 @@ def _prove(command: argparse.ArgumentParser) -> None:
     _spark(command)
 
 
+def _explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--key",
+        action="append",
+        required=True,
+        metavar="COLUMN=VALUE",
+        help="the key; repeat it for each of its columns",
+    )
+    command.add_argument(
+        "--since", type=int, metavar="EPOCH", help="first epoch to look at; by default the one after the planned epoch"
+    )
+    command.add_argument("--redact", action="store_true", help="hide values of rows, except the key")
+    _spark(command)
+
+
 def _spark(command: argparse.ArgumentParser) -> None:
     command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="path of spark-submit")
     command.add_argument(
@@ -104,6 +120,7 @@ _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "throttle": _throttle,
     "cancel": _cancel,
     "prove": _prove,
+    "explain": _explain,
     "recover": _recover,
     "repair": _spark,
 }

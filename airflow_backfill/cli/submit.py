@@ -1,16 +1,22 @@
-"""The commands that need Spark: cancel, recover, repair and prove a build."""
+"""The commands that need Spark: cancel, recover, repair, prove and explain a build."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import airflow_backfill
 from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
+
+REPORT = '{"airflow_backfill_report": 1, '
+"""How the outcome begins that an application prints."""
+REDACT = "spark.table_backfill.redact=true"
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -35,6 +41,14 @@ def recover(options: argparse.Namespace) -> dict[str, Any]:
     return _submit("recover", options, ["--epoch", str(options.epoch)])
 
 
+def explain(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the explain application; the explanation. Nothing is stored."""
+    keys = [part for key in options.key for part in ("--key", key)]
+    since = [] if options.since is None else ["--since", str(options.since)]
+    options.conf += [REDACT] if options.redact else []
+    return _report("explain", options, ["--target", options.target, *_build(options), *keys, *since])
+
+
 def _build(options: argparse.Namespace) -> list[str]:
     return ["--build", reader(options).state().plan.build]
 
@@ -43,26 +57,47 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     """Run an application with spark-submit. Returns the result in its outcome, or raises the error in it."""
     builds = reader(options)
     me = builds.draw_attempt({"task": application})
+    mine = ["--target", options.target, "--generation", str(me.generation), "--attempt", me.name]
+    done = _run(application, options, [*mine, *arguments])
+    outcome = builds.control.outcome(me)
+    if outcome is None:
+        raise _lost(application, done, attempt=me.name)
+    return _result(outcome)
+
+
+def _report(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
+    """Run an application that writes nothing, and prints its outcome."""
+    done = _run(application, options, arguments)
+    line = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(REPORT)), None)
+    if line is None:
+        raise _lost(application, done)
+    return _result(json.loads(line))
+
+
+def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
-    command += [_entry_point(application), "--target", options.target]
-    command += ["--generation", str(me.generation), "--attempt", me.name, *arguments]
+    command += [_entry_point(application), *arguments]
     package = str(Path(airflow_backfill.__file__).parents[1])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     try:
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     except (OSError, ValueError) as error:
         raise ApplicationFailed(
             f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
         ) from None
-    outcome = builds.control.outcome(me)
-    if outcome is None:
-        said = done.stderr.strip()[-500:]
-        raise ApplicationFailed(f"the {application} application ended without an outcome: {said}", attempt=me.name)
+
+
+def _result(outcome: dict[str, Any]) -> dict[str, Any]:
     if outcome["code"] != "OK":
         raise error_in(outcome)
     result: dict[str, Any] = outcome["result"]
     return result
+
+
+def _lost(application: str, done: subprocess.CompletedProcess[str], **data: str) -> ApplicationFailed:
+    said = done.stderr.strip()[-500:]
+    return ApplicationFailed(f"the {application} application ended without an outcome: {said}", **data)
 
 
 def _entry_point(application: str) -> str:
