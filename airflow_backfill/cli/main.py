@@ -99,6 +99,12 @@ def _explain(options: argparse.Namespace) -> Answer:
     return Answer(found, as_text(found), found["verdict"] != DIFFERS)
 
 
+def _plan(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.plan import dry_run, plan
+
+    return dry_run(options) if options.explain else plan(options)
+
+
 def _repair(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import repair
 
@@ -163,6 +169,7 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
     "list": _list,
     "status": _status,
     "cancel": _cancel,
+    "plan": _plan,
     "prove": _prove,
     "explain": _explain,
     "recover": _recover,

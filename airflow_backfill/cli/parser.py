@@ -12,6 +12,7 @@ DEFAULT_REFRESH_SECONDS = 2.0
 HELP = {
     "list": "show all builds below a folder, one line each",
     "status": "show the progress of a build, and what it waits for",
+    "plan": "plan a build; with --explain nothing is created: preconditions, cost and a rehearsal are shown",
     "pause": "interrupt the running round, and start no new one",
     "resume": "lift a pause",
     "hold": "keep the gate closed; the build still applies new epochs",
@@ -34,6 +35,8 @@ def parser() -> Arguments:
         command = commands.add_parser(name, help=text, description=text)
         if name == "list":
             command.add_argument("folder", help="location of the folder; builds are found at most four folders below")
+        elif name == "plan":
+            command.add_argument("spec", help="the spec as JSON, or the path of a file that holds it")
         else:
             command.add_argument("target", help="location of the target table")
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -106,6 +109,12 @@ def _explain(command: argparse.ArgumentParser) -> None:
     _spark(command)
 
 
+def _plan(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--explain", action="store_true", help="only check and rehearse; nothing is created")
+    command.add_argument("--lanes", type=int, default=1, help="number of lanes")
+    _spark(command)
+
+
 def _spark(command: argparse.ArgumentParser) -> None:
     command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="path of spark-submit")
     command.add_argument(
@@ -119,6 +128,7 @@ _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "status": _status,
     "throttle": _throttle,
     "cancel": _cancel,
+    "plan": _plan,
     "prove": _prove,
     "explain": _explain,
     "recover": _recover,

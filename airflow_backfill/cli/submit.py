@@ -49,6 +49,17 @@ def explain(options: argparse.Namespace) -> dict[str, Any]:
     return _report("explain", options, ["--target", options.target, *_build(options), *keys, *since])
 
 
+def plan(options: argparse.Namespace, spec: str) -> dict[str, Any]:
+    """Run the plan application; the build's summary with the plan's report."""
+    return _submit("plan", options, ["--spec", spec, "--lanes", str(options.lanes)])
+
+
+def dry_run(options: argparse.Namespace, spec: str) -> dict[str, Any]:
+    """Run the plan application so that it creates nothing; its checks and its report."""
+    arguments = ["--target", options.target, "--spec", spec, "--lanes", str(options.lanes), "--explain"]
+    return _report("plan", options, arguments)
+
+
 def _build(options: argparse.Namespace) -> list[str]:
     return ["--build", reader(options).state().plan.build]
 

@@ -64,6 +64,8 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         spark = session()
         if application == EXPLAIN:
             return reported(lambda: explain(options, spark))
+        if application == "plan" and options.explain:
+            return reported(lambda: dry_run(options, spark))
         me = _attempt(application, options, spark)
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
@@ -89,6 +91,15 @@ def explain(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
     shell.reader.check_ours()
     state = shell.run(load(options.build))
     return Explanation(spark, shell.reader, state).of(options.key, options.since)
+
+
+def dry_run(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
+    """What a plan would do; see ``DryRun``."""
+    from airflow_backfill.spark.run.dry_run import DryRun
+
+    checked(options)
+    spec = BackfillSpec.parse(parsed(options.spec))
+    return DryRun(spark, spec, options.lanes, Attempt(0, ""), size(options)).explain()
 
 
 def started(spark: SparkSession) -> dict[str, Any]:

@@ -153,6 +153,7 @@ APPLICATIONS: Mapping[str, Application] = {
             _option(
                 "--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if the build exists"
             ),
+            _option("--explain", action="store_true", help="only check and rehearse; creates and stores nothing"),
             _LANES,
             *_SIZE,
         )
