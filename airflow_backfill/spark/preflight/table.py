@@ -19,6 +19,7 @@ from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.settings import assert_safe, size_session
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
@@ -164,4 +165,4 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    return {name: None if value is None else str(value) for name, value in row.asDict().items() if name != "count"}
+    return {name: shown(value) for name, value in row.asDict().items() if name != "count"}

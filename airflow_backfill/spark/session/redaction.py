@@ -1,12 +1,14 @@
 """Whether values of rows may be shown: in errors, in their samples, and in explanations.
 
-One Spark setting, so that it reaches every driver in every deploy mode: ``spark.table_backfill.redact``.
+One Spark setting, because settings reach every driver in every deploy mode: ``spark.table_backfill.redact``. It does
+not cover what Spark itself logs, nor a topic's table of dead letters, whose purpose is to hold the records.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 REDACT = "spark.table_backfill.redact"
@@ -14,14 +16,15 @@ HIDDEN = "***"
 
 
 def redacts() -> bool:
-    """Whether values of rows are redacted in this application."""
-    session = SparkSession.getActiveSession()
-    value = None if session is None else session.conf.get(REDACT, None)
-    return value is not None and value.strip().lower() not in ("false", "")
+    """Whether values of rows are hidden in this application."""
+    if SparkContext._active_spark_context is None:
+        return False
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return (session.conf.get(REDACT, "false") or "false").strip().lower() != "false"
 
 
 def shown(value: Any) -> str | None:
-    """The value as messages and samples show it."""
+    """A value of a row, as messages and samples show it."""
     if value is None:
         return None
     return HIDDEN if redacts() else str(value)
