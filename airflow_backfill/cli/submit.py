@@ -13,9 +13,12 @@ from typing import Any
 import airflow_backfill
 from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
+from airflow_backfill.core.values.attempt import Attempt
 
 REPORT = '{"airflow_backfill_report": 1, '
 """How the outcome begins that an application prints."""
+LOOKED_AT = 50
+"""Attempts among which one with settings is looked for."""
 REDACT = "spark.table_backfill.redact=true"
 
 
@@ -86,7 +89,9 @@ def _report(application: str, options: argparse.Namespace, arguments: list[str])
 
 
 def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
+    # The last one wins, so what the command line says comes after what the build was started with.
+    settings = [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf]
+    command = [options.spark_submit, *(part for conf in settings for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
     command += [_entry_point(application), *arguments]
     package = str(Path(airflow_backfill.__file__).parents[1])
@@ -97,6 +102,17 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
         raise ApplicationFailed(
             f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
         ) from None
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    """Spark's settings of the build's newest application that has announced them, without secrets."""
+    control = reader(options).control
+    for generation, document in reversed(control.attempts()[-LOOKED_AT:]):
+        announced = control.announced(Attempt(generation, str(document.get("attempt")))) or {}
+        conf = announced.get("conf")
+        if isinstance(conf, dict):
+            return {str(name): str(value) for name, value in conf.items()}
+    return {}
 
 
 def _result(outcome: dict[str, Any]) -> dict[str, Any]:

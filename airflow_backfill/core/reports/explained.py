@@ -50,8 +50,8 @@ def as_text(found: Mapping[str, Any]) -> str:
         for row in snapshot["rows"]:
             lines += [f"            had    {_shown(row['image'])}", f"            made   {_made(row['made'])}"]
     lines.append(
-        f"  log       {epochs['looked_at']:,} epochs looked at ({epochs['from']} to {epochs['to']}), "
-        f"{epochs['read']:,} of them have files that can hold the key"
+        f"  log       epochs {epochs['from']} to {epochs['to']}: {epochs['looked_at']:,} looked at, {epochs['read']:,} "
+        "with files that can hold the key"
     )
     if epochs["missing"]:
         lines.append(f"  WARNING   {len(epochs['missing']):,} epochs are no longer in the source's log")

@@ -46,6 +46,7 @@ from airflow_backfill.spark.run.phases import (
     parser,
     size,
 )
+from airflow_backfill.spark.session.carried import carried
 from airflow_backfill.spark.session.failure import coded
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def dry_run(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
 def started(spark: SparkSession) -> dict[str, Any]:
     """What is announced of an attempt in this Spark."""
     context = spark.sparkContext
-    return {"application": context.applicationId, "ui": context.uiWebUrl}
+    conf = carried(dict(context.getConf().getAll()))
+    return {"application": context.applicationId, "ui": context.uiWebUrl, "conf": conf}
 
 
 def concluded(
