@@ -25,6 +25,7 @@ AT_ONCE = 16
 """Builds that are read at the same time."""
 PATIENCE_SECONDS = 30.0
 """How long to wait for the next answer of any build before those that are left count as unreachable."""
+FIGURES = ("name", "strategy", "percent", "rows_per_second", "seconds_left")
 
 Options = Mapping[str, str] | None
 
@@ -90,25 +91,17 @@ def _line(target: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         return _failed(target, error)
     except Exception as error:  # one damaged build must not hide the others
         return _failed(target, SourceUnavailable(f"{type(error).__name__}: {str(error)[:200]}"))
-    lag = found["lag"]
-    return {
-        "target": target,
-        "state": found["phase"],
-        "name": found["name"],
-        "strategy": found["strategy"],
-        "percent": found["percent"],
-        "rows_per_second": found["rows_per_second"],
-        "seconds_left": found["seconds_left"],
-        "pending": None if lag is None else lag["epochs"],
-        "waits_for": found["waits_for"],
-        "error": None,
-    }
+    # A build that is being planned has none of them.
+    figures = {name: found.get(name) for name in FIGURES}
+    pending = (found.get("lag") or {}).get("epochs")
+    waits = found["waits_for"]
+    return {"target": target, "state": found["phase"], **figures, "pending": pending, "waits_for": waits, "error": None}
 
 
 def _failed(target: str, error: BackfillError) -> dict[str, Any]:
     unreachable = "unreachable" if error.retry else "unreadable"
     state = "not planned" if isinstance(error, (NotPlanned, SourceNotDelta)) else unreachable
-    nothing = dict.fromkeys(("name", "strategy", "percent", "rows_per_second", "seconds_left", "pending"))
+    nothing = dict.fromkeys((*FIGURES, "pending"))
     return {"target": target, "state": state, **nothing, "waits_for": [], "error": error.to_json()}
 
 

@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from airflow_backfill.builds.ordering import acknowledged, ordered
 from airflow_backfill.cli.answer import Answer
 from airflow_backfill.cli.parser import parser
+from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader, store_options
 from airflow_backfill.cli.terminal import coloured
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
 from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.options import invalid
 
 MAX_WAIT_SECONDS = 10_000_000
@@ -131,7 +133,7 @@ def _cancel(options: argparse.Namespace) -> Answer:
 def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
     """Whether to drop a target although its build cannot be read."""
     wanted = options.drop and not options.no_submit
-    return wanted and not error.retry and not isinstance(error, (NotAllowedNow, NotPlanned))
+    return wanted and not error.retry and not isinstance(error, (InvalidSpec, NotAllowedNow, NotPlanned))
 
 
 def _order(options: argparse.Namespace) -> Answer:
@@ -149,12 +151,14 @@ def _order(options: argparse.Namespace) -> Answer:
 
 
 def _command(options: argparse.Namespace) -> Command:
-    verb = Verb(options.command)
+    verb, signed = Verb(options.command), signature(options)
     if verb is Verb.CANCEL:
-        return Command(verb, drop=options.drop)
+        return Command(verb, drop=options.drop, signed=signed)
     if verb is not Verb.THROTTLE:
-        return Command(verb)
-    return Command(verb, rate=_rate("rate", options.rate), byte_rate=_rate("bytes", options.bytes))
+        return Command(verb, signed=signed)
+    until = None if options.until is None else moment("--until", options.until)
+    rate, byte_rate = _rate("rate", options.rate), _rate("bytes", options.bytes)
+    return Command(verb, rate=rate, byte_rate=byte_rate, until=until, signed=signed)
 
 
 def _rate(name: str, text: str) -> int | None:

@@ -49,11 +49,19 @@ def parser() -> Arguments:
     return arguments
 
 
+def _signed(command: argparse.ArgumentParser, destroys: str = "") -> None:
+    command.add_argument(
+        "--by", metavar="USER", help="who orders it, for the log of commands; by default the user's name"
+    )
+    command.add_argument("--why", metavar="REASON", help=f"the reason, for the log of commands{destroys}")
+
+
 def _nothing(command: argparse.ArgumentParser) -> None:
     pass
 
 
 def _waiting(command: argparse.ArgumentParser) -> None:
+    _signed(command)
     command.add_argument(
         "--wait", type=float, metavar="SECONDS", help="wait up to this time for a barrier to acknowledge it"
     )
@@ -73,17 +81,24 @@ def _status(command: argparse.ArgumentParser) -> None:
 def _throttle(command: argparse.ArgumentParser) -> None:
     command.add_argument("rate", help="rows per second, or 'none' for no limit")
     command.add_argument("--bytes", default="none", help="bytes per second that the snapshot reads, or 'none'")
+    command.add_argument("--until", metavar="TIME", help="when the limit ends: an ISO time with a zone")
     _waiting(command)
 
 
 def _cancel(command: argparse.ArgumentParser) -> None:
     command.add_argument("--drop", action="store_true", help="also delete the target and the build's files beside it")
     command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
+    _signed(command, "; needed with --drop")
     _spark(command)
 
 
 def _recover(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
+    _repair(command)
+
+
+def _repair(command: argparse.ArgumentParser) -> None:
+    _signed(command, "; needed, because rows are rewritten")
     _spark(command)
 
 
@@ -132,6 +147,6 @@ _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "prove": _prove,
     "explain": _explain,
     "recover": _recover,
-    "repair": _spark,
+    "repair": _repair,
 }
 """What a command takes in addition; the others may wait for a barrier."""

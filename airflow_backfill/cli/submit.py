@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import airflow_backfill
+from airflow_backfill.builds.ordering import check_errand
+from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader
+from airflow_backfill.core.attempts.refusal import Errand
 from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.values.attempt import Attempt
 
@@ -29,6 +32,7 @@ def cancel(options: argparse.Namespace) -> dict[str, Any]:
 
 def repair(options: argparse.Namespace) -> dict[str, Any]:
     """Run the repair application; its result."""
+    check_errand(reader(options), Errand.REPAIR, signature(options))
     return _submit("repair", options, _build(options))
 
 
@@ -40,7 +44,7 @@ def prove(options: argparse.Namespace) -> dict[str, Any]:
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """Run the recover application; its result. Needs no readable records, only a target of a table backfill."""
-    reader(options).check_ours()
+    check_errand(reader(options), Errand.RECOVER, signature(options))
     return _submit("recover", options, ["--epoch", str(options.epoch)])
 
 
@@ -70,7 +74,8 @@ def _build(options: argparse.Namespace) -> list[str]:
 def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """Run an application with spark-submit. Returns the result in its outcome, or raises the error in it."""
     builds = reader(options)
-    me = builds.draw_attempt({"task": application})
+    signed = signature(options).to_json() if "why" in options else {}
+    me = builds.draw_attempt({"task": application, **signed})
     mine = ["--target", options.target, "--generation", str(me.generation), "--attempt", me.name]
     done = _run(application, options, [*mine, *arguments])
     outcome = builds.control.outcome(me)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from airflow_backfill.builds.status import as_text
+from airflow_backfill.builds.status import PLANNING, as_text
 from airflow_backfill.cli.terminal import CLEAR_BELOW, bar, coloured, is_terminal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.options import invalid
@@ -36,7 +36,8 @@ def watch(look: Callable[[], dict[str, Any]], seconds: float, out: TextIO, *, as
                 raise
             found = {"error": error.to_json()}
         if screen is not None:
-            screen.draw(f"{bar(found['percent'])}\n{as_text(found)}" if "percent" in found else f"  {_line(found)}")
+            text = f"  {_line(found)}" if "error" in found else as_text(found)
+            screen.draw(f"{bar(found['percent'])}\n{text}" if "percent" in found else text)
         elif (still := {name: value for name, value in found.items() if name not in MOVES}) != shown:
             shown = still
             print(json.dumps(found) if as_json else f"{_now()} {_line(found)}", file=out, flush=True)
@@ -66,6 +67,8 @@ def _line(found: dict[str, Any]) -> str:
     error = found.get("error")
     if error is not None:
         return f"[{error['code']}] {error['message']}"
+    if found["phase"] == PLANNING:
+        return f"{found['target']}: planning; waits for {found['waits_for'][0]}"
     rows = "" if found["rows_per_second"] is None else f", {found['rows_per_second']:,.0f} rows/s"
     waits = f"; waits for {found['waits_for'][0]}" if found["waits_for"] else ""
     return f"{found['name']}: {found['phase']}, {found['percent']} %, epoch {found['epoch']}{rows}{waits}"

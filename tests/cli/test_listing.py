@@ -47,6 +47,7 @@ def test_a_build_that_cannot_be_read_is_shown_beside_the_others(tmp_path: Path, 
     for build in (good, damaged, dropped):
         build.plan()
     shutil.rmtree(dropped.location)
+    dropped.reader.draw_attempt({"task": "cancel"})
     assert [one["state"] for one in listed(tmp_path, capsys, status=0)][1] == "not planned"
     damaged.foreign("RESTORE")
     found = {one["target"]: one for one in listed(tmp_path, capsys, status=1)}
