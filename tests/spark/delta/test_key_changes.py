@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.epoch import EpochRange
@@ -19,19 +21,20 @@ from tests.spark.history import Source, copied
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("kind", ["vectors", "no vectors", "odd names"])
+@pytest.mark.parametrize("kind", ["vectors", "odd names"])
 @pytest.mark.slow
 def test_they_are_those_that_the_feed_has(kind: str, history: Callable[[str], Source]) -> None:
     source = history(kind)
     spark, head = source.spark, source.head
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2)
     columns = [*map(quoted, source.columns), EPOCH, CHANGE_TYPE]
-    ids = (5, 12, 235, 1003, 5005)
+    ids = (12, 235, 5005)
     due = feed.load(source.path).where(f"{quoted(source.key)} in {ids}").select(*columns).collect()
     for one in ids:
         key = KeyValue.parse(spark, source.at(head).schema, [source.key.upper()], [f"{source.key}={one}"])
         found = open_source(spark, source.path).key_changes(EpochRange(2, head + 1), key, feed=True)
-        rows = [row for f in found.frames for row in f.where(key.matches()).select(*columns).collect()]
+        frames = [frame.where(key.matches()).select(*columns) for frame in found.frames]
+        rows = reduce(DataFrame.union, frames).collect()
         assert Counter(rows) == Counter(row for row in due if row[source.key] == one) and rows, one
         assert {row[EPOCH] for row in rows} <= set(found.epochs) and found.missing == []
     assert set(found.epochs) < set(range(2, head + 1)), "no epoch was left out by its statistics"
