@@ -1,4 +1,4 @@
-"""Writes ``errors.md`` and ``configuration.md`` from the code, before Sphinx reads the pages.
+"""Writes ``errors.md``, ``configuration.md`` and ``command_line_json.md`` from the code, before Sphinx reads the pages.
 
 An extension of Sphinx; ``python docs/generate.py`` writes them without it. Nothing of Airflow or Spark is imported:
 what their classes take is read from the sources.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ PACKAGE = ROOT / "airflow_backfill"
 # Sphinx loads this module from its own folder.
 sys.path.insert(0, str(ROOT))
 
-from airflow_backfill.cli import main as command_line  # noqa: E402
+from airflow_backfill.cli import parser as command_line  # noqa: E402
 from airflow_backfill.core.errors import BackfillError  # noqa: E402
 from airflow_backfill.core.kafka import decoding, topic_spec  # noqa: E402
 from airflow_backfill.core.model.spec import BackfillSpec  # noqa: E402
@@ -182,7 +183,41 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[Row]:
             yield f"`{name}`", usual, f"{one_line(action.help)}{choices}"
 
 
+# What the command line prints
+
+
+def documents() -> str:
+    """The JSON documents of the command line, from their schemas."""
+    parts = [
+        "# JSON of the command line\n",
+        "With `--json`, each command prints one document. The schemas are in `docs/schema` of the repository. Later "
+        "versions may add fields; those that are listed keep their meaning until a version deprecates them.\n",
+    ]
+    for file in sorted((HERE / "schema").glob("*.json")):
+        parts += _document(file.stem, json.loads(file.read_text()), "##")
+    return "\n".join(parts)
+
+
+def _document(name: str, schema: dict[str, Any], head: str) -> Iterator[str]:
+    yield f"{head} `{name}`\n"
+    yield f"{schema['description']}\n"
+    if "properties" not in schema:
+        return
+    fields = schema["properties"].items()
+    yield table(("field", "type", "meaning"), ((f"`{n}`", _type(one), one["description"]) for n, one in fields))
+    for inner, one in fields:
+        deeper = one.get("items", one)
+        if "properties" in deeper:
+            yield from _document(f"{name}.{inner}", deeper, "###")
+
+
+def _type(schema: dict[str, Any]) -> str:
+    kinds = schema.get("type", schema.get("enum", ""))
+    return " or ".join(kinds) if isinstance(kinds, list) else kinds
+
+
 def write() -> None:
+    (HERE / "command_line_json.md").write_text(documents())
     (HERE / "errors.md").write_text(errors())
     (HERE / "configuration.md").write_text(configuration())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.cli import main
+from airflow_backfill.cli import parser as command_line
 from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
@@ -63,10 +63,10 @@ def test_every_parameter_of_a_class_is_there(name: str) -> None:
     assert taken(CLASSES[name]) <= set(listed(name)).union(*(listed(base) for base in bases))
 
 
-@pytest.mark.parametrize("command", main.HELP)
+@pytest.mark.parametrize("command", command_line.HELP)
 def test_every_argument_of_a_command_is_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main.parser().parse_args([command, "--help"])
+        command_line.parser().parse_args([command, "--help"])
     assert set(HELP.findall(capsys.readouterr().out)) - {"-h"} == set(listed(f"`table-backfill {command}`"))
 
 

@@ -179,7 +179,7 @@ FLOORS = {
     ),
     "spark": (
         *("session", "delta_internals", "transform", "digest", "source", "target_table", "delta"),
-        *("open_source", "verify", "kafka", "preflight", "strategies", "run", "service"),
+        *("open_source", "verify", "kafka", "preflight", "strategies", "explain", "run", "service"),
     ),
 }
 """The rooms of a folder, the lowest first: each imports those below it only."""

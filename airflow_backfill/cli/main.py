@@ -1,159 +1,164 @@
-"""``table-backfill``: shows the status of a build, and sends it commands."""
+"""``table-backfill``: shows builds, and sends them commands.
+
+Exit status: 0 for success, 1 for an error or a "no", 2 for a wrong command line, 130 after Ctrl-C
+(docs/command_line.md).
+"""
+# PYTHON_ARGCOMPLETE_OK
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from airflow_backfill.builds.ordering import acknowledged, ordered, unreadable
+from airflow_backfill.cli.answer import Answer
+from airflow_backfill.cli.parser import parser
+from airflow_backfill.cli.signing import signature
+from airflow_backfill.cli.store import reader, store_options
+from airflow_backfill.cli.terminal import coloured
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.reports.way_out import way_out
-from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.options import invalid
-from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.core.values.signature import Signature
 
 MAX_WAIT_SECONDS = 10_000_000
-HELP = {
-    "status": "show the progress of a build, and what it waits for",
-    "pause": "interrupt the running round, and start no new one",
-    "resume": "lift a pause",
-    "hold": "keep the gate closed; the build still applies new epochs",
-    "release": "lift a hold",
-    "skip": "count records that Kafka has deleted, and go on without them",
-    "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
-    "cancel": "end the build; a new plan resumes it",
-    "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
-    "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
-    "repair": "rewrite the keys that differ from the source; then verify again",
-}
-
-
-def parser() -> Arguments:
-    arguments = Arguments(prog="table-backfill", description=__doc__)
-    commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, text in HELP.items():
-        command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("target", help="location of the target table")
-        command.add_argument("--json", action="store_true", help="print JSON")
-        if name == "throttle":
-            command.add_argument("rate", help="rows per second, or 'none' for no limit")
-            command.add_argument("--bytes", default="none", help="bytes per second that the snapshot reads, or 'none'")
-        if name == "cancel":
-            command.add_argument(
-                "--drop", action="store_true", help="also delete the target and the build's files beside it"
-            )
-            command.add_argument("--why", help="the reason, for the log of commands; needed with --drop")
-            command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
-            _add_spark(command)
-        elif name == "recover":
-            command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
-            _add_spark(command)
-        elif name == "prove":
-            command.add_argument("--full", action="store_true", help="read the whole source, whatever the plan says")
-            hashes = [by.value for by in RowHash]
-            command.add_argument("--row-hash", default=hashes[0], choices=hashes, help="how to hash a row")
-            _add_spark(command)
-        elif name == "repair":
-            _add_spark(command)
-        elif name != "status":
-            command.add_argument(
-                "--wait", type=float, metavar="SECONDS", help="wait up to this time for a barrier to acknowledge it"
-            )
-    return arguments
-
-
-def _add_spark(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="path of spark-submit")
-    command.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
-    )
-    command.add_argument("--jars", help="jars, as for spark-submit")
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 for success, 1 for a coded error or no acknowledgement in time, 2 for a wrong command line."""
+    """Run one command line. Returns the exit status; SystemExit with 2 for a wrong command line."""
+    arguments = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(arguments)
     try:
-        options = parser().parse_args(argv)
+        options = arguments.parse_args(argv)
     except InvalidSpec as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
     try:
-        result, text = _perform(options)
+        answer = perform(options)
     except BackfillError as error:
         said = {**error.to_json(), "way_out": way_out(error)}
-        print(json.dumps(said) if options.json else f"{error}\n{said['way_out']}", file=sys.stderr)
+        text = coloured(f"{error}\n{said['way_out']}", sys.stderr)
+        print(json.dumps(said) if options.json else text, file=sys.stderr)
         return 1
-    print(json.dumps(result) if options.json else text)
-    return 0 if result.get("acknowledged", True) else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if answer is not None:
+        print(json.dumps(answer.document) if options.json else coloured(answer.text, sys.stdout))
+    return 0 if answer is None or answer.good else 1
 
 
-def _perform(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    if options.command == "status":
-        # Imported here: only status needs these modules.
-        from airflow_backfill.builds.status import as_text, status
+def perform(options: argparse.Namespace) -> Answer | None:
+    """What the command answers; None if it has printed everything itself."""
+    return _ANSWERS.get(options.command, _order)(options)
 
-        found = status(options.target)
-        return found, as_text(found)
-    if options.command == "recover":
-        from airflow_backfill.cli.submit import recover
 
-        found = recover(options)
-        return found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows"
-    if options.command == "prove":
-        from airflow_backfill.cli.submit import prove
+def _status(options: argparse.Namespace) -> Answer | None:
+    # Imported here, as below: other commands do not need these modules.
+    from airflow_backfill.builds.status import as_text, status
+    from airflow_backfill.cli.watch import watch
 
-        found = prove(options)
-        return found, f"equal at epoch {found['epoch']}: {found['rows']} rows in version {found['target_version']}"
-    if options.command == "repair":
-        from airflow_backfill.cli.submit import repair
+    if options.watch is not None:
+        watch(lambda: status(reader(options)), options.watch, sys.stdout, as_json=options.json)
+        return None
+    found = status(reader(options))
+    return Answer(found, as_text(found))
 
-        found = repair(options)
-        return found, f"the target was repaired at epoch {found['epoch']}; clear the verify task to prove its rows"
-    if getattr(options, "wait", None) is not None and not 0 <= options.wait <= MAX_WAIT_SECONDS:
-        raise invalid("--wait", options.wait, f"must be between 0 and {MAX_WAIT_SECONDS} seconds")
+
+def _list(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.listing import listing
+
+    return listing(options.folder, store_options(options.conn_id))
+
+
+def _recover(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.submit import recover
+
+    found = recover(options)
+    return Answer(found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows")
+
+
+def _prove(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.submit import prove
+
+    found = prove(options)
+    where = f"equal at epoch {found['epoch']}: {found['rows']} rows in version {found['target_version']}"
+    return Answer(found, where)
+
+
+def _explain(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.submit import explain
+    from airflow_backfill.core.reports.explained import DIFFERS, as_text
+
+    found = explain(options)
+    return Answer(found, as_text(found), found["verdict"] != DIFFERS)
+
+
+def _plan(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.plan import dry_run, plan
+
+    return dry_run(options) if options.explain else plan(options)
+
+
+def _repair(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.cli.submit import repair
+
+    found = repair(options)
+    return Answer(found, f"the target was repaired at epoch {found['epoch']}; clear the verify task to prove its rows")
+
+
+def _cancel(options: argparse.Namespace) -> Answer:
     try:
-        number = ordered(options.target, _command(options))
+        answer = _order(options)
     except BackfillError as error:
         if not droppable(error, options):
             raise
-        return _submitted(options, {"command": "cancel", "number": None}, f"the build cannot be read: {error}")
-    result: dict[str, Any] = {"command": options.command, "number": number}
-    text = f"{options.command} is command {number}; the next barrier acknowledges it"
-    if options.command == "cancel":
-        return (result, text) if options.no_submit else _submitted(options, result, text)
-    if options.wait is None:
-        return result, text
-    known = acknowledged(options.target, number, options.wait)
-    said = "acknowledged" if known else f"not acknowledged within {options.wait:g} s: is a task of the build running?"
-    return {**result, "acknowledged": known}, f"{text}\n{said}"
-
-
-def _submitted(options: argparse.Namespace, result: dict[str, Any], text: str) -> tuple[dict[str, Any], str]:
+        answer = Answer({"command": "cancel", "number": None}, f"the build cannot be read: {error}")
+    if options.no_submit:
+        return answer
     from airflow_backfill.cli.submit import cancel
 
     outcome = cancel(options)
     dropped = ", ".join(outcome.get("dropped", ())) or "nothing"
-    return {**result, **outcome}, f"{text}\nthe build is cancelled; dropped: {dropped}"
+    return Answer({**answer.document, **outcome}, f"{answer.text}\nthe build is cancelled; dropped: {dropped}")
 
 
 def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
     """Whether to drop a target although its build cannot be read."""
-    wanted = options.command == "cancel" and options.drop and not options.no_submit
+    wanted = options.drop and not options.no_submit
     return wanted and unreadable(error)
 
 
+def _order(options: argparse.Namespace) -> Answer:
+    wait = getattr(options, "wait", None)
+    if wait is not None and not 0 <= wait <= MAX_WAIT_SECONDS:
+        raise invalid("--wait", wait, f"must be between 0 and {MAX_WAIT_SECONDS} seconds")
+    number = ordered(reader(options), _command(options))
+    result = {"command": options.command, "number": number}
+    text = f"{options.command} is command {number}; the next barrier acknowledges it"
+    if wait is None:
+        return Answer(result, text)
+    known = acknowledged(reader(options), number, wait)
+    said = "acknowledged" if known else f"not acknowledged within {wait:g} s: is a task of the build running?"
+    return Answer({**result, "acknowledged": known}, f"{text}\n{said}", known)
+
+
 def _command(options: argparse.Namespace) -> Command:
-    verb = Verb(options.command)
+    verb, signed = Verb(options.command), signature(options)
     if verb is Verb.CANCEL:
-        return Command(verb, drop=options.drop, signed=Signature(why=options.why, via="cli"))
+        return Command(verb, drop=options.drop, signed=signed)
     if verb is not Verb.THROTTLE:
-        return Command(verb)
-    return Command(verb, rate=_rate("rate", options.rate), byte_rate=_rate("bytes", options.bytes))
+        return Command(verb, signed=signed)
+    until = None if options.until is None else moment("--until", options.until)
+    rate, byte_rate = _rate("rate", options.rate), _rate("bytes", options.bytes)
+    return Command(verb, rate=rate, byte_rate=byte_rate, until=until, signed=signed)
 
 
 def _rate(name: str, text: str) -> int | None:
@@ -163,6 +168,18 @@ def _rate(name: str, text: str) -> int | None:
         raise invalid(name, text, "must be a whole number per second, or 'none' for no limit")
     return int(text)
 
+
+_ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
+    "list": _list,
+    "status": _status,
+    "cancel": _cancel,
+    "plan": _plan,
+    "prove": _prove,
+    "explain": _explain,
+    "recover": _recover,
+    "repair": _repair,
+}
+"""What answers a command; the others only order something."""
 
 if __name__ == "__main__":
     sys.exit(main())

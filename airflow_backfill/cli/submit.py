@@ -1,16 +1,28 @@
-"""The commands that need Spark: cancel, recover, repair and prove a build."""
+"""The commands that need Spark: cancel, recover, repair, prove and explain a build."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import airflow_backfill
+from airflow_backfill.builds.ordering import check_errand
+from airflow_backfill.cli.signing import signature
+from airflow_backfill.cli.store import reader
+from airflow_backfill.core.attempts.refusal import Errand
 from airflow_backfill.core.errors import ApplicationFailed, error_in
-from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.core.values.attempt import Attempt
+
+REPORT = '{"airflow_backfill_report": 1, '
+"""How the outcome begins that an application prints."""
+LOOKED_AT = 50
+"""Attempts among which one with settings is looked for."""
+REDACT = "spark.table_backfill.redact=true"
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -20,6 +32,7 @@ def cancel(options: argparse.Namespace) -> dict[str, Any]:
 
 def repair(options: argparse.Namespace) -> dict[str, Any]:
     """Run the repair application; its result."""
+    check_errand(reader(options), Errand.REPAIR, signature(options))
     return _submit("repair", options, _build(options))
 
 
@@ -31,38 +44,92 @@ def prove(options: argparse.Namespace) -> dict[str, Any]:
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """Run the recover application; its result. Needs no readable records, only a target of a table backfill."""
-    BuildReader(options.target).check_ours()
+    check_errand(reader(options), Errand.RECOVER, signature(options))
     return _submit("recover", options, ["--epoch", str(options.epoch)])
 
 
+def explain(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the explain application; the explanation. Nothing is stored."""
+    keys = [part for key in options.key for part in ("--key", key)]
+    since = [] if options.since is None else ["--since", str(options.since)]
+    options.conf += [REDACT] if options.redact else []
+    return _report("explain", options, ["--target", options.target, *_build(options), *keys, *since])
+
+
+def plan(options: argparse.Namespace, spec: str) -> dict[str, Any]:
+    """Run the plan application; the build's summary with the plan's report."""
+    return _submit("plan", options, ["--spec", spec, "--lanes", str(options.lanes)])
+
+
+def dry_run(options: argparse.Namespace, spec: str) -> dict[str, Any]:
+    """Run the plan application so that it creates nothing; its checks and its report."""
+    arguments = ["--target", options.target, "--spec", spec, "--lanes", str(options.lanes), "--explain"]
+    return _report("plan", options, arguments)
+
+
 def _build(options: argparse.Namespace) -> list[str]:
-    return ["--build", BuildReader(options.target).state().plan.build]
+    return ["--build", reader(options).state().plan.build]
 
 
 def _submit(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """Run an application with spark-submit. Returns the result in its outcome, or raises the error in it."""
-    reader = BuildReader(options.target)
-    me = reader.draw_attempt({"task": application})
-    command = [options.spark_submit, *(part for conf in options.conf for part in ("--conf", conf))]
+    builds = reader(options)
+    signed = signature(options).to_json() if "why" in options else {}
+    me = builds.draw_attempt({"task": application, **signed})
+    mine = ["--target", options.target, "--generation", str(me.generation), "--attempt", me.name]
+    done = _run(application, options, [*mine, *arguments])
+    outcome = builds.control.outcome(me)
+    if outcome is None:
+        raise _lost(application, done, attempt=me.name)
+    return _result(outcome)
+
+
+def _report(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
+    """Run an application that writes nothing, and prints its outcome."""
+    done = _run(application, options, arguments)
+    line = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(REPORT)), None)
+    if line is None:
+        raise _lost(application, done)
+    return _result(json.loads(line))
+
+
+def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    # The last one wins, so what the command line says comes after what the build was started with.
+    settings = [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf]
+    command = [options.spark_submit, *(part for conf in settings for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
-    command += [_entry_point(application), "--target", options.target]
-    command += ["--generation", str(me.generation), "--attempt", me.name, *arguments]
+    command += [_entry_point(application), *arguments]
     package = str(Path(airflow_backfill.__file__).parents[1])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     try:
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     except (OSError, ValueError) as error:
         raise ApplicationFailed(
             f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
         ) from None
-    outcome = reader.control.outcome(me)
-    if outcome is None:
-        said = done.stderr.strip()[-500:]
-        raise ApplicationFailed(f"the {application} application ended without an outcome: {said}", attempt=me.name)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    """Spark's settings of the build's newest application that has announced them, without secrets."""
+    control = reader(options).control
+    for generation, document in reversed(control.attempts()[-LOOKED_AT:]):
+        announced = control.announced(Attempt(generation, str(document.get("attempt")))) or {}
+        conf = announced.get("conf")
+        if isinstance(conf, dict):
+            return {str(name): str(value) for name, value in conf.items()}
+    return {}
+
+
+def _result(outcome: dict[str, Any]) -> dict[str, Any]:
     if outcome["code"] != "OK":
         raise error_in(outcome)
     result: dict[str, Any] = outcome["result"]
     return result
+
+
+def _lost(application: str, done: subprocess.CompletedProcess[str], **data: str) -> ApplicationFailed:
+    said = done.stderr.strip()[-500:]
+    return ApplicationFailed(f"the {application} application ended without an outcome: {said}", **data)
 
 
 def _entry_point(application: str) -> str:

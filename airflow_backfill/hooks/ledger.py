@@ -35,30 +35,31 @@ class LedgerHook(BaseHook):
 
     def reader(self, target: str) -> BuildReader:
         """The reader of a target's builds."""
-        return BuildReader(target, options=self._options)
+        return BuildReader(target, options=self.options)
 
     def source_log(self, location: str) -> SourceLog:
         """The log of the source at ``location``."""
-        return open_source(location, options=self._options)
+        return open_source(location, options=self.options)
 
     def watcher(self, plan: Plan) -> SourceWatch:
         """The watch on the source of a plan."""
-        return watch_source(plan, options=self._options)
+        return watch_source(plan, options=self.options)
 
     def control(self, target: str) -> ControlFolder:
         """The control folder of a target: attempts and commands."""
-        return ControlFolder.beside(target, options=self._options)
+        return ControlFolder.beside(target, options=self.options)
 
     def delta_log(self, location: str) -> DeltaLog:
         """The Delta log of the table at ``location``."""
-        return DeltaLog(open_store(location, options=self._options))
+        return DeltaLog(open_store(location, options=self.options))
 
     def service(self, location: str) -> ServiceFolder:
         """The folder of a service."""
-        return ServiceFolder.at(location, options=self._options)
+        return ServiceFolder.at(location, options=self.options)
 
     @cached_property
-    def _options(self) -> dict[str, str] | None:
+    def options(self) -> dict[str, str] | None:
+        """The settings of the store, from the connection's extra; None without a connection."""
         if self.ledger_conn_id is None:
             return None
         settings = self.get_connection(self.ledger_conn_id).extra_dejson

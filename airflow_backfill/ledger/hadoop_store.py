@@ -56,6 +56,15 @@ class HadoopStore:
         names = (line.rpartition("/")[2] for line in lines.split("\n"))
         return sorted(name for name in names if name > after and not name.startswith(HIDDEN))
 
+    def folders(self, folder: str) -> Sequence[str]:
+        path = self._path(folder) if folder else self._root
+        try:
+            with self._trouble(folder):
+                found = [entry.getPath().getName() for entry in self._files.listStatus(path) if entry.isDirectory()]
+        except NotFound:
+            return ()
+        return sorted(name for name in found if not name.startswith(HIDDEN))
+
     def read(self, name: str, limit: int) -> bytes:
         with self._trouble(name):
             stream = self._files.open(self._path(name))

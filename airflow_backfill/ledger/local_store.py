@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -33,13 +33,15 @@ class LocalStore:
         return self._root
 
     def list(self, folder: str, after: str = "") -> Sequence[str]:
+        return self._entries(folder, lambda entry: entry.name > after and entry.is_file())
+
+    def folders(self, folder: str) -> Sequence[str]:
+        return self._entries(folder, os.DirEntry.is_dir)
+
+    def _entries(self, folder: str, wanted: Callable[[os.DirEntry[str]], bool]) -> Sequence[str]:
         try:
             with self._trouble(folder), os.scandir(self._path(folder) if folder else self._root) as entries:
-                return sorted(
-                    entry.name
-                    for entry in entries
-                    if entry.name > after and not entry.name.startswith(HIDDEN) and entry.is_file()
-                )
+                return sorted(entry.name for entry in entries if not entry.name.startswith(HIDDEN) and wanted(entry))
         except NotFound:
             return ()
 

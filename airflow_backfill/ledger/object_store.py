@@ -79,6 +79,12 @@ class ObjectStore:
         # Some services list without order.
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
+    def folders(self, folder: str) -> Sequence[str]:
+        with self._trouble(folder):
+            found = self._obstore.list_with_delimiter(self._bucket, prefix=checked(folder) if folder else None)
+        names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+        return sorted(name for name in names if not name.startswith(HIDDEN))
+
     def read(self, name: str, limit: int) -> bytes:
         # Asks for these bytes only: a commit may have a gigabyte.
         with self._trouble(name), self._there(name):

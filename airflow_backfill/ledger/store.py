@@ -39,6 +39,9 @@ class Store(Protocol):
         Hidden files (with a leading ``.`` or ``_``) and subfolders are left out.
         """
 
+    def folders(self, folder: str) -> Sequence[str]:
+        """Names of the subfolders of ``folder``, ascending, without hidden ones; empty if there is no such folder."""
+
     def read(self, name: str, limit: int) -> bytes:
         """The first ``limit`` bytes of the file; the whole file if the result is shorter."""
 

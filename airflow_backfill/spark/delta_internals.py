@@ -138,6 +138,11 @@ class DeltaVersion:
         return {one.appId(): one.version() for one in found}
 
     @property
+    def schema(self) -> StructType:
+        """The table's columns, with their names in files as metadata."""
+        return StructType.fromJson(json.loads(self._snapshot.schema().json()))
+
+    @property
     def files(self) -> DataFrame:
         """One row for each data file, in the log's schema. Statistics are JSON strings."""
         return DataFrame(self._snapshot.allFiles().toDF(), self.spark)

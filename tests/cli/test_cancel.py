@@ -63,6 +63,19 @@ def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received
     assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
 
 
+def test_the_builds_own_settings_come_first(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
+    old, new = build.attempt(), build.attempt()
+    build.reader.control.announce(old, {"conf": {"spark.master": "old"}})
+    build.reader.control.announce(new, {"conf": {"spark.master": "spark://host:7077", "spark.jars": "/opt/delta.jar"}})
+    build.attempt()
+    said(capsys, 0, "cancel", build.location, "--spark-submit", submit, "--conf", "spark.master=local[2]")
+    given = json.loads(received.read_text())["argv"]
+    assert given[:6] == [
+        *("--conf", "spark.jars=/opt/delta.jar", "--conf", "spark.master=spark://host:7077"),
+        *("--conf", "spark.master=local[2]"),
+    ]
+
+
 @pytest.mark.parametrize(
     "record", [{"airflow_backfill": 2}, {"airflow_backfill": 1, "totals": {"log_rows": -50}}, None]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import random
 import shutil
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.cli.main import HELP, main
+from airflow_backfill.cli.main import main
+from airflow_backfill.cli.parser import HELP
 from airflow_backfill.core.errors import Cancelled
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import location_beside
@@ -81,6 +83,22 @@ def test_a_command_lies_beside_the_target(
     assert list(build.reader.commands(build.state().plan.build)) == [(1, command)]
 
 
+def test_a_command_says_who_why_and_until_when(build: JsonBuild, capsys: Captured) -> None:
+    said(capsys, "pause", build.location, "--by", "ana", "--why", "the store is full")
+    said(capsys, "throttle", build.location, "5", "--until", "2100-01-01T00:00+00:00")
+    (_, pause), (_, throttle) = build.reader.commands(build.state().plan.build)
+    assert (pause.signed.by, pause.signed.why, pause.signed.via) == ("ana", "the store is full", "cli")
+    assert throttle.signed.by == getpass.getuser() and throttle.until == 4_102_444_800_000
+    assert refused(capsys, "throttle", build.location, "5", "--until", "tomorrow") == "SPEC_INVALID"
+    assert refused(capsys, "throttle", build.location, "5", "--until", "2001-01-01T00:00Z") == "SPEC_INVALID"
+
+
+def test_what_rewrites_rows_needs_a_reason(build: JsonBuild, capsys: Captured) -> None:
+    for argv in (["recover", "--epoch", "1"], ["repair"], ["cancel", "--drop"]):
+        assert refused(capsys, argv[0], build.location, *argv[1:], "--spark-submit", "/nonexistent") == "SPEC_INVALID"
+    assert len(build.reader.control.attempts()) == 1
+
+
 def test_status_tells_what_is_ordered_from_what_is_acknowledged(build: JsonBuild, capsys: Captured) -> None:
     said(capsys, "throttle", build.location, "1000000")
     assert main(["status", build.location]) == 0
@@ -129,7 +147,7 @@ def test_a_file_in_the_place_of_the_control_folder_is_refused(build: JsonBuild, 
 def test_recover_writes_nothing_beside_a_table_that_no_build_made(build: JsonBuild, capsys: Captured) -> None:
     for place, code in ((build.spec.source, "NOT_PLANNED"), (build.location + "x", "SOURCE_NOT_DELTA")):
         assert place is not None
-        assert refused(capsys, "recover", place, "--epoch", "3", "--spark-submit", "/nonexistent") == code
+        assert refused(capsys, "recover", place, "--epoch", "3", "--why", "x", "--spark-submit", "/no") == code
         assert not Path(location_beside(place)).exists()
 
 

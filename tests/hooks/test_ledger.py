@@ -19,12 +19,12 @@ def connection(monkeypatch):
 
 
 def test_without_a_connection_the_environment_counts(tmp_path):
-    assert LedgerHook()._options is None
+    assert LedgerHook().options is None
     assert LedgerHook().reader(str(tmp_path)).target == str(tmp_path)
 
 
 def test_settings_are_the_connections_extra(connection):
-    assert LedgerHook(connection)._options == {name: str(value) for name, value in SETTINGS.items()}
+    assert LedgerHook(connection).options == {name: str(value) for name, value in SETTINGS.items()}
 
 
 def test_settings_reach_the_store(connection):

@@ -57,6 +57,13 @@ def a_listing_is_sorted_and_begins_after(store: Store) -> None:
     assert list(store.list("f/a.json")) in ([], ["a.json"])
 
 
+def subfolders_are_sorted(store: Store) -> None:
+    for name in ("t/b/x", "t/a.backfill/attempts/1", "t/file", "t/_hidden/x", "top"):
+        store.put(name, b"x\n")
+    assert list(store.folders("t")) == ["a.backfill", "b"] and "t" in store.folders("")
+    assert list(store.folders("t/a.backfill")) == ["attempts"] and list(store.folders("nowhere")) == []
+
+
 def what_is_missing_is_named(store: Store) -> None:
     store.put("a/there", b"x\n")
     for name in ("a/missing", "nowhere/missing", "a/there/below"):
@@ -89,6 +96,7 @@ CHECKS = (
     put_replaces,
     a_read_stops_at_its_limit,
     a_listing_is_sorted_and_begins_after,
+    subfolders_are_sorted,
     what_is_missing_is_named,
     deleting_twice_is_fine,
     names_stay_below_the_root,

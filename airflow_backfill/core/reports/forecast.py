@@ -14,6 +14,9 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.rehearsal import Replay, rehearse
+from airflow_backfill.core.reports.rehearsal import described as rehearsal_lines
+from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.retention import Retention
@@ -21,18 +24,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 
 RECENT = 24 * 3_600_000
 """Milliseconds of the source's history from which the change rate is estimated."""
-COPY_BYTES_PER_SECOND = 16_000_000
-"""Bytes of data files that one core copies."""
-APPLY_ROWS_PER_SECOND = 35_000
-"""Changed rows that one core merges."""
-COMMIT_SECONDS = 1.5
-"""What a barrier takes in addition to its rows."""
-MERGE_SECONDS = 4.0
-"""What a round of the log takes in addition to its rows."""
 EXPIRY_MARGIN = 2
 """The plan warns unless Kafka keeps the history for this many times the expected duration."""
-START_SECONDS = 10.0
-"""What the start of a Spark application takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +42,8 @@ class Work:
     cores: int
     often: float = 1.0
     """How many times the bytes are read."""
+    measured: Speeds | None = None
+    """Speeds that were measured; None: the usual ones."""
 
     @property
     def rounds(self) -> int:
@@ -57,9 +52,13 @@ class Work:
         return min(self.units, max(-(-self.bytes // self.size.bytes), by_rows))
 
     @property
+    def speeds(self) -> Speeds:
+        return self.measured or Speeds.usual(self.cores)
+
+    @property
     def seconds(self) -> float:
-        copying = self.bytes * self.often / (COPY_BYTES_PER_SECOND * self.cores)
-        return START_SECONDS + copying + COMMIT_SECONDS * self.rounds
+        speeds = self.speeds
+        return speeds.start_seconds + self.bytes * self.often / speeds.copy_bytes + speeds.commit_seconds * self.rounds
 
 
 def report(
@@ -95,6 +94,7 @@ def report(
         "commit_guarantee": guarantee,
         "notes": notes,
         "topic_retention": None if expiry is None else expiry.to_json(now),
+        "rehearsal": rehearse(Replay(changes(work, recent, now), now), work.seconds, work.speeds, work.size),
         **(found := forecast(work, recent, now, retention)),
         "warnings": [*found["warnings"], *_expiring(expiry, work, now)],
     }
@@ -116,15 +116,14 @@ def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention
 
     An epoch with half of the table's rows or more counts as an initial load, not as a change.
     """
-    load = float("inf") if work.rows is None else work.rows / 2
-    known = [epoch for epoch in recent if epoch.at > now - RECENT and epoch.rows < load]
+    known = changes(work, recent, now)
     span = max((now - known[0].at) / 1000, 1.0) if known else RECENT / 1000
     rows = sum(epoch.rows for epoch in known) / span
-    apply = APPLY_ROWS_PER_SECOND * work.cores
+    apply = round(work.speeds.apply_rows)
     pending = len(known) / span * work.seconds
     # The sum of a series: epochs arrive while the snapshot is read, more while those are applied, and so on.
     left = max(1 - rows / apply, 0.0)
-    log = (MERGE_SECONDS + rows * work.seconds / apply) / left if left else None
+    log = (work.speeds.round_seconds + rows * work.seconds / apply) / left if left else None
     whole = None if log is None else work.seconds + log
     kept = retention.shorter / 1000
     return {
@@ -139,6 +138,12 @@ def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention
         "retention_seconds": {"log": retention.log // 1000, "files": retention.files // 1000},
         "warnings": _warnings(whole, kept, rows, apply),
     }
+
+
+def changes(work: Work, recent: Sequence[Epoch], now: int) -> list[Epoch]:
+    """The epochs of the last hours that are no initial load."""
+    load = float("inf") if work.rows is None else work.rows / 2
+    return [epoch for epoch in recent if epoch.at > now - RECENT and epoch.rows < load]
 
 
 def _warnings(whole: float | None, kept: float, rows: float, apply: float) -> list[str]:
@@ -176,6 +181,7 @@ def described(report: dict[str, Any]) -> list[str]:
         *_kept_by_kafka(report.get("topic_retention")),
         f"strategy {report['strategy']}: {report['why']}",
         *_recommended(report),
+        *(rehearsal_lines(report["rehearsal"]) if "rehearsal" in report else ()),
         f"commits: {report['commit_guarantee']}",
         *(f"note: {note}" for note in report["notes"]),
         *(f"WARNING: {warning}" for warning in report["warnings"]),

@@ -33,7 +33,7 @@ class RangeFiles:
 
     @staticmethod
     def of(version: DeltaVersion, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> RangeFiles:
-        physical = [schema[name].metadata.get(_PHYSICAL, name) for name in order.names]
+        physical = [physical_name(schema, name) for name in order.names]
         values = StructType([StructField(name, kind) for name, kind in zip(physical, order.kinds, strict=True)])
         shape = StructType([StructField("minValues", values), StructField("maxValues", values)])
         stats = F.from_json("stats", shape)
@@ -106,3 +106,9 @@ class RangeFiles:
             return F.lit(True)
         low = F.col("low_0")
         return low.isNull() | (low <= F.expr(border[0]))
+
+
+def physical_name(schema: StructType, name: str) -> str:
+    """The name of a column in files and their statistics."""
+    found: str = schema[name].metadata.get(_PHYSICAL, name)
+    return found

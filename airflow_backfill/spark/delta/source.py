@@ -12,11 +12,14 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.changes import read_changes
+from airflow_backfill.spark.delta.key_changes import read_key
 from airflow_backfill.spark.delta.range_files import RangeFiles
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.changes import Changes
+from airflow_backfill.spark.source.key_changes import KeyChanges
 from airflow_backfill.spark.source.key_order import KeyOrder
+from airflow_backfill.spark.source.key_value import KeyValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +50,9 @@ class DeltaSource:
         self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True, whole: bool = False
     ) -> Changes:
         return read_changes(self.spark, self.location, epochs, columns, None if whole else key, feed=feed)
+
+    def key_changes(self, epochs: EpochRange, key: KeyValue, *, feed: bool) -> KeyChanges:
+        return read_key(self.spark, self.location, epochs, key, feed=feed)
 
     def later(self, session: SparkSession, epoch: int, *, feed: bool) -> DataFrame:
         reader = session.readStream.format("delta").option("startingVersion", epoch + 1)

@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from airflow_backfill.core.errors import InvalidSpec, Undecodable
 from airflow_backfill.core.state.effect import Decoded
 from airflow_backfill.spark.kafka.decoding import DEAD, RECORD
+from airflow_backfill.spark.session.redaction import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def count(decoded: DataFrame, wanted: Column) -> Decoded:
 def undecodable(decoded: DataFrame, dead: int) -> Undecodable:
     """The error for ``dead`` undecodable records, if the build has no table for them."""
     places = dead_letters(decoded).select("partition", "offset", "reason").orderBy("partition", "offset")
-    sample = [row.asDict() for row in places.limit(_SAMPLE).collect()]
+    sample = [row.asDict() | {"reason": shown(row["reason"])} for row in places.limit(_SAMPLE).collect()]
     return Undecodable(
         f"{dead} records cannot be decoded, for example {sample[0]}, so their rows would be missing; correct topic.key "
         "or topic.value, or set topic.undecodable to a table of dead letters; then plan again with "

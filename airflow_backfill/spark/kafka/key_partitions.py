@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 from airflow_backfill.core.errors import OrderUnknown
 from airflow_backfill.spark.kafka.last_values import last_places
 from airflow_backfill.spark.kafka.memory import Memory, same_values
+from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.target_table.net_change import NetChanges
 
@@ -77,6 +78,6 @@ class KeyPartitions:
         )
 
     def _told(self, row: dict[str, Any]) -> dict[str, Any]:
-        key = {column: row[name] for column, name in zip(self._columns, self._memory.key, strict=True)}
+        key = {column: shown(row[name]) for column, name in zip(self._columns, self._memory.key, strict=True)}
         place, before = ({name: row[f"{side}_{name}"] for name in ("partition", "offset")} for side in "st")
         return {"key": key, **place, "before": before}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.settings import assert_safe, size_session
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
@@ -80,20 +81,37 @@ class Preflight:
         return tuple(name for name in self.transform.source_schema.fieldNames() if name in self.transform.uses)
 
 
-def inspect_source(spark: SparkSession, spec: BackfillSpec) -> Preflight:
-    """Check the source and the expressions at the source's newest epoch."""
+STEPS = (
+    "no setting of the session loses rows",
+    "the source is a table that can be followed",
+    "select and where are allowed",
+    "the key is selected unchanged",
+    "every data file can be read, and the key is unique",
+)
+"""What ``inspect_source`` checks, in its order."""
+
+
+def inspect_source(
+    spark: SparkSession, spec: BackfillSpec, begins: Callable[[str], None] = lambda step: None
+) -> Preflight:
+    """Check the source and the expressions at the source's newest epoch. ``begins`` is told each of ``STEPS``."""
+    begins(STEPS[0])
     assert_safe(spark)
+    begins(STEPS[1])
     log = open_log(spec.table, spark)
     admitted = log.admit(spec)
     epoch, metadata = admitted.epoch, admitted.metadata
     schema = schema_of(metadata.schema_json)
     if not schema.fields:
         raise KeyInvalid("the source has no columns, so a key cannot name one; check source, then clear the task")
+    begins(STEPS[2])
     transform = parse(spark, schema, spec.select, spec.where, spec.functions)
     check_canonical(transform.schema)
+    begins(STEPS[3])
     key = transform.target_key(spec.key)
     if spec.proof is ProofKind.SAMPLED:
         KeyOrder.of(schema, spec.key[:1])
+    begins(STEPS[4])
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
     found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
@@ -147,4 +165,4 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    return {name: None if value is None else str(value) for name, value in row.asDict().items() if name != "count"}
+    return {name: shown(value) for name, value in row.asDict().items() if name != "count"}

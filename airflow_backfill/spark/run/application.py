@@ -25,6 +25,7 @@ from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
@@ -33,8 +34,20 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, Interpreter, checked, gate_of, goal_of, parser, size
+from airflow_backfill.spark.run.phases import (
+    APPLICATIONS,
+    EXPLAIN,
+    GATE,
+    REPORT,
+    Interpreter,
+    checked,
+    gate_of,
+    goal_of,
+    parser,
+    size,
+)
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
+from airflow_backfill.spark.session.carried import carried
 from airflow_backfill.spark.session.failure import coded
 
 if TYPE_CHECKING:
@@ -51,6 +64,10 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         options = parser(application).parse_args(argv)
         Location.parse(options.target)
         spark = session()
+        if application == EXPLAIN:
+            return reported(lambda: explain(options, spark))
+        if application == "plan" and options.explain:
+            return reported(lambda: dry_run(options, spark))
         me = _attempt(application, options, spark)
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
@@ -60,10 +77,38 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     return 0 if outcome["code"] == "OK" else 1
 
 
+def reported(work: Callable[[], dict[str, Any]]) -> int:
+    """Do the work of an application that writes nothing. Its outcome is the last line of standard output."""
+    outcome = attempted(work)
+    print(json.dumps({REPORT: 1, **outcome}), flush=True)
+    return 0 if outcome["code"] == "OK" else 1
+
+
+def explain(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
+    """What there is to say about one key; see ``Explanation``."""
+    from airflow_backfill.spark.explain.explanation import Explanation
+    from airflow_backfill.spark.run.interpreter import Shell
+
+    shell = Shell(spark, options.target)
+    shell.reader.check_ours()
+    state = shell.run(load(options.build))
+    return Explanation(spark, shell.reader, state).of(options.key, options.since)
+
+
+def dry_run(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
+    """What a plan would do; see ``DryRun``."""
+    from airflow_backfill.spark.run.dry_run import DryRun
+
+    checked(options)
+    spec = BackfillSpec.parse(parsed(options.spec))
+    return DryRun(spark, spec, options.lanes, Attempt(0, ""), size(options)).explain()
+
+
 def started(spark: SparkSession) -> dict[str, Any]:
     """What is announced of an attempt in this Spark."""
     context = spark.sparkContext
-    return {"application": context.applicationId, "ui": context.uiWebUrl}
+    conf = carried(dict(context.getConf().getAll()))
+    return {"application": context.applicationId, "ui": context.uiWebUrl, "conf": conf}
 
 
 def concluded(

@@ -139,6 +139,10 @@ def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
     return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
 
 
+REPORT = "airflow_backfill_report"
+"""The first field of an outcome that is printed."""
+EXPLAIN = "explain"
+"""Prints its outcome, and stores none: it holds values of rows."""
 GATE = "gate"
 """Follows a phase, but has no entry point: phases after it run only if the gate is open."""
 
@@ -149,6 +153,7 @@ APPLICATIONS: Mapping[str, Application] = {
             _option(
                 "--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if the build exists"
             ),
+            _option("--explain", action="store_true", help="only check and rehearse; creates and stores nothing"),
             _LANES,
             *_SIZE,
         )
@@ -193,6 +198,13 @@ APPLICATIONS: Mapping[str, Application] = {
         lambda options, shell: CancelGoal(),
     ),
     "prove": Application((_BUILD, _ROW_HASH, _FULL)),
+    EXPLAIN: Application(
+        (
+            _BUILD,
+            _option("--key", action="append", required=True, help="column=value, for each column of the key"),
+            _option("--since", type=int, help="first epoch to look at; by default the one after the planned epoch"),
+        )
+    ),
     "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from airflow_backfill.core.model.registry import AUTO, registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
 from airflow_backfill.core.reports.recommend import Advice, Sighted, recommend
+from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
@@ -122,12 +123,12 @@ class Planner:
         state = self._shell.run(load(plan.build))
         return state, self._report(plan, found, guarantee, cut, advice)
 
-    def _inspected(self) -> tuple[Preflight, Advice | BackfillError]:
+    def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
         """The source, and the strategy that fits it."""
         topic = self._spec.topic
         if topic is not None:
             return inspect_topic(self._spark, self._spec, topic), Advice("source", registered("source").why)
-        found = inspect_source(self._spark, self._spec)
+        found = inspect_source(self._spark, self._spec, begins)
         return found, recommend(self._sighted(found))
 
     def _preparation(self) -> Preparation:
@@ -230,15 +231,7 @@ class Planner:
             target_id=metadata.table_id,
             target_schema_json=metadata.schema_json,
             target_version=self._empty_through(head),
-            source=SourceFacts(
-                found.metadata.table_id,
-                found.epoch,
-                found.metadata.schema_json,
-                found.metadata.partition_columns,
-                has_feed(found.metadata),
-                found.digest,
-                found.columns,
-            ),
+            source=facts_of(found),
             splits=splits,
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
@@ -289,14 +282,25 @@ class Planner:
         guarantee: str,
         cut: Cut,
         advice: Advice | BackfillError,
+        measured: Speeds | None = None,
     ) -> dict[str, Any]:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: a target on file: has one writer at a time")
         retention, epochs = Retention.of(found.metadata.configuration), _of_last_hours(found.recent)
         # For ranges, rows were counted; files may have no counts.
-        work = replace(self._work(found), bytes=plan.splits.bytes, rows=plan.splits.rows, often=cut.often)
+        splits = plan.splits
+        work = replace(self._work(found), bytes=splits.bytes, rows=splits.rows, often=cut.often, measured=measured)
         return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
+
+
+def facts_of(found: Preflight) -> SourceFacts:
+    """What the plan says of the source."""
+    metadata = found.metadata
+    feed, partitions = has_feed(metadata), metadata.partition_columns
+    return SourceFacts(
+        metadata.table_id, found.epoch, metadata.schema_json, partitions, feed, found.digest, found.columns
+    )
 
 
 def _of_last_hours(recent: Sequence[Epoch]) -> list[Epoch]:

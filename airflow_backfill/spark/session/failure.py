@@ -20,6 +20,7 @@ from airflow_backfill.core.errors import (
     TargetRefuses,
 )
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, troubles
+from airflow_backfill.spark.session.redaction import redacts
 
 _CONFLICTS = frozenset(
     ("ConcurrentTransactionException", "ConcurrentAppendException", "ConcurrentDeleteReadException",
@@ -85,8 +86,14 @@ def coded(error: BaseException) -> BackfillError:
     for trouble in reversed(list(troubles(error))):
         for kind, holds, way_out in _FATAL:
             if holds(trouble):
-                return kind(f"{trouble.said}; {way_out}", condition=trouble.condition)
-    return ApplicationFailed(f"{innermost(error)}; the task is retried", error=type(error).__name__)
+                return kind(f"{_said(trouble)}; {way_out}", condition=trouble.condition)
+    what = type(error).__name__ if redacts() else innermost(error)
+    return ApplicationFailed(f"{what}; the task is retried", error=type(error).__name__)
+
+
+def _said(trouble: Trouble) -> str:
+    """What the error says. Errors about data name the value."""
+    return trouble.condition if trouble.condition and redacts() else trouble.said
 
 
 def history_lost(error: BaseException) -> HistoryLost | None:

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from airflow_backfill.core.errors import ChangesIncomplete
+from airflow_backfill.spark.session import redaction
 
 CHANGE_TYPE = "_change_type"
 EPOCH = "_commit_version"
@@ -114,5 +115,5 @@ def _wrong(one: Expected, read: Mapping[str, int]) -> tuple[str, int, int] | Non
 
 def shown(row: Row) -> dict[str, Any]:
     """A key and its epoch, as an error shows them."""
-    texts = {name: None if value is None else str(value) for name, value in row.asDict().items()}
-    return {"epoch" if name == EPOCH else name: value for name, value in texts.items()}
+    values = row.asDict().items()
+    return dict(("epoch", str(value)) if name == EPOCH else (name, redaction.shown(value)) for name, value in values)

@@ -12,7 +12,9 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.source.changes import Changes
+from airflow_backfill.spark.source.key_changes import KeyChanges
 from airflow_backfill.spark.source.key_order import KeyOrder
+from airflow_backfill.spark.source.key_value import KeyValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +82,11 @@ class Source(Protocol):
         """The changes of ``epochs`` (at least one), with these ``columns``. Without ``feed`` only added rows are read,
         and no change data is needed. With ``whole``, removed rows have all their columns. HistoryLost if an epoch is
         gone.
+        """
+
+    def key_changes(self, epochs: EpochRange, key: KeyValue, *, feed: bool) -> KeyChanges:
+        """The changes of one key, epoch by epoch, from the files of ``epochs`` (at least one) that can hold it.
+        Without ``feed`` no change data is needed.
         """
 
     def later(self, session: SparkSession, epoch: int, *, feed: bool) -> DataFrame:

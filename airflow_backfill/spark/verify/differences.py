@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.digest.digest import HASHES, Digest, bucket, digested, limbs
+from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.transform.transform import OWN, quoted
 
 KIND = OWN + "kind"
@@ -74,8 +75,8 @@ def differences(keys: DataFrame, key: Sequence[str] | None, limit: int) -> Diffe
         texts = [F.concat(*(F.lpad(F.hex(name), 16, "0") for name in HASHES)).alias("digest")]
     else:
         texts = [F.col(quoted(name)).cast("string").alias(name) for name in key]
-    shown = keys.orderBy(*(F.col(quoted(name)) for name in _names(key))).limit(limit).select(KIND, *texts).collect()
-    return Differences(counts, [(Kind(row[KIND]), _key_of(row)) for row in shown])
+    first = keys.orderBy(*(F.col(quoted(name)) for name in _names(key))).limit(limit).select(KIND, *texts).collect()
+    return Differences(counts, [(Kind(row[KIND]), _key_of(row)) for row in first])
 
 
 def _names(key: Sequence[str] | None) -> list[str]:
@@ -83,6 +84,4 @@ def _names(key: Sequence[str] | None) -> list[str]:
 
 
 def _key_of(row: Row) -> dict[str, str | None]:
-    values = row.asDict()
-    del values[KIND]
-    return values
+    return {name: shown(value) for name, value in row.asDict().items() if name != KIND}

@@ -8,8 +8,9 @@ import pytest
 
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetention
 from airflow_backfill.core.reports import forecast as forecasts
-from airflow_backfill.core.reports.forecast import APPLY_ROWS_PER_SECOND, RECENT, Work, described, forecast
+from airflow_backfill.core.reports.forecast import RECENT, Work, described, forecast
 from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.speeds import APPLY_ROWS_PER_SECOND
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.retention import FILES, Retention
 from airflow_backfill.core.values.round_size import RoundSize

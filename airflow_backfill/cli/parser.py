@@ -1,0 +1,152 @@
+"""The command line of ``table-backfill``: its commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from airflow_backfill.core.values.arguments import Arguments
+from airflow_backfill.core.values.row_hash import RowHash
+
+DEFAULT_REFRESH_SECONDS = 2.0
+HELP = {
+    "list": "show all builds below a folder, one line each",
+    "status": "show the progress of a build, and what it waits for",
+    "plan": "plan a build; with --explain nothing is created: preconditions, cost and a rehearsal are shown",
+    "pause": "interrupt the running round, and start no new one",
+    "resume": "lift a pause",
+    "hold": "keep the gate closed; the build still applies new epochs",
+    "release": "lift a hold",
+    "skip": "count records that Kafka has deleted, and go on without them",
+    "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
+    "cancel": "end the build; a new plan resumes it",
+    "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
+    "explain": "say why a row is as it is: what the source did to its key, and whether the target holds what it should",
+    "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
+    "repair": "rewrite the keys that differ from the source; then verify again",
+}
+
+
+def parser() -> Arguments:
+    """The parser of the whole command line."""
+    arguments = Arguments(prog="table-backfill", description="Shows builds, and sends them commands.")
+    commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in HELP.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name == "list":
+            command.add_argument("folder", help="location of the folder; builds are found at most four folders below")
+        elif name == "plan":
+            command.add_argument("spec", help="the spec as JSON, or the path of a file that holds it")
+        else:
+            command.add_argument("target", help="location of the target table")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.add_argument(
+            "--conn-id",
+            metavar="ID",
+            help="Airflow connection with the settings of the store, as for LedgerHook; by default the environment's",
+        )
+        _OPTIONS.get(name, _waiting)(command)
+    return arguments
+
+
+def _signed(command: argparse.ArgumentParser, destroys: str = "") -> None:
+    command.add_argument(
+        "--by", metavar="USER", help="who orders it, for the log of commands; by default the user's name"
+    )
+    command.add_argument("--why", metavar="REASON", help=f"the reason, for the log of commands{destroys}")
+
+
+def _nothing(command: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _waiting(command: argparse.ArgumentParser) -> None:
+    _signed(command)
+    command.add_argument(
+        "--wait", type=float, metavar="SECONDS", help="wait up to this time for a barrier to acknowledge it"
+    )
+
+
+def _status(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--watch",
+        type=float,
+        nargs="?",
+        const=DEFAULT_REFRESH_SECONDS,
+        metavar="SECONDS",
+        help=f"look again every so many seconds ({DEFAULT_REFRESH_SECONDS:g} if left out) until the build ends",
+    )
+
+
+def _throttle(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rate", help="rows per second, or 'none' for no limit")
+    command.add_argument("--bytes", default="none", help="bytes per second that the snapshot reads, or 'none'")
+    command.add_argument("--until", metavar="TIME", help="when the limit ends: an ISO time with a zone")
+    _waiting(command)
+
+
+def _cancel(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--drop", action="store_true", help="also delete the target and the build's files beside it")
+    command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
+    _signed(command, "; needed with --drop")
+    _spark(command)
+
+
+def _recover(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
+    _repair(command)
+
+
+def _repair(command: argparse.ArgumentParser) -> None:
+    _signed(command, "; needed, because rows are rewritten")
+    _spark(command)
+
+
+def _prove(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--full", action="store_true", help="read the whole source, whatever the plan says")
+    hashes = [by.value for by in RowHash]
+    command.add_argument("--row-hash", default=hashes[0], choices=hashes, help="how to hash a row")
+    _spark(command)
+
+
+def _explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--key",
+        action="append",
+        required=True,
+        metavar="COLUMN=VALUE",
+        help="the key; repeat it for each of its columns",
+    )
+    command.add_argument(
+        "--since", type=int, metavar="EPOCH", help="first epoch to look at; by default the one after the planned epoch"
+    )
+    command.add_argument("--redact", action="store_true", help="hide values of rows, except the key")
+    _spark(command)
+
+
+def _plan(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--explain", action="store_true", help="only check and rehearse; nothing is created")
+    command.add_argument("--lanes", type=int, default=1, help="number of lanes")
+    _spark(command)
+
+
+def _spark(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--spark-submit", default="spark-submit", metavar="PATH", help="path of spark-submit")
+    command.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
+    )
+    command.add_argument("--jars", help="jars, as for spark-submit")
+
+
+_OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "list": _nothing,
+    "status": _status,
+    "throttle": _throttle,
+    "cancel": _cancel,
+    "plan": _plan,
+    "prove": _prove,
+    "explain": _explain,
+    "recover": _recover,
+    "repair": _repair,
+}
+"""What a command takes in addition; the others may wait for a barrier."""

@@ -1,0 +1,36 @@
+"""The store that a command line works with: settings of an Airflow connection, or the environment's."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import redirect_stdout
+
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.ledger.reader import BuildReader
+
+
+def reader(options: argparse.Namespace) -> BuildReader:
+    """The reader of the target that the command line names."""
+    return BuildReader(options.target, options=store_options(options.conn_id))
+
+
+def store_options(conn_id: str | None) -> dict[str, str] | None:
+    """The settings in the connection's extra; None without a connection: obstore then reads the environment.
+
+    Airflow looks for the connection in ``AIRFLOW_CONN_…`` and its secrets backends; its database is not opened.
+    InvalidSpec if there is no such connection.
+    """
+    if conn_id is None:
+        return None
+    # Imported here: Airflow takes a second to load. Its warnings must not be mixed with the answer.
+    with redirect_stdout(sys.stderr):
+        from airflow.sdk.exceptions import AirflowException
+
+        from airflow_backfill.hooks.ledger import LedgerHook
+
+        try:
+            return LedgerHook(conn_id).options
+        except (AirflowException, ValueError) as error:
+            said = f"cannot be read ({type(error).__name__}); set the variable AIRFLOW_CONN_{conn_id.upper()}"
+            raise invalid("--conn-id", conn_id, said) from None

@@ -1,0 +1,34 @@
+"""How fast a build works: measured on a sample, or as usual (bench/RESULTS.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COPY_BYTES_PER_SECOND = 16_000_000
+"""Bytes of data files that one core copies."""
+APPLY_ROWS_PER_SECOND = 35_000
+"""Changed rows that one core merges."""
+COMMIT_SECONDS = 1.5
+"""What a barrier takes in addition to its rows."""
+MERGE_SECONDS = 4.0
+"""What a round of the log takes in addition to its rows."""
+START_SECONDS = 10.0
+"""What the start of a Spark application takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Speeds of a whole application, on all of its cores."""
+
+    copy_bytes: float
+    """Bytes of the source's files that are copied per second."""
+    apply_rows: float
+    """Changed rows that are applied per second."""
+    commit_seconds: float = COMMIT_SECONDS
+    round_seconds: float = MERGE_SECONDS
+    start_seconds: float = START_SECONDS
+    measured: bool = False
+
+    @staticmethod
+    def usual(cores: int) -> Speeds:
+        return Speeds(COPY_BYTES_PER_SECOND * cores, APPLY_ROWS_PER_SECOND * cores)

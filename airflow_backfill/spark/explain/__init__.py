@@ -1,0 +1,1 @@
+"""Answers questions of people about a build with Spark. Writes nothing."""

@@ -1,0 +1,90 @@
+"""How fast this application copies and applies, measured on a sample of the source.
+
+On a local master the sample is copied and merged into a table in a temporary folder, as a build would. On a cluster it
+is only read and transformed, because executors share no temporary folder; writing is assumed to take as long.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.core.reports.speeds import Speeds
+from airflow_backfill.spark.open_source import open_source
+from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.transform.transform import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLE_BYTES = 64 << 20
+"""Bytes of whole files that are read, or one file if it is larger."""
+MERGED_ROWS = 100_000
+FEW_ROWS = 100
+"""Rows of a MERGE that takes as long as one of no rows."""
+
+
+def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
+    """Measured speeds; the usual ones if the source has no rows to measure with. Takes some tens of seconds at most,
+    unless a single data file is very large.
+    """
+    usual = Speeds.usual(spark.sparkContext.defaultParallelism)
+    chosen, size = 0, 0
+    for file in found.files:
+        if chosen and size + file.size > SAMPLE_BYTES:
+            break
+        chosen, size = chosen + 1, size + file.size
+    if not size:
+        return usual
+    rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(chosen)))
+    if not spark.sparkContext.master.startswith("local"):
+        seconds = _timed(lambda: rows.write.format("noop").mode("overwrite").save())
+        return replace(usual, copy_bytes=size / (2 * seconds), measured=True)
+    with tempfile.TemporaryDirectory(prefix="table-backfill-") as folder:
+        return _copied(rows, size, found, str(Path(folder, "sample")), usual)
+
+
+def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Speeds) -> Speeds:
+    spark = rows.sparkSession
+    DeltaTable.create(spark).location(path).addColumns(rows.schema).property(
+        "delta.enableDeletionVectors", "true"
+    ).execute()
+    commit = _timed(lambda: rows.limit(0).write.format("delta").mode("append").save(path))
+    seconds = _timed(lambda: rows.write.format("delta").mode("append").save(path))
+    speeds = replace(usual, copy_bytes=size / max(seconds - commit, 0.05), commit_seconds=commit, measured=True)
+    if not found.target_key:
+        return speeds
+    table = spark.read.format("delta").load(path)
+    count = table.count()
+    if count == 0:
+        return speeds
+    _timed(lambda: _merge(table, FEW_ROWS / count, found.target_key))  # compiles
+    few = _timed(lambda: _merge(table, FEW_ROWS / count, found.target_key))
+    many = _timed(lambda: _merge(table, MERGED_ROWS / count, found.target_key))
+    changed = min(count, MERGED_ROWS)
+    # Of a small sample, more rows take no longer than few: then the usual speed is as good.
+    apply = changed / (many - few) if many > few * 1.1 else usual.apply_rows
+    return replace(speeds, apply_rows=min(apply, 10 * usual.apply_rows), round_seconds=few)
+
+
+def _merge(table: DataFrame, share: float, key: tuple[str, ...]) -> None:
+    """Update a share of the rows with themselves."""
+    on = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in key)
+    path = table.inputFiles()[0].rsplit("/", 1)[0]
+    changed = table.where(F.rand(7) < min(share, 1.0)).localCheckpoint()
+    merge = DeltaTable.forPath(table.sparkSession, path).alias("t").merge(changed.alias("s"), on)
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began

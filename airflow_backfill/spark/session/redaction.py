@@ -1,0 +1,30 @@
+"""Whether values of rows may be shown: in errors, in their samples, and in explanations.
+
+One Spark setting, because settings reach every driver in every deploy mode: ``spark.table_backfill.redact``. It does
+not cover what Spark itself logs, nor a topic's table of dead letters, whose purpose is to hold the records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+REDACT = "spark.table_backfill.redact"
+HIDDEN = "***"
+
+
+def redacts() -> bool:
+    """Whether values of rows are hidden in this application."""
+    if SparkContext._active_spark_context is None:
+        return False
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return (session.conf.get(REDACT, "false") or "false").strip().lower() != "false"
+
+
+def shown(value: Any) -> str | None:
+    """A value of a row, as messages and samples show it."""
+    if value is None:
+        return None
+    return HIDDEN if redacts() else str(value)
