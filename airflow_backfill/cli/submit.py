@@ -14,9 +14,9 @@ import airflow_backfill
 from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader
-from airflow_backfill.core.attempts.refusal import Errand
 from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Errand
 
 REPORT = '{"airflow_backfill_report": 1, '
 """How the outcome begins that an application prints."""
