@@ -80,8 +80,9 @@ class ObjectStore:
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
     def folders(self, folder: str) -> Sequence[str]:
+        prefix = self._path(folder) if folder else self._root.removesuffix("/")
         with self._trouble(folder):
-            found = self._obstore.list_with_delimiter(self._bucket, prefix=checked(folder) if folder else None)
+            found = self._obstore.list_with_delimiter(self._bucket, prefix=prefix or None)
         names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
         return sorted(name for name in names if not name.startswith(HIDDEN))
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-
 REDACT = "spark.table_backfill.redact"
 HIDDEN = "***"
 
 
 def redacts() -> bool:
     """Whether values of rows are hidden in this application."""
+    # Imported here: an entry point's --help needs no Spark.
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     if SparkContext._active_spark_context is None:
         return False
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
