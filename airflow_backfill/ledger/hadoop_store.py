@@ -31,6 +31,7 @@ class HadoopStore:
         self._root = jvm.org.apache.hadoop.fs.Path(location.url)
         with self._trouble(""):
             self._files = self._root.getFileSystem(self._conf)
+        self._status = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
         delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)
 
@@ -42,7 +43,13 @@ class HadoopStore:
         path = self._path(folder) if folder else self._root
         try:
             with self._trouble(folder):
-                found = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
+                if folder and after:
+                    # A log store may list a bucket from a name on, a file system lists it from its start.
+                    found = self._commits.listFrom(self._path(f"{folder}/{after}"), self._conf)
+                else:
+                    found = self._jvm.scala.Predef.genericWrapArray(self._files.listStatus(path))
+                # py4j takes an array of S3A's own class for no array of FileStatus.
+                found = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(found.toArray(self._status))
                 # One string for all names: one call per name would take a second per thousand.
                 lines = self._jvm.scala.Predef.genericWrapArray(found).mkString("\n")
         except NotFound:

@@ -91,6 +91,7 @@ def session() -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    from airflow_backfill.spark.session.s3_log_store import install
     from airflow_backfill.spark.session.settings import session_confs
 
     SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
@@ -98,7 +99,9 @@ def session() -> SparkSession:
     builder = SparkSession.builder
     for name, value in session_confs(given).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    install(spark)
+    return spark
 
 
 def _attempt(application: str, options: argparse.Namespace, spark: SparkSession) -> Attempt:
@@ -114,6 +117,7 @@ def work(
     application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt, stopped: Event | None = None
 ) -> dict[str, Any]:
     """Do an attempt's work and return its result. Once ``stopped`` is set, it ends soon, with ApplicationFailed."""
+    from airflow_backfill.spark.preflight.two_writers import check_commits
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner, drop_target
     from airflow_backfill.spark.session.lock import locked
@@ -128,6 +132,8 @@ def work(
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()
+
+    check_commits(spark, options.target)
 
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)
