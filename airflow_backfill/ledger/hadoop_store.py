@@ -8,9 +8,9 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
-from airflow_backfill.ledger.java_error import incomplete, innermost
+from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
 
 _MISSING = "java.io.FileNotFoundException"
 _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
@@ -112,8 +112,10 @@ class HadoopStore:
                 raise
             if kind == _MISSING:
                 raise NotFound(self.url, name) from error
-            raise incomplete(error) or SourceUnavailable(
-                f"{self.url}/{name}: {innermost(error)}; this is retried", file=name
+            raise (
+                incomplete(error)
+                or expired(self.url, text_of(error))
+                or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}; this is retried", file=name)
             ) from error
 
 

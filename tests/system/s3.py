@@ -22,7 +22,7 @@ from environment import quick
 
 BUCKET, SOURCES = "lake", "tables"
 """The buckets of targets, and of tables that a writer changes behind the service's back, as files."""
-KEY, SECRET, TOKEN = "AKIAEXAMPLE", "wJalrXUtnSECRETxEXAMPLE", "FwoGZXIvSESSIONxEXAMPLE"
+KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnSECRETxEXAMPLE"
 EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 JAVA = ("-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 

@@ -121,6 +121,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
     "INTERRUPTED": "The task is retried, and repeats the round when the command is lifted.",
+    "CREDENTIALS_EXPIRED": (
+        "The task is retried, with the credentials that the connection or the environment has by then. If a round "
+        "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
+    ),
     "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
     "EXECUTOR_LOST": (
         "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "

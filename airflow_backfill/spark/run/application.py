@@ -55,7 +55,11 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         logging.error("nothing was begun: %s", error)
         return 2
     control = ControlFolder.beside(options.target, spark)
-    outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
+    try:
+        outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
+    except BackfillError as error:
+        logging.error("the outcome cannot be stored: %s", error)
+        return 2
     return 0 if outcome["code"] == "OK" else 1
 
 
@@ -71,8 +75,8 @@ def concluded(
     """Announce the attempt, do its work, and store the outcome, which is returned."""
     control.announce(me, started)
     outcome = attempted(work)
-    control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])
+    control.store_outcome(me, outcome)
     return outcome
 
 
