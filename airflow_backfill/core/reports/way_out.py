@@ -11,8 +11,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
-        "Configure a Delta log store that is safe for several writers, or put the target on another store; then clear "
-        "the task."
+        "On s3a: use Hadoop 3.4.2 or later, a service that honours If-None-Match, and leave the log store to this "
+        "package. Elsewhere configure one that is safe for several drivers, or use another store; then clear the task."
     ),
     "EXPRESSION_INVALID": (
         "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."

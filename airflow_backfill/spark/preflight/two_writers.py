@@ -204,7 +204,8 @@ class Trial:
         scheme = Location.parse(self._target).scheme
         return UnsafeCommitStore(
             f"two writers of {self._target} could overwrite each other's commits. {store} was tried beside it: {why}; "
-            f"leave spark.delta.logStore.{scheme}.impl out, or set it to a log store that is safe for several drivers",
+            f"leave spark.delta.logStore.{scheme}.impl out, set it to a log store that is safe for several drivers, "
+            "or use another store",
             scheme=scheme,
             log_store=store,
         )
