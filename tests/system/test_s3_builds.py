@@ -96,6 +96,7 @@ def test_a_build_goes_on_after_each_kill(lake: Lake, strategy: str) -> None:
             assert outcome is None or outcome["code"] != "OK", crash
             read.append(BuildReader(apps.target).state().totals.snapshot_rows)
         finished = apps.result("snapshot", *SMALL, *ALL)
+        assert finished["phase"] == "finished", apps.log[-1][-5000:]
         followed = apps.result("upstream")
     assert not any(SECRET in said for said in apps.log)
     assert read == sorted(read) and read[0] < read[-1]
