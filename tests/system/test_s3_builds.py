@@ -48,7 +48,7 @@ class Lake(Workload):
 
     def applications(self, name: str, service: S3 | None = None) -> Applications:
         """Those of a target of this name."""
-        return Applications(f"s3a://{BUCKET}/{name}", (service or self.way).confs)
+        return Applications(f"s3a://{BUCKET}/{name}", (service or self.way).confs, timeout=900)
 
     def check(self, target: str, epoch: int, version: int) -> None:
         super().check(str(self.folder / BUCKET / target.rpartition("/")[2]), epoch, version)
