@@ -16,8 +16,8 @@ help:  ## this list
 
 setup: $(READY)  ## .venv with everything that is locked, Java if there is none
 
-$(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt environment/jars.lock \
-          environment/broker.lock environment/jars.py environment/class_archive.sh airflow_backfill/spark/run/warm_up.py \
+$(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt $(wildcard environment/*.lock) \
+          environment/jars.py environment/class_archive.sh airflow_backfill/spark/run/warm_up.py \
           setup.cfg setup.py
 	environment/setup.sh
 	touch $@

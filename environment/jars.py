@@ -1,5 +1,6 @@
 """Puts exactly the jars of each ``<name>.lock`` beside this file into ``<virtual environment>/<name>``, each checked
-by its sha256: ``jars`` for Spark, ``broker`` for a Kafka of this machine's own.
+by its sha256: ``jars`` for Spark, ``s3a`` for a Spark on S3, ``broker`` for a Kafka and ``s3proxy`` for an S3 of this
+machine's own.
 
 Ivy, which PySpark ships, finds them in the public registry, so neither Maven nor an address is needed here.
 A directory that is already right is left alone, without starting Java.
@@ -65,7 +66,7 @@ def fetch(jars: Iterable[Jar], into: Path) -> None:
             f"-Duser.home={scratch}",
             *_proxy_settings(getproxies()),
             *("-jar", str(_ivy_jar()), "-error", "-ivy", str(module), "-cache", str(Path(scratch, "cache"))),
-            *("-retrieve", str(into / "[artifact]-[revision].[ext]")),
+            *("-retrieve", str(into / "[artifact]-[revision](-[classifier]).[ext]")),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
@@ -89,10 +90,13 @@ def install(directory: Path, jars: list[Jar]) -> None:
 def _ivy_module(jars: Iterable[Jar]) -> str:
     dependencies = []
     for jar in jars:
-        group, artifact, version = map(quoteattr, jar.coordinates.split(":"))
-        dependencies.append(f'<dependency org={group} name={artifact} rev={version} conf="default->master"/>')
+        group, artifact, version, *classifiers = map(quoteattr, jar.coordinates.split(":"))
+        chosen = [f'<artifact name={artifact} type="jar" ext="jar" m:classifier={one}/>' for one in classifiers]
+        at = f"org={group} name={artifact} rev={version}"
+        dependencies.append(f'<dependency {at} conf="default->master">{"".join(chosen)}</dependency>')
     return (
-        '<ivy-module version="2.0"><info organisation="airflow-backfill" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="airflow-backfill" module="jars"/>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
 

@@ -66,8 +66,8 @@ def test_entry_points_resolve(group):
         assert callable(point.load())
 
 
-def test_there_are_jars_for_spark_and_for_a_broker():
-    assert [folder.name for folder in JARS] == ["broker", "jars"]
+def test_there_are_jars_for_spark_a_broker_and_s3():
+    assert [folder.name for folder in JARS] == ["broker", "jars", "s3a", "s3proxy"]
 
 
 @pytest.mark.parametrize(("folder", "lock"), list(zip(JARS, LOCKS, strict=True)), ids=lambda path: path.name)

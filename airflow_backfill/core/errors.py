@@ -346,6 +346,13 @@ class SourceUnavailable(BackfillError):
     retry = True
 
 
+class CredentialsExpired(BackfillError):
+    """The session credentials for a store of tables have expired."""
+
+    code = "CREDENTIALS_EXPIRED"
+    retry = True
+
+
 class ExecutorLost(BackfillError):
     """An executor of Spark ended, and with it rows that it held for a round or a proof."""
 

@@ -15,6 +15,25 @@ from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.service_folder import ServiceFolder
 
+VARIABLES = {
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "aws_region": "AWS_REGION",
+    "aws_endpoint": "AWS_ENDPOINT_URL",
+}
+"""Settings of a connection, and the variables in which Spark and S3A look for them."""
+
+
+def store_environment(conn_id: str | None) -> dict[str, str]:
+    """The environment variables by which Spark reaches the tables' store; none without a connection.
+
+    They contain secrets: call this when a task runs, and never put them into a template. Spark passes them on to its
+    executors. A store of another kind than S3 has none.
+    """
+    settings = {} if conn_id is None else BaseHook.get_connection(conn_id).extra_dejson
+    return {variable: str(settings[name]) for name, variable in VARIABLES.items() if settings.get(name)}
+
 
 class LedgerHook(BaseHook):
     """

@@ -8,9 +8,9 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
-from airflow_backfill.ledger.java_error import incomplete, innermost
+from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
 
 _MISSING = "java.io.FileNotFoundException"
 _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
@@ -31,9 +31,9 @@ class HadoopStore:
         self._root = jvm.org.apache.hadoop.fs.Path(location.url)
         with self._trouble(""):
             self._files = self._root.getFileSystem(self._conf)
+        self._status = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
         delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)
-        self._status = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
 
     @property
     def url(self) -> str:
@@ -45,9 +45,8 @@ class HadoopStore:
             with self._trouble(folder):
                 # The log store knows whether the file system can begin in the middle.
                 first = self._jvm.org.apache.hadoop.fs.Path(path, after or "!")
-                files = self._commits.listFrom(first, self._conf)
-                files = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(files)
-                found = self._jvm.org.apache.commons.collections4.IteratorUtils.toArray(files, self._status)
+                # py4j takes an array of S3A's own class for no array of FileStatus.
+                found = self._commits.listFrom(first, self._conf).toArray(self._status)
                 # One string for all names: one call per name would take a second per thousand.
                 paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
                 lines = self._jvm.scala.Predef.genericWrapArray(paths).mkString("\n")
@@ -124,8 +123,10 @@ class HadoopStore:
                 raise
             if kind == _MISSING:
                 raise NotFound(self.url, name) from error
-            raise incomplete(error) or SourceUnavailable(
-                f"{self.url}/{name}: {innermost(error)}; this is retried", file=name
+            raise (
+                incomplete(error)
+                or expired(self.url, text_of(error))
+                or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}; this is retried", file=name)
             ) from error
 
 

@@ -55,6 +55,11 @@ def innermost(error: BaseException) -> str:
     return f"{named[-1].said}; caused by {cause}"
 
 
+def text_of(error: BaseException) -> str:
+    """The messages of the whole chain."""
+    return "\n".join(trouble.text for trouble in troubles(error))
+
+
 def incomplete(error: BaseException) -> BackfillError | None:
     """SparkIncomplete if a class or the file system of a scheme is missing; else None."""
     for trouble in troubles(error):

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.location import Location, first_line
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
 
 _SCHEMES = {
     "s3": ("s3", "aws_"),
@@ -144,7 +144,9 @@ class ObjectStore:
             yield
         except (self._errors.BaseError, OSError) as error:
             # Not chained: the full text of these errors contains the request, which may be signed.
-            raise SourceUnavailable(f"{self.url}/{name}: {first_line(error)}; this is retried", file=name) from None
+            raise expired(self.url, str(error)) or SourceUnavailable(
+                f"{self.url}/{name}: {first_line(error)}; this is retried", file=name
+            ) from None
 
 
 @lru_cache(_CLIENTS)

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol
 
-from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.errors import CredentialsExpired, InvalidSpec
 
 CHUNK_BYTES = 1 << 20
 HIDDEN = (".", "_")
+
+
+_EXPIRED = ("ExpiredToken", "TokenRefreshRequired")
+"""S3's codes for session credentials whose time is over."""
 
 
 class NotFound(KeyError):
@@ -70,3 +74,13 @@ def checked(name: str) -> str:
         if not part or part.startswith(".") or not part.isprintable() or "\\" in part:
             raise InvalidSpec(f"{name!r} is not a valid name of a file in a store")
     return name
+
+
+def expired(where: str, text: str) -> CredentialsExpired | None:
+    """CredentialsExpired if a store's error says so; else None."""
+    if not any(code in text for code in _EXPIRED):
+        return None
+    return CredentialsExpired(
+        f"{where}: the session credentials have expired, so nothing can be read or written; what is committed stays, "
+        "and the task is retried with new ones",
+    )

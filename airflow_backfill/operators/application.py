@@ -22,7 +22,7 @@ from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import kafka_environment
-from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.launch import Launch, Launcher
@@ -49,8 +49,9 @@ class ApplicationOperator(BaseOperator):
     unless a retry can help; an application that ends without an outcome is retried.
 
     :param target: location of the target table. (templated)
-    :param ledger_conn_id: connection with the settings of the tables' store, for reads without Spark; by default they
-        come from the environment. (templated)
+    :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
+        Those of S3 also reach spark-submit, through environment variables, but not in deploy mode ``cluster``.
+        (templated)
     :param submit: starts the application with another operator than spark-submit: a function that takes a ``Launch``
         and returns the operator.
     :param applications: folder of the entry points on Spark's driver, if it differs from the worker's: for images that
@@ -248,7 +249,7 @@ class ApplicationOperator(BaseOperator):
 
     @property
     def _environment(self) -> dict[str, str]:
-        return kafka_environment(self.kafka_conn_id)
+        return {**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}
 
     @property
     def _entry_point(self) -> str:

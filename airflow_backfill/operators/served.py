@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
+from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.service.request import Request, of_attempt
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.hooks.ledger import LedgerHook
@@ -107,7 +108,7 @@ class ServedOperator(BaseOperator):
 
 def requested(launch: Launch, now: int) -> Request:
     """The request for an application; InvalidSpec if it needs what no request can bring. ``now``: milliseconds."""
-    if launch.environment:
+    if VARIABLE in launch.environment:
         raise InvalidSpec(
             "kafka_conn_id: a request brings no secret to a service; set kafka_conn_id of the ServiceOperator instead",
             field="kafka_conn_id",

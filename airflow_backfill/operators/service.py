@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_backfill.hooks.kafka import inherited, kafka_environment
+from airflow_backfill.hooks.ledger import store_environment
 from airflow_backfill.operators.package import entry_points, package_zip
 
 if TYPE_CHECKING:
@@ -27,11 +28,18 @@ class ServiceOperator(SparkSubmitOperator):
     :param at_once: how many applications run at once.
     :param max_runtime: how long it takes requests. Then it ends, so that nothing of Spark grows for ever.
     :param drain: how long applications may then go on; what still runs is stopped, and its task is retried.
+    :param ledger_conn_id: connection with the settings of the tables' store, as for the tasks that it serves.
+        (templated)
     :param kafka_conn_id: connection of type ``kafka``, for topics. It reaches spark-submit through an environment
         variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "service", "kafka_conn_id")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "service",
+        "ledger_conn_id",
+        "kafka_conn_id",
+    )
 
     def __init__(
         self,
@@ -40,6 +48,7 @@ class ServiceOperator(SparkSubmitOperator):
         at_once: int = 8,
         max_runtime: timedelta = timedelta(hours=4),
         drain: timedelta = timedelta(minutes=10),
+        ledger_conn_id: str | None = None,
         kafka_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -49,6 +58,7 @@ class ServiceOperator(SparkSubmitOperator):
         self.at_once = at_once
         self.max_runtime = max_runtime
         self.drain = drain
+        self.ledger_conn_id = ledger_conn_id
         self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: Context) -> None:
@@ -60,5 +70,5 @@ class ServiceOperator(SparkSubmitOperator):
             *("--max-runtime", str(self.max_runtime.total_seconds())),
             *("--drain", str(self.drain.total_seconds())),
         ]
-        with inherited(kafka_environment(self.kafka_conn_id)):
+        with inherited({**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}):
             super().execute(context)

@@ -11,18 +11,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.epoch import EpochRange
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+
+def _activate(spark: SparkSession) -> None:
+    """Make the session that of this thread. Delta asks the thread for it while it waits for a checkpoint's schema.
+
+    On a local disk Delta hardly ever waits, so without this only slow stores fail (DELTA_SPARK_SESSION_NOT_SET).
+    """
+    SparkSession._get_j_spark_session_class(spark.sparkContext._jvm).setActiveSession(spark._jsparkSession)
 
 
 def commit_nothing(spark: SparkSession, path: str, app_id: str, version: int, user_metadata: str) -> None:
@@ -44,6 +49,7 @@ class Draft:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
+        _activate(spark)
         self._jvm: Any = spark.sparkContext._jvm
         self._none = self._jvm.scala.Option.empty()
         log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
@@ -92,6 +98,7 @@ def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
 
 def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     """The table's id, and the greatest version of each application id, including commits that the log no longer has."""
+    _activate(spark)
     jvm = spark.sparkContext._jvm
     none = jvm.scala.Option.empty()
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
@@ -123,6 +130,7 @@ class DeltaVersion:
     """One version of one Delta table. Files are read with its schema, protocol and properties."""
 
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
+        _activate(spark)
         self.spark = spark
         self._jvm = spark.sparkContext._jvm
         self._none = self._jvm.scala.Option.empty()
@@ -145,6 +153,7 @@ class DeltaVersion:
     @property
     def files(self) -> DataFrame:
         """One row for each data file, in the log's schema. Statistics are JSON strings."""
+        _activate(self.spark)  # perhaps another thread than the one that opened it
         return DataFrame(self._snapshot.allFiles().toDF(), self.spark)
 
     def collect_files(self, dataset: Any) -> Any:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 
 SETTINGS = {"aws_access_key_id": "key", "aws_secret_access_key": "canary", "aws_skip_signature": True}
 
@@ -25,6 +25,11 @@ def test_without_a_connection_the_environment_counts(tmp_path):
 
 def test_settings_are_the_connections_extra(connection):
     assert LedgerHook(connection).options == {name: str(value) for name, value in SETTINGS.items()}
+
+
+def test_spark_finds_them_in_variables(connection):
+    assert store_environment(connection) == {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "canary"}
+    assert store_environment(None) == {}
 
 
 def test_settings_reach_the_store(connection):

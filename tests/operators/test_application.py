@@ -27,7 +27,7 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
-Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(os.environ.get({VARIABLE!r}, ""))
+Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(str(dict(os.environ)))
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("DIES"):
     sys.exit("java.lang.OutOfMemoryError: Java heap space")
@@ -37,6 +37,7 @@ outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
 sys.exit(0 if outcome["code"] == "OK" else 1)
 """
 
+LAKE = json.dumps({"conn_type": "table_backfill", "extra": {"aws_secret_access_key": "nightingale"}})
 KAFKA = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "kafka:9092", "ssl.keystore.key": "canary"}})
 
 
@@ -81,9 +82,11 @@ def test_secrets_are_inherited_and_in_no_argument(context, source, target, submi
     built(source, target, "plan")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": master}))
     monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
-    SnapshotOperator(task_id="t", target=str(target), kafka_conn_id="topics").execute(context)
-    assert "canary" in (tmp_path / "inherited").read_text()
-    assert "canary" not in json.dumps(submitted()) and VARIABLE not in os.environ
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", LAKE)
+    SnapshotOperator(task_id="t", target=str(target), kafka_conn_id="topics", ledger_conn_id="lake").execute(context)
+    inherited, arguments = (tmp_path / "inherited").read_text(), json.dumps(submitted())
+    for secret, variable in (("canary", VARIABLE), ("nightingale", "AWS_SECRET_ACCESS_KEY")):
+        assert secret in inherited and secret not in arguments and variable not in os.environ
 
 
 def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, target, submitted, monkeypatch):

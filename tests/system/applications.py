@@ -95,21 +95,24 @@ class Applications:
 
 
 def submitted(
-    application: str,
+    application: str | Path,
     arguments: Sequence[str],
     spark: Sequence[str],
     confs: Mapping[str, str],
     more: Mapping[str, str],
+    stdin: int | None = None,
 ) -> subprocess.Popen[str]:
     """A spark-submit in a process group of its own; ``more`` are variables that it finds."""
     settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
-    submit, entry = Path(sys.executable).parent / "spark-submit", ROOT / "spark_apps" / f"{application}.py"
+    submit = Path(sys.executable).parent / "spark-submit"
+    entry = application if isinstance(application, Path) else ROOT / "spark_apps" / f"{application}.py"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     environment.pop("SPARK_HOME", None)
     return subprocess.Popen(
         [str(submit), *spark, *settings, str(entry), *arguments],
         env=environment | more,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -11,8 +11,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
-        "Configure a Delta log store that is safe for several writers, or put the target on another store; then clear "
-        "the task."
+        "On s3a: use Hadoop 3.4.2 or later, a service that honours If-None-Match, and leave the log store to this "
+        "package. Elsewhere configure one that is safe for several drivers, or use another store; then clear the task."
     ),
     "EXPRESSION_INVALID": (
         "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."
@@ -121,6 +121,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
     "INTERRUPTED": "The task is retried, and repeats the round when the command is lifted.",
+    "CREDENTIALS_EXPIRED": (
+        "The task is retried, with the credentials that the connection or the environment has by then. If a round "
+        "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
+    ),
     "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
     "EXECUTOR_LOST": (
         "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "

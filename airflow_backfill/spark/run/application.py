@@ -73,7 +73,11 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         logging.error("nothing was begun: %s", error)
         return 2
     control = ControlFolder.beside(options.target, spark)
-    outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
+    try:
+        outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
+    except BackfillError as error:
+        logging.error("the outcome cannot be stored: %s", error)
+        return 2
     return 0 if outcome["code"] == "OK" else 1
 
 
@@ -117,8 +121,8 @@ def concluded(
     """Announce the attempt, do its work with signs of life meanwhile, and store the outcome, which is returned."""
     with signs_of_life(control, me, started):
         outcome = attempted(work)
-    control.store_outcome(me, outcome)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])
+    control.store_outcome(me, outcome)
     return outcome
 
 
@@ -137,6 +141,7 @@ def session() -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    from airflow_backfill.spark.session.s3_log_store import install
     from airflow_backfill.spark.session.settings import session_confs
 
     SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
@@ -144,7 +149,9 @@ def session() -> SparkSession:
     builder = SparkSession.builder
     for name, value in session_confs(given).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    install(spark)
+    return spark
 
 
 def _attempt(application: str, options: argparse.Namespace, spark: SparkSession) -> Attempt:
@@ -160,6 +167,7 @@ def work(
     application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt, stopped: Event | None = None
 ) -> dict[str, Any]:
     """Do an attempt's work and return its result. Once ``stopped`` is set, it ends soon, with ApplicationFailed."""
+    from airflow_backfill.spark.preflight.two_writers import check_commits
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner, drop_target
     from airflow_backfill.spark.session.lock import locked
@@ -174,6 +182,8 @@ def work(
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()
+
+    check_commits(spark, options.target)
 
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)

@@ -52,9 +52,9 @@ from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
 from airflow_backfill.spark.preflight.target import inspect_target
 from airflow_backfill.spark.preflight.topic import inspect_topic
+from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.failure import conflict_of
-from airflow_backfill.spark.session.lock import commit_guarantee
 from airflow_backfill.spark.session.removal import remove
 from airflow_backfill.spark.session.settings import SessionSettings
 from airflow_backfill.spark.strategies.arrangement import key_ranges

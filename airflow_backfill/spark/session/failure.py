@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
+    CredentialsExpired,
     ExecutorLost,
     ExpressionFailed,
     FileDamaged,
@@ -19,7 +20,8 @@ from airflow_backfill.core.errors import (
     SparkIncomplete,
     TargetRefuses,
 )
-from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, troubles
+from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, text_of, troubles
+from airflow_backfill.ledger.store import expired
 from airflow_backfill.spark.session.redaction import redacts
 
 _CONFLICTS = frozenset(
@@ -80,9 +82,9 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    known = _executor_lost(error) or history_lost(error) or _damaged(error) or incomplete(error) or _no_python(error)
-    if known is not None:
-        return known
+    for known in (_expired, _executor_lost, history_lost, _damaged, incomplete, _no_python):
+        if (found := known(error)) is not None:
+            return found
     for trouble in reversed(list(troubles(error))):
         for kind, holds, way_out in _FATAL:
             if holds(trouble):
@@ -122,6 +124,10 @@ def history_lost(error: BaseException) -> HistoryLost | None:
                 file=what,
             )
     return None
+
+
+def _expired(error: BaseException) -> CredentialsExpired | None:
+    return expired("a table's store", text_of(error))
 
 
 def _executor_lost(error: BaseException) -> ExecutorLost | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import TargetBusy, UnsafeCommitStore
+from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.ledger.control_folder import location_beside
 from airflow_backfill.ledger.location import Location
 
@@ -26,10 +26,6 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 600.0
 """How long a second writer waits."""
-
-_SINGLE_DRIVER = frozenset({"S3SingleDriverLogStore", "LocalLogStore"})
-"""Delta's log stores that tell two writers apart only if both are in one JVM."""
-_PUT_IF_ABSENT = frozenset({"hdfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 
 
 @dataclass
@@ -42,24 +38,6 @@ class _Held:
 _held: dict[Path, _Held] = {}
 """The locks that this process's JVM holds, by path: Java refuses to lock a file twice."""
 _guard = Lock()
-
-
-def commit_guarantee(spark: SparkSession, target: str) -> str:
-    """How two writers of the target are kept apart, in words; UnsafeCommitStore if they are not."""
-    scheme = Location.parse(target).scheme
-    if scheme == "file":
-        return "a lock file; one writer at a time"
-    if scheme in _PUT_IF_ABSENT:
-        return "the store creates a commit only if it is absent"
-    setting = f"spark.delta.logStore.{scheme}.impl"
-    store = spark.conf.get(setting, None)
-    if store and store.rpartition(".")[2] not in _SINGLE_DRIVER:
-        return f"the log store {store}"
-    raise UnsafeCommitStore(
-        f"{store or 'the default log store'} is safe for a single driver only, so two writers on {scheme}: could "
-        f"overwrite each other's commits; set {setting} to a log store that is safe for several writers",
-        scheme=scheme,
-    )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
+from airflow_backfill.spark.session import s3_log_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,8 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 _EXTENSIONS = "spark.sql.extensions"
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _SUBSTITUTION = "spark.sql.variable.substitute"
+_ANY_LOG_STORE = "spark.delta.logStore.class"
+"""Delta's log store for all schemes; Delta refuses one for a single scheme beside it."""
 
 _DEFAULTS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -80,7 +83,8 @@ def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
     extensions.
     """
     given = given or {}
-    ours = _DEFAULTS | dict.fromkeys(_OFF, "false")
+    log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: s3_log_store.CLASS}
+    ours = _DEFAULTS | log_store | dict.fromkeys(_OFF, "false")
     extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
     added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA])), _SUBSTITUTION: "false"}
     return {name: value for name, value in ours.items() if name not in given} | added

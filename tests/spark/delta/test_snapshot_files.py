@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
+from airflow_backfill.spark.delta_internals import DeltaVersion
 from tests.spark.history import Source, difference
 
 pytestmark = pytest.mark.spark
@@ -37,3 +40,19 @@ def test_the_order_is_the_same_in_another_attempt(history: Callable[[str], Sourc
 def test_an_empty_version_has_no_files(history: Callable[[str], Source]) -> None:
     source = history("vectors")
     assert SnapshotFiles(source.spark, source.path, 0).files == []
+
+
+def test_delta_finds_the_session_in_a_thread_that_has_none(history: Callable[[str], Source]) -> None:
+    source = history("vectors")
+    active = SparkSession._get_j_spark_session_class(source.spark.sparkContext._jvm).getActiveSession
+    version = DeltaVersion(source.spark, source.path, 6)
+    found = []
+
+    def read() -> None:
+        found.append(active().isDefined())
+        found.append(version.files.count() and active().isDefined())
+
+    thread = Thread(target=read)
+    thread.start()
+    thread.join()
+    assert found == [False, True]

@@ -9,31 +9,12 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import TargetBusy, UnsafeCommitStore
+from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.spark.session import lock
-from airflow_backfill.spark.session.lock import commit_guarantee, locked
+from airflow_backfill.spark.session.lock import locked
 from tests.spark.locks import free
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.mark.parametrize("store", [None, "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"])
-def test_a_log_store_for_a_single_driver_is_refused(spark: SparkSession, store: str | None) -> None:
-    session = spark.newSession()
-    if store is not None:
-        session.conf.set("spark.delta.logStore.s3a.impl", store)
-    with pytest.raises(UnsafeCommitStore, match=r"set spark\.delta\.logStore\.s3a\.impl") as refused:
-        commit_guarantee(session, "s3a://lake/t")
-    assert store is None or store in refused.value.message
-
-
-def test_stores_that_keep_two_writers_apart(spark: SparkSession) -> None:
-    session = spark.newSession()
-    session.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
-    assert commit_guarantee(session, "s3a://lake/t") == "the log store io.delta.storage.S3DynamoDBLogStore"
-    for place in ("abfss://lake@account.dfs.core.windows.net/t", "gs://lake/t", "hdfs://nodes/t"):
-        assert commit_guarantee(session, place) == "the store creates a commit only if it is absent"
-    assert commit_guarantee(session, "/lake/t") == "a lock file; one writer at a time"
 
 
 def test_threads_hold_it_together_until_the_last_lets_go(spark: SparkSession, tmp_path: Path) -> None:

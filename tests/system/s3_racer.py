@@ -1,0 +1,30 @@
+"""One of two applications that commit to one table on S3 at the same time: a program.
+
+For each number on its standard input it tries to commit that version of an id that both share, and of its own id, and
+says what it was told.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from py4j.protocol import Py4JJavaError
+
+from airflow_backfill.spark.delta_internals import commit_nothing
+from airflow_backfill.spark.run.application import session
+from airflow_backfill.spark.session.failure import conflict_of
+
+if __name__ == "__main__":
+    target, me = sys.argv[1:]
+    spark = session()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        told = []
+        for app_id in ("shared", me):
+            try:
+                commit_nothing(spark, target, app_id, int(line), me)
+                told.append("done")
+            except Py4JJavaError as error:
+                told.append(conflict_of(error) or "?")
+        print(*told, flush=True)
+    spark.stop()

@@ -1,0 +1,92 @@
+"""Checks in one Spark session with S3A, as a program: the test's own session has no S3A. It fails with the first check.
+
+``lake`` is a bucket of a good service. The service of ``deaf`` takes no notice of a write's condition; the answers to
+new commits in ``losing`` are lost. ``s3:`` has Delta's own log store, ``s3a:`` ours.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import UnsafeCommitStore
+from airflow_backfill.ledger.hadoop_store import HadoopStore
+from airflow_backfill.ledger.log_listing import LOG, commit_name
+from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.store import Store
+from airflow_backfill.spark.delta_internals import commit_nothing
+from airflow_backfill.spark.preflight.two_writers import check_commits, commit_guarantee
+from airflow_backfill.spark.run.application import session
+from airflow_backfill.spark.session.failure import conflict_of
+from tests.ledger.contract import CHECKS, refuses, what_is_missing_is_named
+
+
+def store(spark: SparkSession, bucket: str) -> Store:
+    return open_store(f"s3a://{bucket}/{uuid.uuid4().hex}", spark=spark)
+
+
+def the_contract_of_a_store(spark: SparkSession) -> None:
+    for check in CHECKS:
+        if check is not what_is_missing_is_named:  # the service cannot say that there is nothing below a file
+            one = store(spark, "lake")
+            assert isinstance(one, HadoopStore)
+            check(one)
+
+
+def a_good_store_is_good(spark: SparkSession) -> None:
+    said = commit_guarantee(spark, "s3a://lake/good/target")
+    assert said == "one of two writers won each of 21 races of airflow_backfill.S3LogStore", said
+    check_commits(spark, "s3a://lake/good/target")
+    assert not open_store("s3a://lake/good/target.backfill", spark=spark).list("")
+
+
+def deltas_own_log_store_is_refused(spark: SparkSession) -> None:
+    for look in (commit_guarantee, check_commits):
+        error = refuses(UnsafeCommitStore, lambda look=look: look(spark, "s3://lake/own/target"))
+        assert "io.delta.storage.S3SingleDriverLogStore" in str(error) and "first and second succeeded" in str(error)
+
+
+def a_service_without_conditions_is_refused(spark: SparkSession) -> None:
+    error = refuses(UnsafeCommitStore, lambda: check_commits(spark, "s3a://deaf/target"))
+    assert "first and second succeeded" in str(error)
+
+
+def a_lost_answer_is_a_lost_race_and_the_log_has_the_commit(spark: SparkSession) -> None:
+    target = f"s3a://losing/{uuid.uuid4().hex}"
+    spark.range(3).write.format("delta").save(target)
+    try:
+        commit_nothing(spark, target, "me", 1, "lost")
+    except Exception as error:
+        assert conflict_of(error) == "ConcurrentTransactionException", error
+    else:
+        raise AssertionError("no conflict")
+    assert b'"lost"' in open_store(target, spark=spark).read(f"{LOG}/{commit_name(1)}", 10_000)
+
+
+def a_listing_begins_where_it_is_told(spark: SparkSession) -> None:
+    one = store(spark, "lake")
+    for number in range(4):
+        one.create(f"{LOG}/{commit_name(number)}", b"{}\n")
+    assert list(one.list(LOG, after=commit_name(1))) == [commit_name(2), commit_name(3)]
+    assert list(one.list(LOG, after=f"{2:020}")) == [commit_name(2), commit_name(3)]
+    assert list(one.list("nowhere", after="a")) == []
+
+
+ALL = (
+    the_contract_of_a_store,
+    a_good_store_is_good,
+    deltas_own_log_store_is_refused,
+    a_service_without_conditions_is_refused,
+    a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
+    a_listing_begins_where_it_is_told,
+)
+
+if __name__ == "__main__":
+    one = session()
+    for each in ALL:
+        each(one)
+        print(each.__name__, "holds", flush=True)
+    sys.stdout.flush()
+    one.stop()

@@ -1,0 +1,173 @@
+"""Whole builds on S3, through S3A, while the source keeps changing: killed, and with answers that are lost.
+
+The service keeps its objects as files, so the writer changes the source there, and the oracles read the target there,
+without S3A. What the builds do goes through the service.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import CredentialsExpired
+from airflow_backfill.ledger.reader import BuildReader
+from tests.system.applications import ROOT, Applications, all_phases, submitted
+from tests.system.s3 import BUCKET, S3, SECRET, SOURCES, Gate, gate, s3
+from tests.system.test_cluster import wait_for_commits
+from tests.system.workload import Workload
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+RACES = 200
+SMALL = ("--round-rows", "3000")
+ALL = all_phases(lag_epochs=60)
+KILLS = {
+    "snapshot": ("after_commit:3:python", "before_commit:3:jvm", "before_verify:1:group"),
+    "arrangement": ("after_commit:2:python", "before_commit:3:jvm", "before_verify:1:group"),
+    "chain": ("after_commit:4:python", "before_commit:4:jvm", "before_verify:1:group"),
+}
+
+
+class Lake(Workload):
+    """A source in a bucket. Applications go through a gate."""
+
+    def __init__(self, spark: SparkSession, objects: Path, way: Gate) -> None:
+        self.way = way
+        super().__init__(spark, objects)
+
+    def spec(self, target: str, **more: str) -> str:
+        return super().spec(target, source=f"s3a://{SOURCES}/orders", **more)
+
+    def applications(self, name: str, service: S3 | None = None) -> Applications:
+        """Those of a target of this name."""
+        return Applications(f"s3a://{BUCKET}/{name}", (service or self.way).confs, timeout=900)
+
+    def check(self, target: str, epoch: int, version: int) -> None:
+        super().check(str(self.folder / BUCKET / target.rpartition("/")[2]), epoch, version)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("s3")
+    with s3(folder) as service, gate(service) as way, pytest.MonkeyPatch.context() as patch:
+        for name, value in way.environment.items():
+            patch.setenv(name, value)
+        yield Lake(spark, folder / "objects", way)
+
+
+@contextmanager
+def no_argument_has(secret: str) -> Iterator[None]:
+    """All processes of this machine are looked at every few moments."""
+    over, found = Event(), set[str]()
+
+    def look() -> None:
+        while not over.wait(0.2):
+            for file in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    if secret in file.read_text(errors="replace"):
+                        found.add(file.read_text(errors="replace"))
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not found
+
+
+@pytest.mark.parametrize("strategy", list(KILLS))
+def test_a_build_goes_on_after_each_kill(lake: Lake, strategy: str) -> None:
+    apps = lake.applications(strategy, lake.way.behind)
+    with lake.writer(), no_argument_has(SECRET):
+        apps.result("plan", "--spec", lake.spec(apps.target, strategy=strategy))
+        read = list[int]()
+        for crash in KILLS[strategy]:
+            outcome = apps.run("snapshot", *SMALL, *ALL, crash=crash)
+            assert outcome is None or outcome["code"] != "OK", crash
+            read.append(BuildReader(apps.target).state().totals.snapshot_rows)
+        finished = apps.result("snapshot", *SMALL, *ALL)
+        assert finished["phase"] == "finished", apps.log[-1][-5000:]
+        followed = apps.result("upstream")
+    assert not any(SECRET in said for said in apps.log)
+    assert read == sorted(read) and read[0] < read[-1]
+    lake.check(apps.target, finished["epoch"], finished["target_version"])
+    lake.check(apps.target, followed["epoch"], followed["target_version"])
+
+
+def test_lost_answers_to_commits_are_settled_by_reading_back(lake: Lake) -> None:
+    """S3A asks again, is told that the file exists, and Delta takes its own commit for another writer's."""
+    commits = list[str]()
+
+    def lost(method: str, path: str) -> bool:
+        if method != "PUT" or "/_delta_log/" not in path or not path.endswith(".json") or path in commits:
+            return False
+        commits.append(path)
+        return len(commits) % 3 == 0
+
+    apps = lake.applications("lost")
+    lake.way.loses_answer = lost
+    with lake.writer():
+        apps.result("plan", "--spec", lake.spec(apps.target))
+        finished = apps.result("snapshot", *SMALL, *ALL)
+    lake.way.loses_answer = lambda method, path: False
+    assert len(lake.way.lost) > 3
+    lake.check(apps.target, finished["epoch"], finished["target_version"])
+
+
+def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(lake: Lake) -> None:
+    apps = lake.applications("expired")
+    with lake.writer():
+        apps.result("plan", "--spec", lake.spec(apps.target))
+        reader = BuildReader(apps.target)
+        before = reader.log.head()
+        with apps.running("snapshot", *SMALL, *ALL) as me:
+            wait_for_commits(reader, before + 2)
+            lake.way.expired = True
+        assert "[CREDENTIALS_EXPIRED]" in apps.log[-1] and "the outcome cannot be stored" in apps.log[-1]
+        with pytest.raises(CredentialsExpired):
+            reader.state()
+        lake.way.expired = False
+        assert reader.control.outcome(me) is None
+        finished = apps.result("snapshot", *SMALL, *ALL)
+    lake.check(apps.target, finished["epoch"], finished["target_version"])
+
+
+def test_two_applications_race_and_no_commit_is_lost(lake: Lake) -> None:
+    apps, target = lake.applications("racing"), lake.folder / BUCKET / "racing"
+    lake.spark.range(0).write.format("delta").save(str(target))
+    program, master = ROOT / "tests" / "system" / "s3_racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
+    with ExitStack() as open_racers:
+        racers = [
+            open_racers.enter_context(
+                submitted(program, (apps.target, name), master, apps.confs(), {}, stdin=subprocess.PIPE)
+            )
+            for name in ("one", "two")
+        ]
+        for racer in racers:
+            assert any(line == "ready\n" for line in iter(racer.stdout.readline, ""))
+        told = []
+        for number in range(1, RACES + 1):
+            for racer in racers:
+                racer.stdin.write(f"{number}\n")
+                racer.stdin.flush()
+            told += [racer.stdout.readline().split() for racer in racers]
+        for racer in racers:
+            racer.communicate(timeout=60)
+    allowed = {"done", "ConcurrentTransactionException"}
+    assert {word for words in told for word in words} <= allowed, Counter(map(tuple, told))
+
+    files = sorted((target / "_delta_log").glob("*.json"))
+    assert [int(file.stem) for file in files] == list(range(3 * RACES + 1))
+    actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    seen = Counter((action["txn"]["appId"], action["txn"]["version"]) for action in actions if "txn" in action)
+    assert seen == {(app_id, n): 1 for app_id in ("shared", "one", "two") for n in range(1, RACES + 1)}

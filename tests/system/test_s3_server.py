@@ -1,0 +1,43 @@
+"""The S3 of these tests is one on which two writers cannot both create a file: many races, many clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.system.s3 import S3, gate, s3
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+RACES = 1000
+CLIENTS = 4
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with s3(tmp_path_factory.mktemp("s3")) as one:
+        yield one
+
+
+def test_of_many_writers_of_one_file_one_wins(service: S3) -> None:
+    clients = [service.store("races") for _ in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for number in range(RACES):
+            name = f"{number:05}"
+            won = list(pool.map(lambda n, name=name: clients[n].create(name, b"%d" % n), range(CLIENTS)))
+            assert won.count(True) == 1, name
+            assert clients[0].read(name, 10) == b"%d" % won.index(True)
+
+
+def test_a_listing_is_as_long_as_what_is_new(service: S3) -> None:
+    names = [f"{number:020}.json" for number in range(1100)]
+    with gate(service) as way:
+        store = way.store("listing")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: store.put(f"_delta_log/{name}", b""), names))
+        way.asked.clear()
+        assert store.list("_delta_log") == names and len(way.asked) == 2
+        way.asked.clear()
+        assert store.list("_delta_log", after=names[-3]) == names[-2:] and len(way.asked) == 1
