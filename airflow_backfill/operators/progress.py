@@ -9,12 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.reports.summary import lag, summarize
 from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.telling.metrics import tell_progress
+from airflow_backfill.telling.warnings import Warnings
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
@@ -30,17 +31,18 @@ def progress_of(state: BuildState, source: SourceView, now: int) -> dict[str, An
 
 
 class Reporter:
-    """Calls ``also`` and stores the progress of a build, every few seconds until its block ends.
+    """Calls ``also``, stores the progress of a build and tells its warnings, every few seconds until its block ends.
 
     If progress cannot be read or stored, the work goes on with a warning in the log.
     """
 
-    def __init__(self, hook: LedgerHook, target: str, store: Any, log: Logger, also: Callable[[], None]) -> None:
+    def __init__(
+        self, hook: LedgerHook, target: str, store: Any, log: Logger, warnings: Warnings, also: Callable[[], None]
+    ) -> None:
         self._reader, self._hook = hook.reader(target), hook
         self._watcher: SourceWatch | None = None
-        self._store, self._log, self._also = store, log, also
+        self._store, self._log, self._warnings, self._also = store, log, warnings, also
         self._told = ""
-        self._warned = False
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -76,7 +78,4 @@ class Reporter:
         if line != self._told:
             self._log.info(line)
             self._told = line
-        warning = running_out(progress["lag"])
-        if warning is not None and not self._warned:
-            self._log.warning(warning)
-            self._warned = True
+        self._warnings.tell(progress)
