@@ -63,6 +63,9 @@ class Warnings:
         if self._warn_lag is not None and lag["age"] > self._warn_lag.total_seconds() * 1000:
             age = lasting(lag["age"] / 1000)
             yield "lag", f"the oldest of {lag['epochs']:,} pending epochs has been pending for {age}"
+        health = progress.get("health") or {}
+        if health.get("condition") == "stuck":
+            yield "stuck", health["why"]
 
     def _call(self, warning: dict[str, Any]) -> None:
         for callback in self._callbacks:

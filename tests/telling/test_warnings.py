@@ -30,8 +30,8 @@ def warnings(context, told):
     return made
 
 
-def progress(lag, seen=0):
-    return {"name": "orders", "target": "/lake/orders", "lag": lag, "seen": seen}
+def progress(lag, seen=0, **more):
+    return {"name": "orders", "target": "/lake/orders", "lag": lag, "seen": seen, **more}
 
 
 def test_a_callback_is_told_what_is_wrong(warnings, told):
@@ -50,6 +50,14 @@ def test_nothing_is_told_of_a_build_that_is_well(warnings, told, context):
     warnings(told.append).tell(progress(FINE))
     warnings(told.append, warn_lag=None).tell(progress(LATE))
     assert (told, dict(context["task_state_store"])) == ([], {})
+
+
+def test_a_build_that_gets_nowhere_is_told(warnings, told):
+    warnings(told.append).tell(progress(FINE, health={"condition": "working", "why": "catch_up"}))
+    warnings(told.append).tell(progress(FINE, health={"condition": "stuck", "why": "catch_up runs in vain"}))
+    assert [(context["warning"]["kind"], context["warning"]["message"]) for context in told] == [
+        ("stuck", "catch_up runs in vain")
+    ]
 
 
 def test_each_warning_is_told_once_a_day(warnings, told):
