@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILURE = "failure"
-"""The key in ``task_state_store`` of the last coded error of a task."""
+"""The key of the last coded error of a task: in ``task_state_store``, and in the context of its callbacks."""
 
 
 @contextmanager
@@ -28,7 +28,10 @@ def decided(context: Context) -> Iterator[None]:
     try:
         yield
     except BackfillError as error:
-        context["task_state_store"].set(FAILURE, error.to_json())
+        failure = error.to_json()
+        context["task_state_store"].set(FAILURE, failure)
+        # For callbacks and the templates of notifiers, which Airflow gives the same context.
+        cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": way_out(error)}
         tell_error(error.code)
         log.error("%s: %s", error.code, way_out(error))
         kind = AirflowException if error.retry else AirflowFailException

@@ -25,10 +25,13 @@ def get_provider_info() -> dict[str, Any]:
             *("operators.plan", "operators.snapshot", "operators.consume_log", "operators.catch_up"),
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
             *("operators.cancel", "operators.recover", "operators.repair", "operators.prove"),
-            *("operators.service", "operators.served"),
+            *("operators.service", "operators.served", "operators.throttle"),
         ),
         "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),
-        "triggers": _modules("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch", "triggers.request"),
+        "triggers": _modules(
+            *("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch", "triggers.request"),
+            "triggers.admission",
+        ),
         "hooks": _modules("hooks.ledger"),
         "connection-types": [
             {

@@ -8,14 +8,19 @@ contains the ledger's totals, and a new one is emitted only if they differ from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow.sdk import DAG, Asset, BaseOperator
 from airflow.sdk.execution_time.context import InletEventsAccessors
 
+from airflow_backfill.core.state.state import BuildState
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from pydantic import JsonValue
 
+STANDS = "table_backfill"
+"""The key in ``asset_state_store``: build, target, and the last epoch of the source that is applied."""
 RECENT_EVENTS = 100
 """Events of an asset that are read: other tasks may emit it, too."""
 
@@ -23,13 +28,19 @@ Told = Mapping[str, Any] | None
 """The content of a build's last event; None if there was none."""
 
 
-def tell(context: Context, task: BaseOperator, build: str, news: Callable[[Told], dict[str, Any] | None]) -> None:
-    """Emit an event for each asset among the outlets of ``task``: ``news`` maps its last event to the new one, or to
-    None for no event.
+News: TypeAlias = Callable[[Told], "dict[str, Any] | None"]
+"""Maps the content of the last event to that of the new one, or to None for no event."""
+
+
+def tell(context: Context, task: BaseOperator, state: BuildState, news: News) -> None:
+    """Emit an event for each asset among the outlets of ``task``, if there are ``news``. Either way, the asset's state
+    says at which epoch its table stands.
     """
-    kept = []
+    kept, build = [], state.plan.build
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
+            stands: dict[str, JsonValue] = {"build": build, "target": state.plan.spec.target, "epoch": state.applied}
+            context["asset_state_store"][outlet].set(STANDS, stands)
             extra = news(last_told(outlet, build))
             if extra is None:
                 continue

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 START = pendulum.datetime(2026, 1, 1)
-OF_FOLLOWERS = ("submit", "ledger_conn_id", "kafka_conn_id", "round_bytes", "round_rows")
+OF_FOLLOWERS = (
+    *("submit", "ledger_conn_id", "kafka_conn_id", "round_bytes", "round_rows"),
+    *("on_warning_callback", "warn_lag"),
+)
 """The options of a build that its follower has, too."""
 
 

@@ -23,7 +23,7 @@ _OF_GROUP = [
 ]
 OPTIONS = (*_OF_GROUP, "follow", "service", "default_args")
 """What a table may have: the options of ``BackfillTaskGroup``, and those that only a fleet has."""
-DURATIONS = ("max_lag", "gate_timeout")
+DURATIONS = ("max_lag", "gate_timeout", "warn_lag")
 
 
 @dataclass(frozen=True)

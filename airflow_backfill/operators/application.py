@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -19,6 +20,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, KafkaOption, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import kafka_environment
@@ -29,7 +31,9 @@ from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
 from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside, with_arguments
+from airflow_backfill.telling.lineage import TellsLineage
 from airflow_backfill.telling.metrics import tell_attempt
+from airflow_backfill.telling.warnings import Callbacks, Warnings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,7 +45,7 @@ RESUME = "resume"
 """The key of the method that resumes the launcher's operator after its deferral."""
 
 
-class ApplicationOperator(BaseOperator):
+class ApplicationOperator(TellsLineage):
     """
     Runs an application for a target, unless its goal is already committed.
 
@@ -58,6 +62,9 @@ class ApplicationOperator(BaseOperator):
         contain this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
     :param kafka_conn_id: connection of type ``kafka``, for a topic's history. It reaches spark-submit through an
         environment variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
+    :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
+        a notifier, a function, or a list of them. See "Told, not asked" in the documentation.
+    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
     """
 
     entry_point: ClassVar[str]
@@ -75,6 +82,8 @@ class ApplicationOperator(BaseOperator):
         submit: Launcher | None = None,
         applications: str | None = None,
         kafka_conn_id: str | None = None,
+        on_warning_callback: Callbacks = None,
+        warn_lag: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
         given = {name: kwargs.pop(name) for name in ARGUMENTS if name in kwargs}
@@ -87,6 +96,8 @@ class ApplicationOperator(BaseOperator):
         self.submit = submit
         self.applications = applications
         self.kafka_conn_id = kafka_conn_id
+        self.on_warning_callback = on_warning_callback
+        self.warn_lag = warn_lag
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 
@@ -102,6 +113,10 @@ class ApplicationOperator(BaseOperator):
     @abstractmethod
     def arguments(self) -> list[str]:
         """The arguments of this application, without target and attempt."""
+
+    def committed(self) -> BuildState:
+        """The build's committed state."""
+        return self.ledger.reader(self.target).state()
 
     @abstractmethod
     def proceed(self, context: Context, *, ran: bool = False) -> Any:
@@ -192,7 +207,8 @@ class ApplicationOperator(BaseOperator):
     def _reporter(
         self, context: Context, also: Callable[[], None], me: tuple[Attempt, Mapping[str, Any]] | None = None
     ) -> Reporter:
-        return Reporter(self.ledger, self.target, context["task_state_store"], self.log, also, me)
+        warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
+        return Reporter(self.ledger, self.target, context["task_state_store"], self.log, warnings, also, me)
 
     def _start(self, context: Context, me: Attempt) -> None:
         self._launched = self._operator(context, me)

@@ -59,5 +59,5 @@ class FinishOperator(PhaseOperator):
         def once(told: Told) -> dict[str, Any] | None:
             return extra if told is None else None
 
-        tell(context, self, state.plan.build, once)
+        tell(context, self, state, once)
         return self.result(state)

@@ -138,7 +138,7 @@ class PlanOperator(ApplicationOperator):
         for line in described(outcome["report"]):
             self.log.info(line)
         context["task_state_store"].set(REPORT, outcome["report"])
-        return self.result(self._committed())
+        return self.result(self.committed())
 
     def arguments(self) -> list[str]:
         spec = encode(self.spec.to_json())
@@ -165,13 +165,10 @@ class PlanOperator(ApplicationOperator):
         if admit_target(self.ledger.delta_log(spec.target), spec) is None:
             return None
         try:
-            return self._committed()
+            return self.committed()
         except NotPlanned:
             return None
         except BackfillError as error:
             if error.retry or self.on_existing != "restart":
                 raise
             return None  # the restart drops it
-
-    def _committed(self) -> BuildState:
-        return self.ledger.reader(self.target).state()

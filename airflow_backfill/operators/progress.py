@@ -13,7 +13,7 @@ from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.health import Condition, health
 from airflow_backfill.core.reports.progress import Sample, Speed
-from airflow_backfill.core.reports.summary import running_out, told
+from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.source.source_log import SourceWatch
@@ -22,6 +22,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.telling.metrics import tell_progress
+from airflow_backfill.telling.warnings import Warnings
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
@@ -34,8 +35,8 @@ SAMPLES = 30
 
 
 class Reporter:
-    """Calls ``also`` and stores the progress of a build, every few seconds until its block ends. ``me`` is the attempt
-    that works meanwhile, None if there is none.
+    """Calls ``also``, stores the progress of a build and tells its warnings, every few seconds until its block ends.
+    ``me`` is the attempt that works meanwhile, None if there is none.
 
     If progress cannot be read or stored, the work goes on with a warning in the log.
     """
@@ -46,16 +47,17 @@ class Reporter:
         target: str,
         store: Any,
         log: Logger,
+        warnings: Warnings,
         also: Callable[[], None],
         me: tuple[Attempt, Mapping[str, Any]] | None = None,
     ) -> None:
         self._reader, self._hook = hook.reader(target), hook
         self._watcher: SourceWatch | None = None
         self._store, self._log, self._also, self._me = store, log, also, me
+        self._warnings = warnings
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._begun = time.time_ns() // 1_000_000
         self._told = ""
-        self._warned = False
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
 
@@ -113,10 +115,7 @@ class Reporter:
         if line != self._told:
             self._log.info(line)
             self._told = line
-        warning = running_out(progress["lag"])
-        if warning is not None and not self._warned:
-            self._log.warning(warning)
-            self._warned = True
+        self._warnings.tell(progress)
 
 
 def _line(progress: Mapping[str, Any]) -> str:

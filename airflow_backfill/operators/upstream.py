@@ -73,5 +73,5 @@ class UpstreamOperator(RoundsOperator):
                 "total_epochs": totals.upstream_epochs,
             }
 
-        tell(context, self, state.plan.build, since)
+        tell(context, self, state, since)
         return self.result(state)

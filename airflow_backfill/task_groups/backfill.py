@@ -21,6 +21,7 @@ from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.sensors.gate import GateSensor
+from airflow_backfill.telling.warnings import Callbacks
 from airflow_backfill.watching.conditions import MAX_LAG
 
 T = TypeVar("T", bound=BaseOperator)
@@ -74,6 +75,9 @@ class BackfillTaskGroup(TaskGroup):
     :param share_applications: whether the application of one phase goes on with the next ones: from the snapshot (with
         several lanes: from consume_log) through an open gate to the finish. A closed gate, an approval, and a task with
         other Spark arguments end it. Tasks whose goal is then reached start nothing.
+    :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
+        a notifier, a function, or a list of them.
+    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
     :param task_args: arguments of single tasks, by task name, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.
@@ -109,6 +113,8 @@ class BackfillTaskGroup(TaskGroup):
         handoff_asset: Asset | None = None,
         ledger_conn_id: str | None = None,
         share_applications: bool = True,
+        on_warning_callback: Callbacks = None,
+        warn_lag: timedelta | None = None,
         submit: Launcher | None = None,
         spark: Mapping[str, Any] | None = None,
         task_args: Mapping[str, Mapping[str, Any]] | None = None,
@@ -127,7 +133,8 @@ class BackfillTaskGroup(TaskGroup):
         # If a task before the group is skipped, the build must not be skipped silently.
         every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "none_failed"}
         later = {**every, "target": self._planned("target"), "build": self._planned("build")}
-        applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **(spark or {})}
+        warnings = {"on_warning_callback": on_warning_callback, "warn_lag": warn_lag}
+        applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **warnings, **(spark or {})}
         with self:
             self.plan = self._task(
                 PlanOperator,

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class DagTests:
         finally:
             process.stdout.readline()
             killer.cancel()
+            with suppress(ProcessLookupError):  # nothing is left of it
+                os.killpg(pid, signal.SIGKILL)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -143,6 +145,14 @@ class Airflow:
         query = "SELECT value FROM task_state_store WHERE task_id = ? AND key = ? ORDER BY updated_at"
         found = self._query(query, task, key)
         return json.loads(found[-1][0]) if found else None
+
+    def asset_state(self, asset: str) -> Any:
+        """What an asset's state store says of its table."""
+        query = (
+            "SELECT s.value FROM asset_state_store s JOIN asset a ON a.id = s.asset_id WHERE a.name = ? AND s.key = ?"
+        )
+        ((value,),) = self._query(query, asset, "table_backfill")
+        return json.loads(value)
 
     def events(self, asset: str) -> list[dict[str, Any]]:
         """What the events of an asset said, oldest first."""

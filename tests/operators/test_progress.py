@@ -10,6 +10,7 @@ import pytest
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.operators import progress
 from airflow_backfill.operators.progress import PROGRESS, Reporter
+from airflow_backfill.telling.warnings import Warnings
 from tests.airflow.without_spark import built, commit_to, make_source
 
 LOG = logging.getLogger("progress")
@@ -38,7 +39,8 @@ def often(monkeypatch):
 
 
 def reporter(target, store):
-    return Reporter(LedgerHook(), str(target), store, LOG, lambda: None)
+    warnings = Warnings({"task_state_store": store}, LOG, None, None)
+    return Reporter(LedgerHook(), str(target), store, LOG, warnings, lambda: None)
 
 
 def test_the_lag_is_refreshed_during_a_round_that_does_not_end(source, target):

@@ -13,10 +13,10 @@ from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.spark.preflight.table import STEPS, Preflight
+from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.planner import Planner, facts_of
 from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.lock import commit_guarantee
 from airflow_backfill.spark.session.settings import SessionSettings
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,76 @@
+"""Warnings of a build that goes on: they call the user's callbacks, once a day for as long as they hold.
+
+An error needs none of this: it fails its task, and Airflow calls ``on_failure_callback`` or ``on_retry_callback``, with
+the coded error as ``failure`` in the context (``airflow_backfill.failure``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from airflow_backfill.core.reports.summary import running_out
+from airflow_backfill.core.values.duration import lasting
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from airflow.sdk.types import Logger
+
+Callback: TypeAlias = "Callable[[Context], Any]"
+Callbacks: TypeAlias = "Callback | Sequence[Callback] | None"
+
+WARNED = "warned"
+"""The key in ``task_state_store`` of the kinds of warnings, and when each was told: milliseconds since 1970."""
+AGAIN_MS = 24 * 3_600_000
+
+
+class Warnings:
+    """Tells the warnings in the progress of a build to the log and to callbacks.
+
+    A callback gets the task's context with ``warning``: ``kind``, ``message``, ``name`` and ``target``. One that raises
+    is logged, and does not disturb the task.
+
+    :param warn_lag: how long the oldest pending epoch may be pending; None for no such warning.
+    """
+
+    def __init__(self, context: Context, log: Logger, callbacks: Callbacks, warn_lag: timedelta | None) -> None:
+        self._context, self._log = cast("dict[str, Any]", context), log
+        self._callbacks: Sequence[Callback] = [callbacks] if callable(callbacks) else callbacks or ()
+        self._warn_lag = warn_lag
+
+    def tell(self, progress: Mapping[str, Any]) -> None:
+        """Tell what has not been told for a day, by this try or an earlier one."""
+        found = dict(self._found(progress))
+        if not found:
+            return
+        store, now = self._context["task_state_store"], progress["seen"]
+        told = store.get(WARNED) or {}
+        new = {kind: text for kind, text in found.items() if now - told.get(kind, now - AGAIN_MS) >= AGAIN_MS}
+        if not new:
+            return
+        store.set(WARNED, {**told, **dict.fromkeys(new, now)})
+        for kind, message in new.items():
+            self._log.warning(message)
+            self._call({"kind": kind, "message": message, "name": progress["name"], "target": progress["target"]})
+
+    def _found(self, progress: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        lag = progress["lag"]
+        retention = running_out(lag)
+        if retention is not None:
+            yield "retention", retention
+        if self._warn_lag is not None and lag["age"] > self._warn_lag.total_seconds() * 1000:
+            age = lasting(lag["age"] / 1000)
+            yield "lag", f"the oldest of {lag['epochs']:,} pending epochs has been pending for {age}"
+        health = progress.get("health") or {}
+        if health.get("condition") == "stuck":
+            yield "stuck", health["why"]
+
+    def _call(self, warning: dict[str, Any]) -> None:
+        for callback in self._callbacks:
+            try:
+                # A notifier renders its texts in place: a copy, so that the next warning gets its own.
+                copy(callback)(cast("Context", {**self._context, "warning": warning}))
+            except Exception:
+                self._log.exception("a callback of a warning failed: %s", callback)

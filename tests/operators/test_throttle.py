@@ -1,0 +1,133 @@
+"""A build's rate is what a clock or another signal says, and a person's word counts more."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.core.values.control import Command, Verb, obey
+from airflow_backfill.core.values.limit import Limit
+from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.operators.throttle import ThrottleOperator, by_the_clock, closes
+from airflow_backfill.watching.conditions import window_of
+from tests.airflow.without_spark import built
+
+ALWAYS = [("00:00", "12:00", "UTC"), ("12:00", "00:00", "UTC")]
+
+
+@pytest.fixture
+def planned(source, target):
+    built(source, target, "plan")
+    return target
+
+
+def throttle(context, target, rate, **options):
+    return ThrottleOperator(task_id="t", target=str(target), rate=rate, **options).execute(context)
+
+
+def in_force(target):
+    reader = BuildReader(str(target))
+    state = reader.state()
+    return obey(state.control, reader.commands(state.plan.build))
+
+
+def signatures(target):
+    reader = BuildReader(str(target))
+    return [(one.rate, one.signed.by, one.signed.why) for _, one in reader.commands(reader.state().plan.build)]
+
+
+def test_only_a_change_is_a_command(context, planned):
+    for rate in (500, "500", 500, 0, "", None):
+        throttle(context, planned, rate, why="shop is busy")
+    assert signatures(planned) == [(rate, "budget", "shop is busy") for rate in (500, 0, None)]
+
+
+def test_a_function_says_how_much_and_why(context, planned):
+    def load(given):
+        assert given is context
+        return Limit(rate=100, byte_rate=2000, why="load is 0.93")
+
+    assert throttle(context, planned, load)["did"] == "throttled"
+    assert in_force(planned).rates == (100, 2000)
+    assert signatures(planned) == [(100, "budget", "load is 0.93")]
+    assert throttle(context, planned, lambda given: 100)["did"] == "throttled"
+
+
+def test_a_persons_throttle_is_left_alone_until_it_is_lifted(context, planned):
+    throttle(context, planned, 500)
+    ordered(str(planned), Command(Verb.THROTTLE, 7, signed=Signature(by="ann", why="incident 12")))
+    said = throttle(context, planned, 900)
+    assert (said["did"], said["why"]) == ("left alone", "throttled by ann: incident 12")
+    assert in_force(planned).rate == 7
+    ordered(str(planned), Command(Verb.THROTTLE, None, signed=Signature(by="ann")))
+    assert throttle(context, planned, 900)["did"] == "throttled"
+    assert in_force(planned).rate == 900
+
+
+def test_a_persons_throttle_that_has_ended_is_over(context, planned):
+    soon = time.time_ns() // 1_000_000 + 200
+    ordered(str(planned), Command(Verb.THROTTLE, 7, until=soon, signed=Signature(by="ann")))
+    while time.time_ns() // 1_000_000 < soon:
+        pass
+    assert throttle(context, planned, 900)["did"] == "throttled"
+
+
+def test_without_a_build_there_is_nothing_to_do(context, source, target):
+    assert throttle(context, target, 500)["did"] == "nothing"
+    built(source, target, "plan")
+    ordered(str(target), Command(Verb.CANCEL))
+    built(source, target, "cancel")
+    assert throttle(context, target, 500)["did"] == "nothing"
+
+
+def test_a_signal_that_fails_changes_nothing(context, planned):
+    throttle(context, planned, 500)
+
+    def broken(context):
+        raise ConnectionError("no answer")
+
+    with pytest.raises(ConnectionError):
+        throttle(context, planned, broken)
+    with pytest.raises(AirflowFailException, match="rate: must be a whole number"):
+        throttle(context, planned, "fast")
+    assert in_force(planned).rate == 500
+
+
+def test_a_window_throttles_until_it_closes(context, planned):
+    busy = by_the_clock(*((window, 300) for window in ALWAYS))
+    assert throttle(context, planned, busy)["did"] == "throttled"
+    assert throttle(context, planned, busy)["did"] == "nothing"
+    left = in_force(planned).until / 1000 - time.time()
+    assert 0 < left <= 12 * 3600
+    assert signatures(planned)[0][2].startswith("it is ")
+
+
+def test_the_first_open_window_counts_and_none_means_no_limit(context, planned):
+    free = by_the_clock(*((window, None) for window in ALWAYS), *((window, 300) for window in ALWAYS))
+    throttle(context, planned, free)
+    assert in_force(planned).rates == (None, None)
+    never = by_the_clock((("00:00", "00:00:00.000001", "UTC"), 5))
+    assert throttle(context, planned, never)["why"] == "the rate is right already: no window is open"
+
+
+@pytest.mark.parametrize(
+    ("now", "end"),
+    [
+        ("2026-01-10T23:00", "2026-01-11T06:00"),
+        ("2026-01-11T05:59", "2026-01-11T06:00"),
+        ("2026-03-28T23:00", "2026-03-29T06:00"),  # the clocks go forward
+        ("2026-10-24T23:00", "2026-10-25T06:00"),  # and back
+    ],
+)
+def test_a_window_over_midnight_closes_by_the_clock_on_the_wall(now, end):
+    def at(text):
+        return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("Europe/Berlin")).timestamp() * 1000)
+
+    assert closes(window_of(("22:00", "06:00", "Europe/Berlin")), at(now)) == at(end)
+    assert at(end) - at(now) != 0 and timedelta(milliseconds=at(end) - at(now)) <= timedelta(hours=8)
