@@ -20,7 +20,7 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.command import NONE
+from airflow_backfill.operators.signed import NONE
 from airflow_backfill.watching.conditions import window_of
 
 if TYPE_CHECKING:
