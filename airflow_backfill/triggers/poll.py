@@ -1,4 +1,8 @@
-"""Polls in a thread, every few seconds, until the task has something to do."""
+"""Polls in a thread, every few seconds, until the task has something to do.
+
+The threads are not those of the event loop: these few serve everything else in a triggerer, and a poll mostly waits for
+a store.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_backfill.core.errors import BackfillError
+
+THREADS = 32
+"""Polls of one triggerer that run at once."""
+_POOL = ThreadPoolExecutor(THREADS, "table-backfill-poll")
 
 
 class PollTrigger(BaseTrigger):
@@ -39,9 +49,14 @@ class PollTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while self.deadline is None or time.time() < self.deadline:
             await asyncio.sleep(self.poke_interval)
-            if await asyncio.to_thread(self._due):
+            if await self.poll():
                 break
         yield TriggerEvent({"deadline": self.deadline})
+
+    async def poll(self) -> bool:
+        """Whether the task has something to do, if only to raise the build's error."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_POOL, copy_context().run, self._due)
 
     def _due(self) -> bool:
         try:
