@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -46,11 +47,13 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
         if planning is None:
             raise
         return planning
-    commands = reader.commands(state.plan.build)
+    with ThreadPoolExecutor() as pool:
+        ordered = pool.submit(reader.commands, state.plan.build)
+        looked = pool.submit(_source, reader, state)
+        past = pool.submit(History.read, reader.log, state, commits)
+        tried = attempts(reader.control, state, now, SHOWN_ATTEMPTS)
+    commands, (source, trouble), history = ordered.result(), looked.result(), past.result()
     control = obey(state.control, commands).at(now)
-    source, trouble = _source(reader, state)
-    history = History.read(reader.log, state, commits)
-    tried = attempts(reader.control, state, now, SHOWN_ATTEMPTS)
     stop = trouble or stopping(state, source)
     return {
         **told(state, source, Speed.of_barriers(state, history.of_this_phase), now),

@@ -69,6 +69,7 @@ class BuildReader:
         """
         newest = self.log.newest()
         check_readable(newest.protocol)
+        self._properties = newest.metadata.configuration
         if OWNER not in newest.metadata.configuration:
             raise NotPlanned(f"target: {self.target} was not made by a table backfill; name the target of a build")
         return newest
