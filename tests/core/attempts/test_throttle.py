@@ -12,11 +12,12 @@ from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, Go
 from airflow_backfill.core.attempts.throttle import POLL_MS
 from airflow_backfill.core.errors import NotConverging
 from airflow_backfill.core.state.effect import CommitOutcome, CommitRecord, FileSize, SleepUntil
-from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.runs import events, files_read
 from tests.core.builds import planned, sealed
+from tests.core.histories import barriers
 from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
 from tests.core.tasks import ONE_FILE, SNAPSHOT, V
 
@@ -205,3 +206,30 @@ def test_another_rate_is_in_force_at_once_whatever_the_one_before_it_would_wait_
     model.order(Command(Verb.THROTTLE, byte_rate=10**9))
     attempt.finish()
     assert model.now - begun <= 6 * POLL_MS
+
+
+@pytest.mark.parametrize("rate", [0, 10])
+def test_a_throttle_with_an_end_is_lifted_by_itself_and_the_next_record_says_so(rate: int) -> None:
+    """40 files of 10 rows: at 10 rows a second they take 40 s, and the throttle ends after 20."""
+    model = Model([FileSize(100, 10)] * 40)
+    model.plan()
+    end = model.now + 20_000
+    model.order(Command(Verb.THROTTLE, rate, until=end))
+    model.run(SNAPSHOT)
+    found = [(barrier.at, barrier.record.control) for barrier in barriers(model) if barrier.record.event is Event.FILES]
+    before, after = [one for one in found if one[0] < end], [one for one in found if one[0] >= end]
+    assert after and all(control == Control(1) for _, control in after)
+    assert all(control == Control(1, rate=rate, until=end) for _, control in before) and bool(before) == bool(rate)
+    assert model.now < end + POLL_MS, "nothing is waited for afterwards"
+
+
+def test_a_clock_that_goes_back_brings_no_throttle_back() -> None:
+    model = Model([FileSize(100, 10)] * 4)
+    model.plan()
+    model.order(Command(Verb.THROTTLE, 0, until=model.now + 1_000))
+    model.now += 1_000
+    attempt = model.start(SNAPSHOT)
+    attempt.until(CommitRecord, nth=3)
+    model.now -= 500_000
+    attempt.finish()
+    assert model.state().read and model.state().control == Control(1)

@@ -112,3 +112,11 @@ def test_the_hand_off_needs_no_commit_that_a_closed_gate_holds_back(phase: Phase
         attempt.step()
     state = model.finished_after_proof()
     assert (state.handoff, model.source.head) == (head, head) and asked(model, NO_LAG) is None
+
+
+def test_a_build_whose_throttle_has_ended_asks_its_writers_again() -> None:
+    model = sealed(times=20)
+    model.order(Command(Verb.THROTTLE, 0, until=model.now + 1_000))
+    assert asked(model) is None
+    model.now += 1_000
+    assert asked(model) is not None

@@ -12,6 +12,13 @@ def throttle(rate: int | None = None, byte_rate: int | None = None) -> Command:
     return Command(Verb.THROTTLE, rate, byte_rate=byte_rate)
 
 
+def test_a_throttle_that_has_ended_counts_no_more() -> None:
+    """A slower rate than none interrupts, although it is faster than the one that has ended."""
+    before = [(1, Command(Verb.THROTTLE, 5, until=1_000))]
+    assert Begun.under(before, 1_000, spared=False).stopped_by([*before, (2, throttle(50))]) == "slower"
+    assert Begun.under(before, 999, spared=False).stopped_by([*before, (2, throttle(50))]) is None
+
+
 def stopped(before: list[Command], after: list[Command], *, spared: bool = False) -> str | None:
     numbered = list(enumerate([*before, *after], start=1))
     return Begun.under(numbered[: len(before)], 0, spared=spared).stopped_by(numbered)
