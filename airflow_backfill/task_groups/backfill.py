@@ -206,9 +206,12 @@ class BackfillTaskGroup(TaskGroup):
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
     def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
+        plan = f"ti.xcom_pull(task_ids='{self.child_id('plan')}')"
+        rows = f"{{% if {plan}.rows %}}{{{{ '{{:,}}'.format({plan}.rows) }}}} rows{{% else %}}all records{{% endif %}}"
         asked = {
             "subject": f"Hand over {self.group_id}?",
-            "body": f"{self._planned('target')} stays fresh until you decide.",
+            "body": f"The snapshot is read: {rows}, as of epoch {self._planned('epoch')}. "
+            f"{self._planned('target')} stays fresh until you decide.",
             "fail_on_reject": True,
             "trigger_rule": "none_failed",
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, Asset, TaskGroup
@@ -53,6 +54,16 @@ def test_with_an_approval():
     approve = dag.task_dict["orders.approve"]
     assert (approve.subject, approve.fail_on_reject) == ("Now?", True)
     assert made.consume_log.approval == "orders.approve"
+
+
+@pytest.mark.parametrize(("rows", "said"), [(1_234_567, "1,234,567 rows"), (None, "all records")])
+def test_an_approval_asks_with_a_figure(rows, said):
+    with DAG("d", schedule=None) as dag:
+        group(approval=True)
+    plan = {"target": "/marts/orders", "epoch": 7, "rows": rows}
+    ti = SimpleNamespace(xcom_pull=lambda task_ids: {"orders.plan": plan}[task_ids])
+    body = dag.get_template_env().from_string(dag.task_dict["orders.approve"].body).render(ti=ti)
+    assert body == f"The snapshot is read: {said}, as of epoch 7. /marts/orders stays fresh until you decide."
 
 
 def test_lanes_are_mapped_over_a_literal_list():
