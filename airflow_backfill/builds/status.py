@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.commands import logged
-from airflow_backfill.builds.history import COMMITS, History
+from airflow_backfill.builds.history import COMMITS
+from airflow_backfill.builds.look import ATTEMPTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
-from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.due import to_clear
 from airflow_backfill.core.reports.health import Condition, Health, health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import running_out, told
 from airflow_backfill.core.reports.tried import Life, Tried
-from airflow_backfill.core.source.identity import check_source
-from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.target_table.rules import check_rules
-from airflow_backfill.core.values.control import obey
-from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 
-SHOWN_ATTEMPTS = 5
 SHOWN_COMMANDS = 20
 SHOWN_PARTITIONS = 8
 PLANNING = "planning"
@@ -41,34 +34,33 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     """
     reader, now = BuildReader.of(target), time.time_ns() // 1_000_000
     try:
-        state = reader.state()
+        return shown(Look.at(reader, now, commits))
     except (NotPlanned, SourceNotDelta):
         planning = _planning(reader, now)
         if planning is None:
             raise
         return planning
-    with ThreadPoolExecutor() as pool:
-        ordered = pool.submit(reader.commands, state.plan.build)
-        looked = pool.submit(_source, reader, state)
-        past = pool.submit(History.read, reader.log, state, commits)
-        tried = attempts(reader.control, state, now, SHOWN_ATTEMPTS)
-    commands, (source, trouble), history = ordered.result(), looked.result(), past.result()
-    control = obey(state.control, commands).at(now)
-    stop = trouble or stopping(state, source)
+
+
+def shown(look: Look) -> dict[str, Any]:
+    """The status, from what was read of the build."""
+    state, source, control, now = look.state, look.source, look.control, look.now
+    stop = look.trouble or stopping(state, source)
+    known = health(state, control, look.commands, look.tried, stop, now, look.history.longest_ms)
     return {
-        **told(state, source, Speed.of_barriers(state, history.of_this_phase), now),
-        "health": health(state, control, commands, tried, stop, now, history.longest_ms).to_json(),
+        **told(state, source, Speed.of_barriers(state, look.history.of_this_phase), now),
+        "health": known.to_json(),
         "ordered": control.number,
-        "waits_for": waits_for(state, control, source, trouble, now),
-        "to_clear": [asdict(instance) for instance in to_clear(state, tried)],
-        "commands": logged(state, commands[-SHOWN_COMMANDS:], history),
-        "attempts": [one.to_json() for one in tried],
+        "waits_for": waits_for(state, control, source, look.trouble, now),
+        "to_clear": [asdict(instance) for instance in to_clear(state, look.tried)],
+        "commands": logged(state, look.commands[-SHOWN_COMMANDS:], look.history),
+        "attempts": [one.to_json() for one in look.tried],
     }
 
 
 def _planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
     """The status of a build that is being planned; None if the last attempt was no plan."""
-    last = attempts(reader.control, None, now, SHOWN_ATTEMPTS)
+    last = attempts(reader.control, None, now, ATTEMPTS)
     if not last or last[-1].task != "plan":
         return None
     return {
@@ -130,25 +122,6 @@ def as_text(found: dict[str, Any]) -> str:
 def _attempt(one: dict[str, Any]) -> str:
     said = one["outcome"] or f"no outcome yet, {one['life']}"
     return f"  attempt   {one['generation']} {one['task']}: {said}"
-
-
-def _source(reader: BuildReader, state: BuildState) -> tuple[SourceView | None, BackfillError | None]:
-    """The source if it can be read, and the error that stops the build. Deleted epochs are in the source's view."""
-    try:
-        source = watch_source(state.plan, options=reader.options).view(state.reached)
-    except BackfillError as error:
-        return None, error
-    try:
-        check_source(state.plan, source, state.reached, state.stands)
-    except HistoryLost:
-        return source, None
-    except BackfillError as error:
-        return None, error
-    try:
-        check_rules(state.plan, state.phase, reader.properties)
-    except BackfillError as error:
-        return source, error
-    return source, None
 
 
 def _ahead(found: dict[str, Any]) -> str:
