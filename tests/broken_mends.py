@@ -362,4 +362,40 @@ MENDS = (
         "    if False:",
         tests=("tests/core/model/test_spec.py::test_a_text_that_is_no_spec_is_refused",),
     ),
+    Mend(
+        "progress is what is measured now",
+        "    return max(progress(state), _measured(",
+        "    return max(0, _measured(",
+        tests=("tests/core/reports/test_progress.py::test_progress_never_falls_and_never_passes_the_whole",),
+    ),
+    Mend(
+        "a recovery forgets the progress",
+        "        progress=max([CATCH_UP[1], *(barrier.record.progress or 0 for barrier in left.lanes)]),",
+        "        progress=CATCH_UP[1],",
+        tests=("tests/core/reports/test_progress.py::test_a_recovery_takes_nothing_back",),
+    ),
+    Mend(
+        "an attempt that was announced lives for ever",
+        "Life.RUNNING if now - seen <= SILENT_MS else Life.SILENT",
+        "Life.RUNNING",
+        tests=("tests/builds/test_attempts.py::test_a_dead_attempt_does_not_look_like_a_running_one",),
+    ),
+    Mend(
+        "rows are dropped without a reason",
+        "    if destroys and signed.why is None:",
+        "    if False:",
+        tests=("tests/operators/test_orders.py::test_nothing_is_destroyed_without_a_reason",),
+    ),
+    Mend(
+        "a task that is retried gives its command twice",
+        "number = ordered(reader, command, once=True)",
+        "number = ordered(reader, command)",
+        tests=("tests/operators/test_command.py::test_a_task_that_is_retried_or_cleared_sends_no_second_command",),
+    ),
+    Mend(
+        "a throttle that has ended holds writers off",
+        "    control = obey(state.control, commands).at(now)\n    applied",
+        "    control = obey(state.control, commands)\n    applied",
+        tests=("tests/core/gates/test_admission.py::test_a_build_whose_throttle_has_ended_asks_its_writers_again",),
+    ),
 )
