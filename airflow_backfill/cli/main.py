@@ -62,20 +62,34 @@ def perform(options: argparse.Namespace) -> Answer | None:
 
 def _status(options: argparse.Namespace) -> Answer | None:
     # Imported here, as below: other commands do not need these modules.
-    from airflow_backfill.builds.status import as_text, status
+    from airflow_backfill.builds.prediction import prediction
+    from airflow_backfill.builds.status import PLANNING, as_text, status
     from airflow_backfill.cli.watch import watch
+    from airflow_backfill.core.reports.prediction import described
 
     if options.watch is not None:
         watch(lambda: status(reader(options)), options.watch, sys.stdout, as_json=options.json)
         return None
-    found = status(reader(options))
-    return Answer(found, as_text(found))
+    builds = reader(options)
+    found = status(builds)
+    if found["phase"] == PLANNING:
+        return Answer(found, as_text(found))
+    predicted = prediction(builds)
+    line = [] if predicted is None else [f"  predicted {described(predicted)}"]
+    return Answer({**found, "prediction": predicted}, "\n".join([as_text(found), *line]))
 
 
 def _list(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.listing import listing
 
     return listing(options.folder, store_options(options.conn_id))
+
+
+def _clean(options: argparse.Namespace) -> Answer:
+    from airflow_backfill.builds.cleaning import clean
+
+    found = clean(reader(options), options.days)
+    return Answer(found, f"removed {found['proof_parts']} parts of proofs, and the details of {found['errors']} errors")
 
 
 def _recover(options: argparse.Namespace) -> Answer:
@@ -173,6 +187,7 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
     "list": _list,
     "status": _status,
     "cancel": _cancel,
+    "clean": _clean,
     "plan": _plan,
     "prove": _prove,
     "explain": _explain,

@@ -20,6 +20,7 @@ HELP = {
     "skip": "count records that Kafka has deleted, and go on without them",
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
     "cancel": "end the build; a new plan resumes it",
+    "clean": "remove parts of proofs and details of old errors from the folder beside the target; no build needs them",
     "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
     "explain": "say why a row is as it is: what the source did to its key, and whether the target holds what it should",
     "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
@@ -109,6 +110,10 @@ def _prove(command: argparse.ArgumentParser) -> None:
     _spark(command)
 
 
+def _clean(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--days", type=float, default=30.0, help="age from which details of errors are removed")
+
+
 def _explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--key",
@@ -143,6 +148,7 @@ _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "status": _status,
     "throttle": _throttle,
     "cancel": _cancel,
+    "clean": _clean,
     "plan": _plan,
     "prove": _prove,
     "explain": _explain,

@@ -30,6 +30,7 @@ from airflow_backfill.ledger.store import NotFound, Store
 SUFFIX = ".backfill"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory")
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
+PROOFS = "proofs"
 STARTED = "started"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
 """The fields of an attempt's document that name its task instance in Airflow."""
@@ -134,6 +135,17 @@ class ControlFolder:
         except NotFound:
             return None
 
+    def store_report(self, build: str, report: Mapping[str, Any]) -> None:
+        """Store the plan's report, so that what happens can be compared with it."""
+        self._store.put(_report_name(build), json.dumps(report).encode())
+
+    def report(self, build: str) -> dict[str, Any] | None:
+        """The plan's report; None if there is none, or if it is damaged."""
+        with suppress(NotFound, RecordInvalid):
+            found = self._document(_report_name(build))
+            return found if isinstance(found, dict) else None
+        return None
+
     def store_part(self, name: str, document: Mapping[str, Any]) -> None:
         """Store a partial result of a verification. ``name`` identifies the files and the query."""
         self._store.put(_part_name(name), json.dumps(document).encode())
@@ -144,6 +156,13 @@ class ControlFolder:
             return self._document(_part_name(name))
         except NotFound:
             return None
+
+    def remove_parts(self) -> int:
+        """Delete all partial results of verifications. A verification that runs starts again. Returns their number."""
+        names = self._store.list(PROOFS)
+        for name in names:
+            self._store.delete(f"{PROOFS}/{name}")
+        return len(names)
 
     def store_digest(self, build: str, piece: Mapping[str, Any], digest: Sequence[Any]) -> None:
         """Store the digest of a piece of a build's source."""
@@ -188,9 +207,13 @@ def _plan_name(build: str) -> str:
     return f"plans/{build}.json"
 
 
+def _report_name(build: str) -> str:
+    return f"plans/{build}.report.json"
+
+
 def _digests_of(build: str) -> str:
     return f"digests/{build}"
 
 
 def _part_name(name: str) -> str:
-    return f"proofs/{name}.json"
+    return f"{PROOFS}/{name}.json"

@@ -103,6 +103,7 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str
         work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), 1)
         advice = Advice(plan.spec.strategy, "nothing else was looked at")
         said = report(plan, work, [], _now(), Retention.of({}), "without rows", [], advice)
+        shell.reader.control.store_report(plan.build, said)
         return {**summarize(shell.reader.state()), "report": said}
     check_same(existing.plan.spec, spec)
     number = max((n for n, _ in shell.reader.commands(existing.plan.build)), default=0)

@@ -113,6 +113,7 @@ def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -
         "copy_bytes_per_second": round(speeds.copy_bytes),
         "apply_rows_per_second": round(speeds.apply_rows),
         "round_seconds": round(speeds.round_seconds, 2),
+        "start_seconds": speeds.start_seconds,
         "replayed_epochs": replay.epochs(replay.seconds * 0.999999),
         "replayed_seconds": round(replay.seconds),
         "snapshot_seconds": round(now.snapshot, 1),

@@ -121,7 +121,9 @@ class Planner:
         draft = preparation.with_memory(draft, found)
         plan = self._shell.run(settle(draft, _now(), asked))
         state = self._shell.run(load(plan.build))
-        return state, self._report(plan, found, guarantee, cut, advice)
+        report = self._report(plan, found, guarantee, cut, advice)
+        self._shell.reader.control.store_report(plan.build, report)
+        return state, report
 
     def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
         """The source, and the strategy that fits it."""

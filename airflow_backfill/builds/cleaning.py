@@ -1,0 +1,45 @@
+"""Removes from the folder beside a target what its build does not need any more. Never records, digests, plans,
+commands, attempts' numbers, or the memory of keys.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from airflow_backfill.core.errors import NotAllowedNow
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.reader import BuildReader
+
+DAY = 86_400_000
+FORGOTTEN = "the details were removed by 'table-backfill clean'"
+
+
+def clean(target: str | BuildReader, days: float) -> dict[str, Any]:
+    """Remove parts of proofs, and from errors older than ``days`` their messages and data, which may hold values of
+    rows. The codes stay. Returns how much was removed. NotAllowedNow while the build is verified: the proof needs its
+    parts.
+    """
+    if not 1 <= days <= 36_500:
+        raise invalid("--days", days, "must be between 1 and 36,500 days")
+    reader = BuildReader.of(target)
+    state = reader.state()
+    if state.phase is Phase.CATCH_UP:
+        raise NotAllowedNow("clean: the build is being verified, and the proof needs its parts; wait for its end")
+    before = time.time_ns() // 1_000_000 - int(days * DAY)
+    return {"target": reader.target, "proof_parts": reader.control.remove_parts(), "errors": _forget(reader, before)}
+
+
+def _forget(reader: BuildReader, before: int) -> int:
+    """Remove the details of errors that were stored before a time. An outcome without a time is old."""
+    count = 0
+    for generation, document in reader.control.attempts():
+        me = Attempt(generation, str(document.get("attempt")))
+        outcome = reader.control.outcome(me)
+        failed = outcome is not None and outcome["code"] != "OK" and outcome["message"] != FORGOTTEN
+        if outcome is not None and failed and outcome.get("at", 0) < before:
+            reader.control.store_outcome(me, {**outcome, "message": FORGOTTEN, "data": {}})
+            count += 1
+    return count

@@ -1,0 +1,57 @@
+"""What the plan's rehearsal predicted, and what happened, by the times of the target's commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_backfill.core.state.state import Barrier
+from airflow_backfill.core.values.duration import lasting
+from airflow_backfill.core.values.phase import Event
+
+_LATER = (Event.PIN, Event.CERTIFY, Event.FINISH)
+
+
+def compared(rehearsal: Mapping[str, Any], barriers: Sequence[Barrier]) -> dict[str, dict[str, Any]]:
+    """For ``snapshot`` and ``log`` the seconds that were ``predicted``, the ``actual`` ones, and the ``error`` as a
+    share of the prediction; None for what has not happened yet. ``barriers``: all of the build, oldest first.
+
+    The snapshot lasts from its first claim to the seal, pauses and retries included; the log from the seal until a
+    round has applied everything that was pending when it began.
+    """
+    began = next((one.at for one in barriers if one.record.event is Event.CLAIM), None)
+    sealed = next((one.at for one in barriers if one.record.event is Event.SEAL), None)
+    caught_up = None
+    if sealed is not None:
+        after = (one for one in barriers if one.at >= sealed and one.record.event is not Event.SEAL)
+        caught_up = next((one.at for one in after if one.record.event in _LATER or _takes_all(one)), None)
+    predicted = rehearsal["snapshot_seconds"] - rehearsal["start_seconds"]
+    return {
+        "snapshot": _compared(predicted, began, sealed),
+        "log": _compared(rehearsal["log_seconds"], sealed, caught_up),
+    }
+
+
+def _takes_all(barrier: Barrier) -> bool:
+    """Whether a round of the log applied every epoch that was pending."""
+    pending, epochs = barrier.record.pending, barrier.record.epochs
+    return pending is not None and epochs is not None and epochs.stop > pending.head
+
+
+def _compared(predicted: float | None, start: int | None, end: int | None) -> dict[str, Any]:
+    actual = None if start is None or end is None else round((end - start) / 1000, 1)
+    error = None if actual is None or not predicted else round(actual / predicted - 1, 3)
+    return {"predicted": None if predicted is None else round(predicted, 1), "actual": actual, "error": error}
+
+
+def described(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The comparison in one line."""
+    return "; ".join(f"{name} {_one(one)}" for name, one in found.items())
+
+
+def _one(one: Mapping[str, Any]) -> str:
+    predicted = "never" if one["predicted"] is None else lasting(one["predicted"])
+    if one["actual"] is None:
+        return f"{predicted}, not ended yet"
+    error = "" if one["error"] is None else f" ({one['error']:+.0%})"
+    return f"{predicted}, took {lasting(one['actual'])}{error}"

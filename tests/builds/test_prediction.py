@@ -1,0 +1,56 @@
+"""What was predicted against what the target's commits say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_backfill.builds import prediction as predictions
+from airflow_backfill.builds.prediction import prediction
+from airflow_backfill.cli.main import main
+from airflow_backfill.core.reports.prediction import described
+from tests.core.tasks import CATCH_UP, CONSUME, READ
+from tests.ledger.json_target import JsonBuild
+
+REHEARSAL = {"snapshot_seconds": 20.0, "start_seconds": 10.0, "log_seconds": 4.0}
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    build = JsonBuild(tmp_path)
+    build.write_ms = 2_000
+    plan = build.plan()
+    build.reader.control.store_report(plan.build, {"rehearsal": REHEARSAL})
+    return build
+
+
+def test_nothing_has_happened_yet(build: JsonBuild) -> None:
+    found = prediction(build.location)
+    assert found is not None and found["snapshot"] == {"predicted": 10.0, "actual": None, "error": None}
+    assert described(found) == "snapshot 10 seconds, not ended yet; log 4 seconds, not ended yet"
+
+
+def test_what_happened_is_compared(build: JsonBuild, capsys: pytest.CaptureFixture[str]) -> None:
+    build.write(times=3)
+    build.run(READ)
+    build.run(CONSUME)
+    build.run(CATCH_UP)
+    found = prediction(build.location)
+    assert found is not None and found["snapshot"]["actual"] > 0 and found["log"]["actual"] > 0
+    assert found["snapshot"]["error"] == round(found["snapshot"]["actual"] / 10 - 1, 3)
+    assert main(["status", build.location]) == 0
+    assert "predicted snapshot 10 seconds, took" in capsys.readouterr().out
+
+
+def test_without_a_prediction_or_a_whole_log_nothing_is_compared(
+    build: JsonBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = JsonBuild(tmp_path / "other")
+    plan = other.plan()
+    assert prediction(other.location) is None
+    Path(f"{other.location}.backfill/plans/{plan.build}.report.json").write_text("{")
+    assert prediction(other.location) is None
+    build.run(READ)
+    monkeypatch.setattr(predictions, "COMMITS", 2)
+    assert prediction(build.location) is None
