@@ -17,6 +17,7 @@ from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.run.application import attempted
 from airflow_backfill.spark.run.planner import OnExisting
 from airflow_backfill.spark.session.failure import coded
+from airflow_backfill.spark.session.redaction import REDACT
 from tests.spark.build import Build
 from tests.spark.history import Source, clean_up_log
 
@@ -119,6 +120,20 @@ def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any,
     error = coded(raised(lambda: trouble(spark)))
     assert (error.code, error.retry) == (code, False)
     assert said in error.message and "clear the task" in error.message
+
+
+def test_values_of_rows_can_be_hidden(spark: SparkSession) -> None:
+    def wrong() -> None:
+        spark.sql("SELECT CAST(name AS INT) FROM VALUES ('geheim') AS t(name)").collect()
+
+    assert "geheim" in coded(raised(wrong)).message
+    spark.conf.set(REDACT, "true")
+    try:
+        error = coded(raised(wrong))
+    finally:
+        spark.conf.unset(REDACT)
+    assert error.code == "EXPRESSION_FAILED" and "geheim" not in str(error.to_json())
+    assert error.message.startswith("CAST_INVALID_INPUT; ")
 
 
 @pytest.mark.parametrize("read", ["its files", "all of it"])
