@@ -184,13 +184,26 @@ class DeltaVersion:
 
     def changes_of(self, epoch: int, added: Sequence[str], removed: Sequence[str]) -> DataFrame:
         """The combined changes of these file actions (lines of a log), as rows of ``epoch``."""
-        actions = self._jvm.java.util.ArrayList()
-        for kind, lines in (("add", added), ("remove", removed)):
-            if lines:
-                actions.addAll(self._parse(kind, lines))
-        boxed = self._jvm.java.util.stream.LongStream.of(epoch).boxed().toList()
-        commits = self._jvm.java.util.List.of(self._sequence(actions))
-        return self._changes(epoch, epoch, self._scala(boxed).iterator().zip(self._scala(commits)), True)
+        return self.changes_of_each([(epoch, added, removed)])
+
+    def changes_of_each(self, epochs: Sequence[tuple[int, Sequence[str], Sequence[str]]]) -> DataFrame:
+        """The changes of the file actions of several epochs, each with its added and removed files, in order."""
+        commits = [self._jvm.java.util.ArrayList() for _ in epochs]
+        for kind, files in (("add", [added for _, added, _ in epochs]), ("remove", [gone for _, _, gone in epochs])):
+            lines = [line for some in files for line in some]
+            parsed, start = self._parse(kind, lines) if lines else None, 0
+            for some, actions in zip(files, commits, strict=True):
+                if parsed is not None and some:
+                    actions.addAll(parsed.subList(start, start + len(some)))
+                start += len(some)
+        numbers = self.spark.sparkContext._gateway.new_array(self._jvm.long, len(epochs))
+        sequences = self._jvm.java.util.ArrayList()
+        for place, (one, actions) in enumerate(zip(epochs, commits, strict=True)):
+            numbers[place] = one[0]
+            sequences.add(self._sequence(actions))
+        boxed = self._jvm.java.util.stream.LongStream.of(numbers).boxed().toList()
+        changes = self._scala(boxed).iterator().zip(self._scala(sequences))
+        return self._changes(epochs[0][0], epochs[-1][0], changes, True)
 
     def _changes(self, first: int, last: int, commits: Any, from_files: bool) -> DataFrame:
         reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader

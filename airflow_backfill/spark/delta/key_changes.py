@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 1_000
 """Files of one epoch that are read by name; of an epoch with more, all are read."""
-FRAMES = 16
-"""Epochs in one query. Spark plans them together."""
+EPOCHS = 100
+"""Epochs in one frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,18 @@ def _may_hold(action: dict[str, Any], key: KeyValue, physical: Sequence[str]) ->
 
 
 def _frames(version: DeltaVersion, epochs: Sequence[_Epoch], *, feed: bool) -> Iterator[DataFrame]:
-    waiting = iter(epochs)
-    while batch := list(islice(waiting, FRAMES)):
-        yield reduce(DataFrame.unionByName, (_frame(version, one, feed=feed) for one in batch))
+    """A few frames that hold the changes of all these epochs."""
+    named = iter([one for one in epochs if not one.whole])
+    while batch := list(islice(named, EPOCHS)):
+        yield version.changes_of_each([(one.epoch, one.added, one.removed) for one in batch])
+    for run in _runs([one.epoch for one in epochs if one.whole]):
+        yield version.feed(run, from_files=not feed)
 
 
-def _frame(version: DeltaVersion, one: _Epoch, *, feed: bool) -> DataFrame:
-    if one.whole:
-        return version.feed(EpochRange(one.epoch, one.epoch + 1), from_files=not feed)
-    return version.changes_of(one.epoch, one.added, one.removed)
+def _runs(epochs: Sequence[int]) -> Iterator[EpochRange]:
+    """Consecutive epochs together."""
+    start = 0
+    for place, epoch in enumerate(epochs, 1):
+        if place == len(epochs) or epochs[place] != epoch + 1 or place - start == EPOCHS:
+            yield EpochRange(epochs[start], epoch + 1)
+            start = place

@@ -49,6 +49,7 @@ from airflow_backfill.spark.run.phases import (
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.carried import carried
 from airflow_backfill.spark.session.failure import coded
+from airflow_backfill.spark.session.redaction import redacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,7 +132,7 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return {"code": "OK", "result": work()}
     except Exception as error:
-        if not isinstance(error, BackfillError):
+        if not isinstance(error, BackfillError) and not redacts():
             traceback.print_exc()
         return coded(error).to_json()
 

@@ -28,6 +28,7 @@ from airflow_backfill.spark.delta_internals import transactions
 from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
+from airflow_backfill.spark.session.redaction import redacts
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written, size_session
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
@@ -205,8 +206,9 @@ class Shell:
             if conflict is not None:
                 log.warning("another writer's commit came first: %s", conflict)
                 return fx.CommitOutcome(conflict=conflict)
-            log.exception("the commit failed")
-            return fx.CommitOutcome(error=coded(error))
+            failure = coded(error)
+            log.error("the commit failed: %s", failure, exc_info=not redacts())
+            return fx.CommitOutcome(error=failure)
         crash_point("after_commit")
         return fx.CommitOutcome()
 

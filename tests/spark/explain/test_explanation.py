@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,10 +93,11 @@ def test_redaction_hides_all_values_but_the_key(build: Build, spark: SparkSessio
     assert found["changes"][0]["image"]["id"] == 42 and found["changes"][0]["image"]["n"] == "***"
 
 
-def test_without_a_complete_snapshot_nothing_is_concluded(build: Build) -> None:
-    state = replace(build.reader.state(), applied=None)
-    found = explained(build, "id=42", since=6, state=state)
-    assert (found["verdict"], found["should_hold"]) == ("unknown", None)
+def test_without_a_complete_snapshot_nothing_is_concluded(build: Build, tmp_path: Path) -> None:
+    other = Build(build.source, tmp_path / "target")
+    other.plan()
+    found = explained(other, "id=42", since=6)
+    assert (found["verdict"], found["should_hold"], found["holds"]) == ("unknown", None, [])
     assert [one["epoch"] for one in found["changes"]] == [6, 6]
 
 

@@ -20,9 +20,9 @@ from tests.spark.history import Source
 pytestmark = pytest.mark.spark
 
 
-def explained(source: Source, target: Path, **spec: Any) -> dict[str, Any]:
-    given = {"name": "build", "source": source.path, "target": str(target), "key": ["id"], **spec}
-    found = DryRun(source.spark, BackfillSpec.parse(given), 1, Attempt(0, "")).explain()
+def explained(table: Source, target: Path, **spec: Any) -> dict[str, Any]:
+    given = {"name": "build", "source": table.path, "target": str(target), "key": ["id"], **spec}
+    found = DryRun(table.spark, BackfillSpec.parse(given), 1, Attempt(0, "")).explain()
     check("plan", json.loads(json.dumps(found)))
     return found
 
@@ -40,7 +40,7 @@ def test_every_precondition_is_met_and_nothing_is_created(
     assert sorted(tmp_path.rglob("*")) == before
     assert found["good"] and len(found["checks"]) == 12
     rehearsal = found["report"]["rehearsal"]
-    assert rehearsal["measured"] and rehearsal["converges"] and rehearsal["replayed_epochs"] == 1
+    assert rehearsal["measured"] and rehearsal["converges"] and rehearsal["replayed_epochs"] >= 1
     assert found["report"]["rows"] == 250 and found["report"]["strategy"] == "snapshot"
     build = Build(source, tmp_path / "lake" / "target")
     build.plan()
