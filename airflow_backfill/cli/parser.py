@@ -123,7 +123,10 @@ def _explain(command: argparse.ArgumentParser) -> None:
         help="the key; repeat it for each of its columns",
     )
     command.add_argument(
-        "--since", type=int, metavar="EPOCH", help="first epoch to look at; by default the one after the planned epoch"
+        "--since",
+        type=int,
+        metavar="EPOCH",
+        help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back",
     )
     command.add_argument("--redact", action="store_true", help="hide values of rows, except the key")
     _spark(command)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,11 @@ EPOCHS = 100
 """Epochs in one frame."""
 
 
+AT_ONCE = 8
+"""Commits that are read at one time."""
+_MISSING = object()
+
+
 @dataclass(frozen=True, slots=True)
 class _Epoch:
     """What there is to read of one epoch: lines of its log, or its whole feed."""
@@ -47,14 +53,22 @@ def read_key(spark: SparkSession, table: str, epochs: EpochRange, key: KeyValue,
     store, version = open_store(table, spark=spark), DeltaVersion(spark, table, epochs.last)
     physical = [physical_name(version.schema, name) for name in key.names]
     found, missing = [], []
-    for epoch in epochs:
-        try:
-            one = _epoch(store, epoch, key, physical, feed=feed)
-        except (NotFound, Malformed):
-            missing.append(epoch)
-        else:
-            found += [one] if one is not None else []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        looked = pool.map(lambda epoch: _looked(store, epoch, key, physical, feed=feed), epochs)
+        for epoch, one in zip(epochs, looked, strict=True):
+            if isinstance(one, _Epoch):
+                found.append(one)
+            elif one is _MISSING:
+                missing.append(epoch)
     return KeyChanges(list(_frames(version, found, feed=feed)), {one.epoch: one.touching for one in found}, missing)
+
+
+def _looked(store: Store, epoch: int, key: KeyValue, physical: Sequence[str], *, feed: bool) -> _Epoch | object | None:
+    """The epoch; None if no file of it can hold the key; ``_MISSING`` if its commit is deleted or damaged."""
+    try:
+        return _epoch(store, epoch, key, physical, feed=feed)
+    except (NotFound, Malformed):
+        return _MISSING
 
 
 def _epoch(store: Store, epoch: int, key: KeyValue, physical: Sequence[str], *, feed: bool) -> _Epoch | None:

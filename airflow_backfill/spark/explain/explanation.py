@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_CHANGES = 1_000
 """Changes in an explanation."""
+MAX_EPOCHS = 10_000
+"""Epochs that are looked at unless more are asked for: the newest ones."""
 MAX_TARGET_COMMITS = 10_000
 """Commits of the target in which the one that applied an epoch is looked for."""
 _IMAGE, _MADE = OWN + "image", OWN + "made"
@@ -62,7 +64,8 @@ class Explanation:
 
     def of(self, given: Sequence[str], since: int | None = None) -> dict[str, Any]:
         """The explanation as plain JSON; see ``docs/schema/explain.json``. ``given`` names the key as ``column=value``,
-        ``since`` the first epoch to look at. InvalidSpec if the build has no key, or reads a topic.
+        ``since`` the first epoch to look at (by default the one after the plan's, but at most the newest
+        ``MAX_EPOCHS`` epochs). InvalidSpec if the build has no key, or reads a topic.
         """
         plan = self.state.plan
         if plan.splits.landing or not plan.spec.key:
@@ -74,7 +77,7 @@ class Explanation:
             )
         key = KeyValue.parse(self.spark, self.transform.source_schema, plan.spec.key, given)
         head = self.source.head
-        start = plan.source.epoch + 1 if since is None else since
+        start = max(plan.source.epoch, head - MAX_EPOCHS) + 1 if since is None else since
         if not 0 <= start <= head + 1:
             raise InvalidSpec(f"--since: must be an epoch from 0 to {head} (got {since})", field="--since")
         epochs = EpochRange(start, head + 1)

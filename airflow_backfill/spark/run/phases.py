@@ -202,7 +202,11 @@ APPLICATIONS: Mapping[str, Application] = {
         (
             _BUILD,
             _option("--key", action="append", required=True, help="column=value, for each column of the key"),
-            _option("--since", type=int, help="first epoch to look at; by default the one after the planned epoch"),
+            _option(
+                "--since",
+                type=int,
+                help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back",
+            ),
         )
     ),
     "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
