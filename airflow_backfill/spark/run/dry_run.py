@@ -11,6 +11,7 @@ from airflow_backfill.core.errors import BackfillError, NotConverging
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.spark.preflight.table import STEPS, Preflight
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
@@ -138,7 +139,7 @@ class DryRun(Planner):
             self._check_lanes()
         return self._spec.strategy
 
-    def _measured(self, found: Preflight) -> Any:
+    def _measured(self, found: Preflight) -> Speeds | None:
         try:
             return calibrated(self._spark, found)
         except Exception as error:
