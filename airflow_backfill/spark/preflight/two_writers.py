@@ -21,8 +21,9 @@ from py4j.protocol import Py4JError
 
 from airflow_backfill.core.errors import BackfillError, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.control_folder import location_beside
-from airflow_backfill.ledger.java_error import incomplete, innermost, troubles
+from airflow_backfill.ledger.java_error import incomplete, innermost, text_of, troubles
 from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.store import expired
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +138,7 @@ class Trial:
         log.debug("%s: won by %s; %s", path, won, errors)
         there = self._content(path)
         if not won and there is None:
-            raise self._failed(errors[0] or errors[1] or AssertionError(path))
+            raise self._none(errors[0] or errors[1] or AssertionError(path))
         # A writer that was told of an error may have won: its commit is unknown, and is read back.
         if len(won) > 1 or (won and there != won[0]):
             raise self._unsafe(
@@ -210,10 +211,17 @@ class Trial:
             log_store=store,
         )
 
-    def _failed(self, error: BaseException) -> BackfillError:
-        """Why no writer wrote: the store is unable to, something is missing, or it is in trouble."""
+    def _none(self, error: BaseException) -> BackfillError:
+        """Why no writer wrote: the log store is unable to, or something went wrong."""
         if any(trouble.kind in _UNABLE for trouble in troubles(error)):
             return self._unsafe(self.name, f"it cannot create a file only if it is absent: {innermost(error)}")
-        return incomplete(error) or SourceUnavailable(
-            f"two writers could not be tried beside {self._target}: {innermost(error)}; the task is retried"
+        return self._failed(error)
+
+    def _failed(self, error: BaseException) -> BackfillError:
+        return (
+            incomplete(error)
+            or expired(self._target, text_of(error))
+            or SourceUnavailable(
+                f"two writers could not be tried beside {self._target}: {innermost(error)}; the task is retried"
+            )
         )
