@@ -41,7 +41,7 @@ PATIENCE = 10
 class Build:
     """One build of one target; each task is an attempt newer than all before."""
 
-    def __init__(self, source: Source, target: Path, lanes: int = 1, **spec: Any) -> None:
+    def __init__(self, source: Source, target: Path | str, lanes: int = 1, **spec: Any) -> None:
         self.source, self.spark, self.target, self.lanes = source, source.spark, str(target), lanes
         given: Mapping[str, Any] = {
             "name": "build",

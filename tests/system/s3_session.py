@@ -21,6 +21,8 @@ from airflow_backfill.spark.preflight.two_writers import check_commits, commit_g
 from airflow_backfill.spark.run.application import session
 from airflow_backfill.spark.session.failure import conflict_of
 from tests.ledger.contract import CHECKS, refuses, what_is_missing_is_named
+from tests.spark.build import Build
+from tests.spark.history import Source, create
 
 
 def store(spark: SparkSession, bucket: str) -> Store:
@@ -74,6 +76,21 @@ def a_listing_begins_where_it_is_told(spark: SparkSession) -> None:
     assert list(one.list("nowhere", after="a")) == []
 
 
+def a_whole_build(spark: SparkSession) -> None:
+    place = f"s3a://lake/{uuid.uuid4().hex}"
+    source = Source(spark, f"{place}/source", ("id", "part", "name", "n"))
+    create(source)
+    build = Build(source, f"{place}/target")
+    build.plan()
+    assert "one of two writers won each of" in build.report["commit_guarantee"]
+    source.sql("DELETE FROM $table WHERE $id < 50")
+    build.hand_off()
+    build.assert_equal_at(2)
+    source.append(1000, 1020)
+    build.upstream()
+    build.assert_equal_at(3)
+
+
 ALL = (
     the_contract_of_a_store,
     a_good_store_is_good,
@@ -81,6 +98,7 @@ ALL = (
     a_service_without_conditions_is_refused,
     a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
     a_listing_begins_where_it_is_told,
+    a_whole_build,
 )
 
 if __name__ == "__main__":
