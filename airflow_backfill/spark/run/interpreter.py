@@ -32,6 +32,7 @@ from airflow_backfill.spark.session.redaction import redacts
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written, size_session
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
+from airflow_backfill.spark.target_table.compaction import compact
 from airflow_backfill.spark.verify.repair import rewrites
 
 if TYPE_CHECKING:
@@ -179,7 +180,10 @@ class Shell:
         record = write.record
         txn, text = apply.Txn(record.app_id, record.seq), self.reader.control.enclosures.enclosed(record.encode())
         log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
-        return self._attempted(lambda: self._commit(write, txn, text))
+        outcome = self._attempted(lambda: self._commit(write, txn, text))
+        if outcome == fx.CommitOutcome() and isinstance(write.work, fx.ApplyEpochs):
+            compact(self.spark, self.target, self.reader.log.head(), self.reader.properties)
+        return outcome
 
     def _commit(self, write: fx.CommitRecord, txn: apply.Txn, text: str) -> None:
         record, work = write.record, write.work

@@ -1,0 +1,79 @@
+"""Small files are merged between rounds where the table asks for it, and no round is lost or doubled by that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.spark.target_table import compaction
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = 1_000
+
+
+def files(build: Build) -> int:
+    detail = build.spark.sql(f"DESCRIBE DETAIL delta.`{build.target}`").first()
+    assert detail is not None
+    return int(detail["numFiles"])
+
+
+def operations(build: Build) -> list[str | None]:
+    log = build.reader.log
+    return [log.read(version).operation for version in range(log.head() + 1)]
+
+
+def followed(build: Build, source: Source, epochs: int) -> int:
+    """Follow so many epochs in a round each; the most files that the target had."""
+    most = 0
+    for epoch in range(epochs):
+        first = 20_000 + 10 * source.head
+        source.append(first, first + 10)
+        if epoch % 3 == 2:
+            source.sql(f"UPDATE $table SET $n = {epoch} WHERE $id % 100 = {epoch % 100}")
+        build.upstream()
+        most = max(most, files(build))
+    return most
+
+
+def asked(build: Build) -> None:
+    build.spark.sql(f"ALTER TABLE delta.`{build.target}` SET TBLPROPERTIES ('{compaction.ASKED}' = 'true')")
+
+
+def test_a_table_that_asks_for_it_stays_in_few_files(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(compaction, "LEAST_FILES", 6)
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    first = followed(build, source, 4)
+    assert "OPTIMIZE" not in operations(build), "nobody asked"
+    asked(build)
+    assert followed(build, source, 6) <= first + 6
+    assert operations(build).count("OPTIMIZE") >= 2
+    build.assert_equal_at(source.head)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("no space left")
+
+    monkeypatch.setattr(compaction, "LEAST_FILES", 0)
+    monkeypatch.setattr(compaction, "settings_for", broken)
+    followed(build, source, 1)
+    assert "no space left" in caplog.text
+    build.assert_equal_at(source.head)
+
+
+@pytest.mark.soak
+def test_a_thousand_rounds(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    before = files(build)
+    asked(build)
+    most = followed(build, source, ROUNDS)
+    print(f"{ROUNDS} rounds: at most {most} files, {files(build)} at the end, {before} before")
+    assert most < before + 2 * compaction.LEAST_FILES
+    build.assert_equal_at(source.head)
