@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -23,7 +25,7 @@ from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.settings import assert_safe, size_session
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
-from airflow_backfill.spark.transform.transform import Transform, any_missing, parse, quoted, schema_of
+from airflow_backfill.spark.transform.transform import OWN, Transform, any_missing, parse, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 SAMPLE = 5
 HASH_BYTES = 24
 """What a key's hash and its counts take in a shuffle."""
+MANY_KEYS = 10**9
+"""From so many keys on a second hash is taken, for eight bytes more a row: of 10^10 keys, three pairs are expected to
+have the same 64 bits, and that costs another scan.
+"""
 RECENT_EPOCHS = 200
 """Epochs of the source to read for its change rate, and for whether it only adds rows."""
 
@@ -135,8 +141,10 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     keys = [F.col(quoted(column)) for column in found.spec.key]
     nameless = any_missing(keys)
     # Hashes shuffle eight bytes a row whatever the key is, and only rows with a repeated hash are compared.
-    hashed = F.xxhash64(*keys)
-    groups = rows.groupBy(hashed.alias("h")).agg(
+    hashes = {OWN + "hash": F.xxhash64(*keys)}
+    if found.rows is None or found.rows >= MANY_KEYS:
+        hashes[OWN + "second"] = F.xxhash64(F.lit(1), *reversed(keys))
+    groups = rows.groupBy(*(hashed.alias(name) for name, hashed in hashes.items())).agg(
         F.count(F.lit(1)).alias("rows"), F.count_if(nameless).alias("nameless")
     )
     nulls, repeated = groups.agg(F.sum("nameless"), F.count_if(F.col("rows") > 1)).collect()[0]
@@ -150,8 +158,9 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
         )
     if not repeated:
         return
-    again = groups.where("rows > 1").select("h").limit(10_000)
-    suspects = rows.select(*keys).join(F.broadcast(again), hashed == F.col("h"))
+    again = groups.where("rows > 1").select(*hashes).limit(10_000)
+    same = reduce(and_, (hashed == F.col(name) for name, hashed in hashes.items()))
+    suspects = rows.select(*keys).join(F.broadcast(again), same)
     twins = suspects.groupBy(*keys).count().where("count > 1")
     count = twins.count()
     if count:

@@ -136,7 +136,7 @@ def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
     if options.max_runtime is not None:
         return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
     state = shell.reader.state(options.build)
-    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).view(state.reached).head)
+    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).glance(state.reached).head)
 
 
 REPORT = "airflow_backfill_report"
