@@ -27,11 +27,17 @@ class Requests:
         self._counts: Counter[str] = Counter()
         self.bytes = 0
         """Bytes that were read, in all."""
+        self._now = self.at_once = 0
+        """The most requests that were under way at one time, in all."""
 
     def add(self, kind: str, count: int = 1) -> None:
         with self._lock:
             self._counts[kind] += count
+            self._now += 1
+            self.at_once = max(self.at_once, self._now)
         time.sleep(self._delay * count)
+        with self._lock:
+            self._now -= 1
 
     def got(self, size: int) -> None:
         with self._lock:

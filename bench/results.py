@@ -10,10 +10,14 @@ _SECTION = re.compile(r"^## (.+)\n\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 
 
 class Results:
-    """The page at ``path``. ``machine`` describes where it was measured."""
+    """The page at ``path``. ``machine`` describes where it was measured; None if the page says so."""
 
-    def __init__(self, path: Path, machine: str) -> None:
-        self._path, self._machine = path, machine
+    def __init__(self, path: Path, machine: str | None = None) -> None:
+        self._path, self._machine = path, machine or path.read_text().split("\n")[2]
+
+    def section(self, name: str) -> list[str]:
+        """The lines of a section; none if there is none."""
+        return self._sections.get(name, "").strip().split("\n")
 
     def keep(self, name: str, lines: Sequence[str]) -> None:
         sections = {**self._sections, name: "\n".join(lines)}

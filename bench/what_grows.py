@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -44,7 +43,8 @@ from bench.results import Results
 HERE = Path(__file__).parent
 DELAY = 0.02
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
-HEAD = ["| grows with | {} | cost |", "|---|---|---|"]
+SECTION = "what grows"
+HEAD = ["| what | grows with | size | cost | size | cost |", "|---|---|---|---|---|---|"]
 Measured = tuple[str, int, int, Callable[[Path, int], str]]
 
 
@@ -228,23 +228,24 @@ def silent() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def measured(name: str) -> list[str]:
+def measured(name: str) -> str:
     what, *sizes, measure = MEASURES[name]
-    rows = [HEAD[0].format("size"), HEAD[1]]
+    costs = []
     for size in sizes:
         with TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder, silent():
             Path(folder, "build").mkdir()
-            cost = measure(Path(folder, "build"), size)
-        rows.append(f"| {what} | {size:,} | {cost} |")
-        print(name, rows[-1], flush=True)
-    return rows
+            costs += [f"{size:,}", measure(Path(folder, "build"), size)]
+    return f"| {' | '.join([name, what, *costs])} |"
 
 
 def main() -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    results = Results(HERE / "RESULTS.md", machine)
+    results = Results(HERE / "RESULTS.md")
     for name in sys.argv[1:] or MEASURES:
-        results.keep(f"what grows: {name}", measured(name))
+        row = measured(name)
+        print(row, flush=True)
+        known = {line.split(" | ")[0].removeprefix("| "): line for line in results.section(SECTION)[2:]}
+        known[name] = row
+        results.keep(SECTION, [*HEAD, *(known[one] for one in MEASURES if one in known)])
 
 
 if __name__ == "__main__":

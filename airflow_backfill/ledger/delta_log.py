@@ -46,7 +46,8 @@ class DeltaLog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: int | None = None
+        self.known: int | None = None
+        """The head at the last look."""
         self._newest: Newest | None = None
 
     def head(self) -> int:
@@ -55,12 +56,12 @@ class DeltaLog:
 
     def _look(self) -> tuple[int, LogListing]:
         """The head, and a listing from the known head on. A version that is missing before it is a deleted one."""
-        listing = None if self._known is None else self._listing(self._known)
-        if listing is None or self._known not in listing.commits:
+        listing = None if self.known is None else self._listing(self.known)
+        if listing is None or self.known not in listing.commits:
             # At first, or because of clean-up, a restore, or another table.
             listing = self._recent()
-        self._known = self._head(listing)
-        return self._known, listing
+        self.known = self._head(listing)
+        return self.known, listing
 
     def versions(self, after: int) -> list[int]:
         """The versions after ``after`` that have a commit file, ascending. There may be holes."""

@@ -21,6 +21,7 @@ from airflow_backfill.ledger.delta_log import Newest
 from airflow_backfill.ledger.enclosures import TargetLog
 from airflow_backfill.ledger.features import check_readable
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.read_ahead import ReadAhead
 
 _Result = TypeVar("_Result")
 
@@ -38,6 +39,7 @@ class BuildReader:
         self._plans: dict[str, Plan] = {}
         self._properties: Mapping[str, str] | None = None
         self._last: tuple[Newest, BuildState] | None = None
+        self._commits = ReadAhead(self.log)
 
     @staticmethod
     def of(target: str | BuildReader) -> BuildReader:
@@ -61,7 +63,10 @@ class BuildReader:
         return drive(told(), lambda effect: self._answer_at(head, effect))
 
     def _answer_at(self, head: int, effect: fx.Effect[Any]) -> Any:
-        return head if isinstance(effect, fx.ReadHead) else self.answer(effect)
+        if isinstance(effect, fx.ReadHead):
+            self._commits.forget()
+            return head
+        return self.answer(effect)
 
     def check_ours(self) -> Newest:
         """The target's newest version; NotPlanned unless a table backfill made the target: nothing is written beside
@@ -78,9 +83,10 @@ class BuildReader:
         """The answer to an effect that only reads the target."""
         match effect:
             case fx.ReadHead():
+                self._commits.forget()
                 return self.log.head()
             case fx.ReadCommit(version):
-                commit = self.log.read(version)
+                commit = self._commits.read(version)
                 if commit.metadata is not None:
                     self._properties = None
                 return commit

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
-from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid
+from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.state.load import catch_up
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger import control_folder
@@ -18,6 +20,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.read_ahead import ReadAhead
 from airflow_backfill.ledger.reader import BuildReader
 from bench import generated
 from bench.requests import Requests, counted
@@ -181,6 +184,34 @@ def test_the_commands_of_another_build_are_read_although_their_numbers_are_known
         path.unlink()
     ControlFolder.beside(build.location).order("second", Command(Verb.PAUSE))
     assert [command for _, command in control.commands("second")] == [Command(Verb.PAUSE)]
+
+
+def test_commits_in_a_row_are_read_side_by_side_and_once(build: JsonBuild) -> None:
+    state = build.state()
+    generated.commits(build.location, 100, data_change=False, added=generated.FileTotals())
+    reader = BuildReader(build.location)
+    with counted(delay=0.002) as requests:
+        later = drive(catch_up(state), reader.answer)
+    assert later.proven == state.proven + 100
+    assert requests.taken()["read"] <= 101 and requests.at_once > 4
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_reading_ahead_brings_no_error_forward(build: JsonBuild, direction: int) -> None:
+    log, first = build.reader.log, build.state().proven
+    generated.commits(build.location, 60, data_change=False, added=generated.FileTotals())
+    folder = Path(build.location, "_delta_log")
+    (folder / f"{first + 30:020}.json").unlink()
+    (folder / f"{first + 40:020}.json").write_text("no commit")
+    assert log.head() == first + 60
+    commits = ReadAhead(log)
+    for version in range(first + 1, first + 61)[::direction]:
+        wrong = {first + 30: HistoryLost, first + 40: RecordInvalid}.get(version)
+        if wrong is None:
+            assert commits.read(version).version == version
+        else:
+            with pytest.raises(wrong):
+                commits.read(version)
 
 
 @pytest.mark.parametrize("lanes", [2, 12])

@@ -194,9 +194,9 @@ MUTANTS = (
     ),
     Mutant(
         "a gap in the source's log is jumped over",
-        "    if pending and isinstance(pending[0].stop, HistoryLost):\n        raise pending[0].stop",
-        "    if pending and isinstance(pending[0].stop, HistoryLost):\n"
-        "        object.__setattr__(pending[0], 'stop', None)",
+        "    if oldest is not None and isinstance(oldest.stop, HistoryLost):\n        raise oldest.stop",
+        "    if oldest is not None and isinstance(oldest.stop, HistoryLost):\n"
+        "        object.__setattr__(oldest, 'stop', None)",
     ),
     Mutant(
         "ranges are read at the epoch of before, and called newer",

@@ -13,7 +13,7 @@ from airflow_backfill.core.delta.epochs import epoch_of
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import CommitRecord, FileSize, ReadCommit
-from airflow_backfill.core.state.load import catch_up, load
+from airflow_backfill.core.state.load import catch_up, load, told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
@@ -44,6 +44,20 @@ def test_what_is_read_back_is_what_was_committed_at_every_moment(seed: int) -> N
     for head in range(model.target.head, planned - 1, -1):
         expected = max((v for v in by_version if v <= head), default=-1)
         assert read(cut(model, head)) == replace(by_version[expected], proven=head)
+
+
+@given(SEEDS)
+def test_what_is_told_is_what_the_writer_of_the_newest_record_knew(seed: int) -> None:
+    """No commit of another lane is read; its progress may be older, and is never ahead."""
+    model = random_build(seed)
+    planned = next(v for v in range(model.target.head + 1) if model.target.read(v).txns)
+    for head in range(model.target.head, planned - 1, -1):
+        proven = read(cut(model, head))
+        shown: BuildState = Running(model, told()).finish()
+        assert (shown.newest, shown.layout, shown.phase) == (proven.newest, proven.layout, proven.phase)
+        assert all(one.rank <= other.rank for one, other in zip(shown.positions, proven.positions, strict=True))
+        if shown.layout.lanes == 1:
+            assert shown == proven
 
 
 @given(SEEDS, st.data())
