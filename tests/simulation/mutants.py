@@ -255,8 +255,8 @@ MUTANTS = (
     ),
     Mutant(
         "announced beyond the hand-off epoch, for ever",
-        "epoch.stop is not None or (handoff is not None and epoch.number > handoff)",
-        "epoch.stop is not None",
+        "max(last if handoff is None else min(last, handoff), lane.seen)",
+        "max(last, lane.seen)",
         chain=True,
         often={"clear": 0.1},
     ),
