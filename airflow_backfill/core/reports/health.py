@@ -81,7 +81,7 @@ def health(
     running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
     if running is not None:
         return _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
-    return _resting(state, control, attempts[-1] if attempts else None, now)
+    return _resting(state, control, commands, attempts[-1] if attempts else None, now)
 
 
 def _running(
@@ -102,7 +102,9 @@ def _running(
     return Health(Condition.WORKING, f"{name}{stalled}", since=one.started)
 
 
-def _resting(state: BuildState, control: Control, last: Tried | None, now: int) -> Health:
+def _resting(
+    state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], last: Tried | None, now: int
+) -> Health:
     """No application runs."""
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits until Spark starts its application", since=last.drawn)
@@ -117,9 +119,11 @@ def _resting(state: BuildState, control: Control, last: Tried | None, now: int) 
     if finished:
         return Health(Condition.DONE, "the hand-off is committed", since=None)
     if state.phase is Phase.CONSUME_LOG and control.held:
-        return Health(Condition.WAITING, "a release: the gate is on hold")
-    task = " or ".join(due(state))
-    why = f"the {task} task, which is due: it is queued, behind the gate, or its DAG is paused"
+        return _ordered(Condition.WAITING, "a release: the gate is on hold", commands, Verb.HOLD)
+    if state.phase is Phase.CONSUME_LOG and last is not None:
+        why = "the gate: the lag, the time window or an approval; the tasks consume_log and gate say which"
+        return Health(Condition.WAITING, why, since=last.last)
+    why = f"the {due(state)[0]} task, which is due: it is queued, or its DAG is paused"
     return Health(_next(last, now), why, since=None if last is None else last.last)
 
 

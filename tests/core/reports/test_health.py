@@ -83,6 +83,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         Condition.WAITING,
         "a release: the gate is on hold",
     ),
+    "at the gate": (asked(state(Phase.CONSUME_LOG), replace(OK, ended=5)), Condition.WAITING, "the gate: the lag"),
     "an epoch stops it": (
         asked(HALF, RUNS, trouble=SourceUnavailable("no answer")),
         Condition.WAITING,
