@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.splits.position import newest_epoch
 from airflow_backfill.core.state.state import Barrier, BuildState
@@ -17,8 +15,6 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 
 COMMITS = 20
 """Commits of the target that are read by default."""
-AT_ONCE = 8
-"""Commits that are read at one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +29,7 @@ class History:
         """The barriers of the build among the last ``commits`` commits up to its newest barrier."""
         newest = state.plan.target_version if state.newest is None else state.newest.version
         oldest = max(newest - commits + 1, 0)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(lambda version: _read(log, version), range(newest, oldest - 1, -1)))
+        found = list(log.read_each(range(newest, oldest - 1, -1)))
         # Older commits than a deleted one are of no use: log clean-up deletes from the start.
         there = found[: found.index(None)] if None in found else found
         barriers = tuple(_barriers(there, state.plan.build))
@@ -55,13 +50,6 @@ class History:
     def to_json(self) -> list[dict[str, Any]]:
         """A point for each barrier, oldest first. Times are milliseconds since 1970; rows and bytes are its own."""
         return [_point(barrier) for barrier in reversed(self.barriers)]
-
-
-def _read(log: DeltaLog, version: int) -> Commit | None:
-    try:
-        return log.read(version)
-    except HistoryLost:
-        return None
 
 
 def _barriers(commits: Sequence[Commit | None], build: str) -> Iterator[Barrier]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,8 @@ from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.store import NotFound, Store
 
 MAX_DOCUMENT_BYTES = 1 << 23
+READERS = 16
+"""Documents that are read side by side."""
 _LAST_NUMBER = 10**9 - 1
 NONE: Mapping[int, dict[str, Any]] = {}
 _NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.json")
@@ -44,11 +47,13 @@ class Journal:
 
     def after(self, number: int, known: Mapping[int, dict[str, Any]] = NONE) -> list[tuple[int, dict[str, Any]]]:
         """The documents with greater numbers, ascending. The ``known`` ones are listed, and not read again."""
-        return [(found, known.get(found) or self._document(self._path(found))) for found in self._numbers(number)]
+        numbers = self._numbers(number)
+        read = {**known, **self._documents([found for found in numbers if found not in known])}
+        return [(found, read[found]) for found in numbers]
 
     def last(self, count: int, after: int = 0) -> list[tuple[int, dict[str, Any]]]:
         """The ``count`` newest of the documents with greater numbers, ascending. Reads only these."""
-        return [(found, self._document(self._path(found))) for found in self._numbers(after)[-count:]]
+        return list(self._documents(self._numbers(after)[-count:]).items())
 
     def following(self, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents under the next numbers, up to the first number that has none. Lists nothing."""
@@ -86,6 +91,13 @@ class Journal:
             if not match["companion"] and int(match["number"]) > after:
                 numbers.append(int(match["number"]))
         return numbers
+
+    def _documents(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """The documents under these numbers, in order. Several are read side by side."""
+        if len(numbers) < 2:
+            return {number: self._document(self._path(number)) for number in numbers}
+        with ThreadPoolExecutor(READERS, "documents") as pool:
+            return dict(zip(numbers, pool.map(self._document, map(self._path, numbers)), strict=True))
 
     def _document(self, path: str) -> dict[str, Any]:
         data = self._store.read(path, MAX_DOCUMENT_BYTES + 1)
