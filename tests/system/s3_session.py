@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import uuid
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import UnsafeCommitStore
@@ -76,6 +77,21 @@ def a_listing_begins_where_it_is_told(spark: SparkSession) -> None:
     assert list(one.list("nowhere", after="a")) == []
 
 
+def a_commit_in_several_parts_has_the_condition_too(spark: SparkSession) -> None:
+    one, large = store(spark, "lake"), b"0123456789abcde\n" * 400_000  # parts have 5 MiB
+    assert one.create("x", large) is True
+    assert one.create("x", b"-" + large) is False
+    assert one.read("x", 1) == b"0" and sum(map(len, one.chunks("x"))) == len(large)
+
+
+def half_a_commit_is_never_seen(spark: SparkSession) -> None:
+    jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+    path = jvm.org.apache.hadoop.fs.Path(f"s3a://lake/{uuid.uuid4().hex}/half")
+    lines = jvm.java.util.List.of("a line", 1)
+    refuses(Py4JJavaError, lambda: jvm.airflow_backfill.S3LogStore(conf).write(path, lines.iterator(), False, conf))
+    assert not path.getFileSystem(conf).exists(path)
+
+
 def a_whole_build(spark: SparkSession) -> None:
     place = f"s3a://lake/{uuid.uuid4().hex}"
     source = Source(spark, f"{place}/source", ("id", "part", "name", "n"))
@@ -98,6 +114,8 @@ ALL = (
     a_service_without_conditions_is_refused,
     a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
     a_listing_begins_where_it_is_told,
+    a_commit_in_several_parts_has_the_condition_too,
+    half_a_commit_is_never_seen,
     a_whole_build,
 )
 

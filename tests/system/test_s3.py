@@ -26,6 +26,7 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
         confs = Applications("", service.confs).confs() | {
             "spark.hadoop.fs.s3a.bucket.deaf.endpoint": deaf.endpoint,
             "spark.hadoop.fs.s3a.bucket.losing.endpoint": losing.endpoint,
+            "spark.hadoop.fs.s3a.multipart.size": "5M",
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         }
         program, spark = ROOT / "tests" / "system" / "s3_session.py", ["--master", "local[2]", "--driver-memory", "1g"]
