@@ -20,7 +20,9 @@ VARIABLES = {
     "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
     "aws_session_token": "AWS_SESSION_TOKEN",
     "aws_region": "AWS_REGION",
+    "aws_default_region": "AWS_REGION",
     "aws_endpoint": "AWS_ENDPOINT_URL",
+    "aws_endpoint_url": "AWS_ENDPOINT_URL",
 }
 """Settings of a connection, and the variables in which Spark and S3A look for them."""
 
