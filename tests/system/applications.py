@@ -100,7 +100,6 @@ def submitted(
     spark: Sequence[str],
     confs: Mapping[str, str],
     more: Mapping[str, str],
-    stdin: int | None = None,
 ) -> subprocess.Popen[str]:
     """A spark-submit in a process group of its own; ``more`` are variables that it finds."""
     settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
@@ -112,7 +111,6 @@ def submitted(
     return subprocess.Popen(
         [str(submit), *spark, *settings, str(entry), *arguments],
         env=environment | more,
-        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

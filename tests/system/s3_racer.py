@@ -1,7 +1,7 @@
 """One of two applications that commit to one table on S3 at the same time: a program.
 
-For each number on its standard input it tries to commit that version of an id that both share, and of its own id, and
-says what it was told.
+For each number that it reads from a pipe it tries to commit that version of an id that both share, then of its own id.
+It says what it was told.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from airflow_backfill.spark.run.application import session
 from airflow_backfill.spark.session.failure import conflict_of
 
 if __name__ == "__main__":
-    target, me = sys.argv[1:]
+    target, me, pipe = sys.argv[1:]
+    numbers = open(pipe)
     spark = session()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        told = []
+    for line in numbers:
+        told = ["told"]
         for app_id in ("shared", me):
             try:
                 commit_nothing(spark, target, app_id, int(line), me)

@@ -7,7 +7,7 @@ without S3A. What the builds do goes through the service.
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -142,29 +142,26 @@ def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(la
     lake.check(apps.target, finished["epoch"], finished["target_version"])
 
 
-def test_two_applications_race_and_no_commit_is_lost(lake: Lake) -> None:
+def test_two_applications_race_and_no_commit_is_lost(lake: Lake, tmp_path: Path) -> None:
     apps, target = lake.applications("racing"), lake.folder / BUCKET / "racing"
     lake.spark.range(0).write.format("delta").save(str(target))
     program, master = ROOT / "tests" / "system" / "s3_racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
-    with ExitStack() as open_racers:
-        racers = [
-            open_racers.enter_context(
-                submitted(program, (apps.target, name), master, apps.confs(), {}, stdin=subprocess.PIPE)
-            )
-            for name in ("one", "two")
-        ]
-        for racer in racers:
-            assert any(line == "ready\n" for line in iter(racer.stdout.readline, ""))
-        told = []
+    told = list[str]()
+    with ExitStack() as opened:
+        racers, starts = [], []
+        for name in ("one", "two"):
+            os.mkfifo(tmp_path / name)
+            arguments = (apps.target, name, str(tmp_path / name))
+            racers.append(opened.enter_context(submitted(program, arguments, master, apps.confs(), {})))
+            starts.append(opened.enter_context((tmp_path / name).open("w", buffering=1)))
         for number in range(1, RACES + 1):
+            for start in starts:
+                start.write(f"{number}\n")
             for racer in racers:
-                racer.stdin.write(f"{number}\n")
-                racer.stdin.flush()
-            told += [racer.stdout.readline().split() for racer in racers]
-        for racer in racers:
-            racer.communicate(timeout=60)
-    allowed = {"done", "ConcurrentTransactionException"}
-    assert {word for words in told for word in words} <= allowed, Counter(map(tuple, told))
+                told += next(line for line in iter(racer.stdout.readline, "") if line.startswith("told ")).split()[1:]
+        for start in starts:
+            start.close()
+    assert set(told) <= {"done", "ConcurrentTransactionException"}, Counter(told)
 
     files = sorted((target / "_delta_log").glob("*.json"))
     assert [int(file.stem) for file in files] == list(range(3 * RACES + 1))
