@@ -34,17 +34,18 @@ BUDGET = "budget"
 
 class ThrottleOperator(BaseOperator):
     """
-    Throttles a build to what ``rate`` says now, if that differs from what is in force.
+    Throttles a build to what ``signal`` or ``rate`` says now, if that differs from what is in force.
 
     Run it in a DAG every few minutes, one for each build. It leaves a person's throttle alone until that ends or is
     lifted (``table-backfill throttle TARGET none``), and does nothing while there is no build, or a cancelled one. If
-    ``rate`` raises, the task fails, and the rate stays as it is.
+    ``signal`` raises, the task fails, and the rate stays as it is.
 
     Returns what it did, and why: ``did`` is "throttled", "nothing" or "left alone".
 
     :param target: location of the target table. (templated)
-    :param rate: rows per second; None or "" for no limit, 0 to stop. Or a function of the context that returns it, or a
-        ``Limit``, such as ``by_the_clock``. (templated)
+    :param rate: rows per second; None or "" for no limit, 0 to stop. (templated)
+    :param signal: instead of ``rate``, a function of the context that returns one, or a ``Limit``: ``by_the_clock``
+        makes such a function.
     :param why: the reason, for the log of commands, unless the function's ``Limit`` has one. (templated)
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
         (templated)
@@ -58,7 +59,8 @@ class ThrottleOperator(BaseOperator):
         self,
         *,
         target: str,
-        rate: Signal | int | str | None,
+        rate: int | str | None = None,
+        signal: Signal | None = None,
         why: str | None = None,
         ledger_conn_id: str | None = None,
         **kwargs: Any,
@@ -66,6 +68,8 @@ class ThrottleOperator(BaseOperator):
         super().__init__(**kwargs)
         self.target = target
         self.rate = rate
+        # No template: Airflow would call it, with other arguments.
+        self.signal = signal
         self.why = why
         self.ledger_conn_id = ledger_conn_id
 
@@ -99,7 +103,7 @@ class ThrottleOperator(BaseOperator):
         return "throttled", f"command {ordered(reader, command)}, {wanted.why or 'no reason was given'}"
 
     def _wanted(self, context: Context) -> Limit:
-        said = self.rate(context) if callable(self.rate) else self.rate
+        said = self.rate if self.signal is None else self.signal(context)
         why = None if self.why in NONE else self.why
         if isinstance(said, Limit):
             return said if said.why is not None else Limit(*said.rates, said.until, why)
@@ -115,7 +119,7 @@ class ThrottleOperator(BaseOperator):
 
 def by_the_clock(*windows: tuple[Sequence[str], int | None]) -> Signal:
     """
-    A ``rate`` for ``ThrottleOperator``: that of the first window that is open, and no limit outside of all windows.
+    A ``signal`` for ``ThrottleOperator``: that of the first window that is open, and no limit outside of all windows.
 
     Each throttle ends with its window by itself, also if Airflow does not run then.
 

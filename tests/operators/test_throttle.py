@@ -28,7 +28,8 @@ def planned(source, target):
 
 
 def throttle(context, target, rate, **options):
-    return ThrottleOperator(task_id="t", target=str(target), rate=rate, **options).execute(context)
+    says = {"signal": rate} if callable(rate) else {"rate": rate}
+    return ThrottleOperator(task_id="t", target=str(target), **says, **options).execute(context)
 
 
 def in_force(target):
