@@ -207,8 +207,12 @@ class ApplicationOperator(TellsLineage):
     def _reporter(
         self, context: Context, also: Callable[[], None], me: tuple[Attempt, Mapping[str, Any]] | None = None
     ) -> Reporter:
-        warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
-        return Reporter(self.ledger, self.target, context["task_state_store"], self.log, warnings, also, me)
+        store, warnings = context["task_state_store"], self.warnings(context)
+        return Reporter(self.ledger, self.target, store, self.log, warnings, also, me)
+
+    def warnings(self, context: Context) -> Warnings:
+        """Tells the warnings of the build."""
+        return Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
 
     def _start(self, context: Context, me: Attempt) -> None:
         self._launched = self._operator(context, me)

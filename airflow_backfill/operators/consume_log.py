@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import conf
@@ -74,7 +74,7 @@ class ConsumeLogOperator(LogRoundsOperator):
                     if ran and observed.only_lag:
                         return self.result(observed.state)  # the application has just ended within max_lag
                     if not observed.wake:
-                        self._wait(context, watch, waiting.reasons)
+                        self._wait(context, watch, waiting.reasons, observed.progress)
                         ran = False
                         continue
                 case Ready():
@@ -88,11 +88,12 @@ class ConsumeLogOperator(LogRoundsOperator):
         with decided(context):
             return self.proceed(context)
 
-    def _wait(self, context: Context, watch: GateWatch, reasons: tuple[str, ...]) -> None:
+    def _wait(self, context: Context, watch: GateWatch, reasons: tuple[str, ...], progress: Mapping[str, Any]) -> None:
         context["task_state_store"].set(WAITING, list(reasons))
         self.log.info("the target is fresh; waiting: %s", "; ".join(reasons))
+        known = self.warnings(context).tell(progress)
         if self.deferrable:
-            trigger = LagTrigger(watch=watch.to_json(), poke_interval=self.poke_interval)
+            trigger = LagTrigger(watch=watch.to_json(), poke_interval=self.poke_interval, **known)
             self.defer(trigger=trigger, method_name="resumed")
         time.sleep(self.poke_interval)
 

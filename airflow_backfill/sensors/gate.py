@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -14,6 +14,7 @@ from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
+from airflow_backfill.telling.warnings import Callbacks, Warnings
 from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
@@ -48,6 +49,9 @@ class GateSensor(BuildSensor):
         ``("22:00", "06:00", "Europe/Berlin")``. By default any time.
     :param consume_log: the task that applied the log before the gate. Its application runs on the gate's worker, which
         therefore needs what the worker of that task needs, such as spark-submit.
+    :param on_warning_callback: called, with the context and ``warning`` in it, when the build needs a look: a notifier,
+        a function, or a list of them. See "Told, not asked" in the documentation.
+    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
     """
 
     entry_point: ClassVar[str] = "gate"
@@ -58,13 +62,19 @@ class GateSensor(BuildSensor):
         max_lag: int | timedelta = MAX_LAG,
         window: Sequence[str] | None = None,
         consume_log: Refresher | None = None,
+        on_warning_callback: Callbacks = None,
+        warn_lag: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag_of(max_lag)
         self.window = None if window is None else window_of(window)
         self.consume_log = consume_log
+        self.on_warning_callback = on_warning_callback
+        self.warn_lag = warn_lag
         self._rendered = False
+        self._progress: Mapping[str, Any] | None = None
+        self._known: dict[str, Any] = {}
 
     def settings(self) -> list[str]:
         """The arguments of this gate in an application that goes on through it."""
@@ -82,7 +92,9 @@ class GateSensor(BuildSensor):
         )
 
     def look(self) -> Any:
-        match self.watch.gate().verdict:
+        observed = self.watch.gate()
+        self._progress = observed.progress
+        match observed.verdict:
             case Waiting() as waiting:
                 return waiting
             case Broken(error):
@@ -92,6 +104,9 @@ class GateSensor(BuildSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         found = super().poke(context)
+        if self._progress is not None:
+            warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
+            self._known = warnings.tell(self._progress)
         if found.is_done or self.consume_log is None:
             return found
         observed = self.watch.live()
@@ -105,7 +120,7 @@ class GateSensor(BuildSensor):
         from airflow_backfill.triggers.lag import LagTrigger
 
         kind = GateTrigger if self.consume_log is None else LagTrigger
-        return kind(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval)
+        return kind(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval, **self._known)
 
     def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
         """Resume after the operator that runs the application was deferred."""

@@ -173,6 +173,7 @@ class BackfillTaskGroup(TaskGroup):
                 "gate",
                 **later,
                 **waiting,
+                **warnings,
                 max_lag=max_lag,
                 window=window,
                 timeout=gate_timeout.total_seconds(),

@@ -6,11 +6,12 @@ the coded error as ``failure`` in the context (``airflow_backfill.failure``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from airflow_backfill.core.reports.health import Condition
 from airflow_backfill.core.reports.summary import running_out
 from airflow_backfill.core.values.duration import lasting
 
@@ -26,46 +27,52 @@ WARNED = "warned"
 AGAIN_MS = 24 * 3_600_000
 
 
+def warnings(progress: Mapping[str, Any], warn_lag: float | None) -> dict[str, str]:
+    """What somebody should look at in the progress of a build: a message for each kind. ``warn_lag``: seconds."""
+    lag, health, found = progress["lag"], progress.get("health") or {}, {}
+    retention = running_out(lag)
+    if retention is not None:
+        found["retention"] = retention
+    if warn_lag is not None and lag["age"] > warn_lag * 1000:
+        age = lasting(lag["age"] / 1000)
+        found["lag"] = f"the oldest of {lag['epochs']:,} pending epochs has been pending for {age}"
+    if health.get("condition") == Condition.STUCK.value:
+        found["stuck"] = health["why"]
+    return found
+
+
 class Warnings:
     """Tells the warnings in the progress of a build to the log and to callbacks.
 
     A callback gets the task's context with ``warning``: ``kind``, ``message``, ``name`` and ``target``. One that raises
     is logged, and does not disturb the task.
 
-    :param warn_lag: how long the oldest pending epoch may be pending; None for no such warning.
+    :param warn_lag: how long the oldest pending epoch may be pending; None for ever.
     """
 
     def __init__(self, context: Context, log: Logger, callbacks: Callbacks, warn_lag: timedelta | None) -> None:
         self._context, self._log = cast("dict[str, Any]", context), log
         self._callbacks: Sequence[Callback] = [callbacks] if callable(callbacks) else callbacks or ()
-        self._warn_lag = warn_lag
+        self.warn_lag = None if warn_lag is None else warn_lag.total_seconds()
 
-    def tell(self, progress: Mapping[str, Any]) -> None:
-        """Tell what has not been told for a day, by this try or an earlier one."""
-        found = dict(self._found(progress))
-        if not found:
-            return
+    def tell(self, progress: Mapping[str, Any]) -> dict[str, Any]:
+        """Tell what has not been told for a day, by this try or an earlier one. Returns what a trigger has to know, so
+        that it resumes the task for other warnings: ``warn_lag`` in seconds, and the kinds that are ``known``.
+        """
+        found = warnings(progress, self.warn_lag)
+        if found:
+            self._tell(found, progress)
+        return {"warn_lag": self.warn_lag, "known": list(found)}
+
+    def _tell(self, found: Mapping[str, str], progress: Mapping[str, Any]) -> None:
         store, now = self._context["task_state_store"], progress["seen"]
         told = store.get(WARNED) or {}
         new = {kind: text for kind, text in found.items() if now - told.get(kind, now - AGAIN_MS) >= AGAIN_MS}
-        if not new:
-            return
-        store.set(WARNED, {**told, **dict.fromkeys(new, now)})
+        if new:
+            store.set(WARNED, {**told, **dict.fromkeys(new, now)})
         for kind, message in new.items():
             self._log.warning(message)
             self._call({"kind": kind, "message": message, "name": progress["name"], "target": progress["target"]})
-
-    def _found(self, progress: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        lag = progress["lag"]
-        retention = running_out(lag)
-        if retention is not None:
-            yield "retention", retention
-        if self._warn_lag is not None and lag["age"] > self._warn_lag.total_seconds() * 1000:
-            age = lasting(lag["age"] / 1000)
-            yield "lag", f"the oldest of {lag['epochs']:,} pending epochs has been pending for {age}"
-        health = progress.get("health") or {}
-        if health.get("condition") == "stuck":
-            yield "stuck", health["why"]
 
     def _call(self, warning: dict[str, Any]) -> None:
         for callback in self._callbacks:

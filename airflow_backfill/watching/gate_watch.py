@@ -25,7 +25,7 @@ from airflow_backfill.core.gates.gate import (
 )
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
-from airflow_backfill.core.reports.summary import lag, running_out
+from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
@@ -57,8 +57,8 @@ class Observation:
     verdict: Verdict
     wake: bool
     """Whether the task has something to do, if only to renew the record."""
-    alarm: str | None
-    """A warning if the source will soon delete history that the build needs."""
+    progress: Mapping[str, Any]
+    """What people are told of the build."""
 
     @property
     def only_lag(self) -> bool:
@@ -93,9 +93,9 @@ class GateWatch:
         source = self._build.source(state)
         if observed_upto(state, source) is None:
             source = self._build.stopped(state, source)
-        alarm = running_out(lag(state, source, now))
+        progress = told(state, source, None, now)
         verdict = decide_by_record(state, source, self._build.commands(state), self._conditions(now), now)
-        return Observation(state, verdict, not isinstance(verdict, Waiting), alarm)
+        return Observation(state, verdict, not isinstance(verdict, Waiting), progress)
 
     def live(self) -> Observation:
         """The gate's verdict with the current lag, and whether the task has something to do."""
@@ -103,18 +103,18 @@ class GateWatch:
         state = self._build.state()
         commands = self._build.commands(state)
         source = self._build.stopped(state, self._build.source(state))
-        alarm = running_out(lag(state, source, now))
+        progress = told(state, source, None, now)
         approval = self.approval.state() if self.approval is not None else "success"
         if approval in ("failed", "upstream_failed", "skipped", "removed"):
             return Observation(
                 state,
                 Broken(Rejected(f"the hand-off was not approved: its approval task is {approval}", state=approval)),
                 True,
-                alarm,
+                progress,
             )
         conditions = replace(self._conditions(now), approved=approval == "success")
         stopped = obey(state.control, commands).at(now).stopped
-        observed = Observation(state, decide(state, source, commands, conditions, now), True, alarm)
+        observed = Observation(state, decide(state, source, commands, conditions, now), True, progress)
         if not isinstance(observed.verdict, Waiting) or (observed.only_lag and not stopped):
             return observed
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
@@ -59,6 +62,20 @@ def test_a_deferred_gate_carries_its_deadline(context, source, target):
     assert again.value.trigger.deadline == deadline
     with pytest.raises(AirflowFailException, match="GATE_TIMEOUT"):
         sensor.resumed(context, event={"deadline": 0})
+
+
+def test_a_gate_tells_a_warning_before_it_waits(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, at=time.time() - 50)
+    told = []
+    sensor = gate(target, deferrable=True, timeout=100, warn_lag=timedelta(seconds=40), on_warning_callback=told.append)
+    for _ in range(2):
+        with pytest.raises(TaskDeferred) as deferred:
+            sensor.execute(context)
+    assert [one["warning"]["kind"] for one in told] == ["lag"]
+    assert (deferred.value.trigger.warn_lag, deferred.value.trigger.known) == (40, ["lag"])
+    assert deferred.value.trigger.due() is False
 
 
 def refresher(target, **options):
