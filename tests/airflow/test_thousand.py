@@ -14,6 +14,7 @@ import pytest
 
 from airflow_backfill.core.values.control import Verb
 from tests.airflow.without_spark import built, commit_to, make_source, order
+from tests.telling.statsd import serving
 
 BUILDS = 1000
 EPOCHS = 30
@@ -48,26 +49,27 @@ def waiting_builds(folder: Path, builds: int) -> None:
 def test_a_thousand_waiting_builds_take_a_gigabyte_and_half_a_core(airflow, tmp_path):
     waiting_builds(tmp_path / "lake", BUILDS)
     airflow.write(DAGS.format(builds=BUILDS, folder=tmp_path / "lake"))
-    environment = airflow.environment | {"AIRFLOW__CORE__DAGS_FOLDER": str(airflow.dags)}
-    command = [sys.executable, "-m", "tests.airflow.deferring", str(airflow.dags)]
-    subprocess.run(command, env=environment, check=True, timeout=300)
-    log = airflow.home / "triggerer.log"
-    with log.open("w") as output:
+    log = airflow.home / "run.log"
+    with serving() as server, log.open("w") as output:
+        environment = {**airflow.environment, **server.settings(), "AIRFLOW__CORE__DAGS_FOLDER": str(airflow.dags)}
+        command = [sys.executable, "-m", "tests.airflow.deferring", str(airflow.dags)]
+        subprocess.run(command, env=environment, stdout=output, stderr=output, check=True, timeout=900)
         command = [sys.executable, "-m", "airflow", "triggerer", "--capacity", str(BUILDS), "--skip-serve-logs"]
-        triggerer = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-    try:
-        airflow.until(lambda: f"{BUILDS} triggers currently running" in log.read_text(), timeout=300)
-        time.sleep(WARM_UP_SECONDS)
-        before, begun = _used(triggerer.pid), time.monotonic()
-        time.sleep(MEASURED_SECONDS)
-        after, took = _used(triggerer.pid), time.monotonic() - begun
-    finally:
-        triggerer.terminate()
-        triggerer.wait(60)
+        triggerer = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        try:
+            airflow.until(lambda: f"{BUILDS} triggers currently running" in log.read_text(), timeout=600)
+            time.sleep(WARM_UP_SECONDS)
+            before, begun = _used(triggerer.pid), time.monotonic()
+            time.sleep(MEASURED_SECONDS)
+            after, took = _used(triggerer.pid), time.monotonic() - begun
+        finally:
+            triggerer.terminate()
+            triggerer.wait(60)
+        pending = server.received()["pending_epochs.orders"]
     cores, memory = (after[0] - before[0]) / took, after[1]
     print(f"\n{BUILDS} waiting builds: {cores:.2f} cores, {memory / 2**20:,.0f} MiB")
-    fired = re.findall(r"(\d+) triggers currently running", log.read_text())
-    assert fired[-1] == str(BUILDS)
+    assert re.findall(r"(\d+) triggers currently running", log.read_text())[-1] == str(BUILDS)
+    assert set(pending) == {f"{EPOCHS}|g"}
     assert memory <= MOST_BYTES
     assert cores <= MOST_CORES
 
