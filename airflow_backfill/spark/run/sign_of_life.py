@@ -38,7 +38,7 @@ def signs_of_life(
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join(every)  # no longer: a store that hangs must not hold the outcome back
 
 
 def _now() -> int:

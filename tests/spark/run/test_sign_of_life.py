@@ -25,7 +25,7 @@ def until(control: ControlFolder, me: Any, later: int) -> dict[str, Any]:
 def test_the_announcement_is_renewed_until_the_end(tmp_path: Path) -> None:
     control = ControlFolder.beside(str(tmp_path / "target"))
     me = control.draw_attempt({}, floor=0)
-    with signs_of_life(control, me, {"ui": "http://spark:4040"}, every=0.01):
+    with signs_of_life(control, me, {"ui": "http://spark:4040"}, every=0.05):
         begun = control.announced(me)
         assert begun is not None
         first = until(control, me, 0)
@@ -47,5 +47,5 @@ def test_a_store_that_fails_for_a_while_stops_neither_work_nor_signs(
         announce(*said)
 
     monkeypatch.setattr(control, "announce", failing)
-    with signs_of_life(control, me, {}, every=0.01):
+    with signs_of_life(control, me, {}, every=0.05):
         until(control, me, 0)
