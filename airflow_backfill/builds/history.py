@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -52,7 +52,12 @@ class History:
         return [_point(barrier) for barrier in reversed(self.barriers)]
 
 
-def _barriers(commits: Sequence[Commit | None], build: str) -> Iterator[Barrier]:
+def barriers_in(log: DeltaLog, build: str, versions: Sequence[int]) -> list[Barrier]:
+    """The build's barriers among these versions, in their order. Deleted commits are left out."""
+    return list(_barriers(log.read_each(versions), build))
+
+
+def _barriers(commits: Iterable[Commit | None], build: str) -> Iterator[Barrier]:
     for commit in commits:
         record = None if commit is None else barrier_record(commit)
         if commit is not None and record is not None and record.build == build:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.builds.prediction import prediction
 from airflow_backfill.core.attempts.goals import FinishGoal
-from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.prediction import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
@@ -63,15 +62,7 @@ class FinishOperator(PhaseOperator):
             return extra if told is None else None
 
         tell(context, self, state, once)
-        self._log_prediction()
+        predicted = prediction(self.ledger.reader(self.target))
+        if predicted is not None:
+            self.log.info("predicted: %s", described(predicted))
         return self.result(state)
-
-    def _log_prediction(self) -> None:
-        """Log what the plan predicted, and what happened. The hand-off stands, whatever cannot be read."""
-        try:
-            found = prediction(self.ledger.reader(self.target))
-        except BackfillError as error:
-            self.log.warning("the prediction cannot be compared: %s", error)
-            return
-        if found is not None:
-            self.log.info("predicted: %s", described(found))

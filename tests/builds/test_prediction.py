@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.builds import prediction as predictions
 from airflow_backfill.builds.prediction import prediction
 from airflow_backfill.cli.main import main
 from airflow_backfill.core.reports.prediction import described
+from airflow_backfill.core.state.effect import CommitRecord
+from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.ledger.enclosures import TargetLog
 from tests.core.tasks import CATCH_UP, CONSUME, READ
 from tests.ledger.json_target import JsonBuild
 
@@ -43,14 +45,28 @@ def test_what_happened_is_compared(build: JsonBuild, capsys: pytest.CaptureFixtu
     assert "predicted snapshot 10 seconds, took" in capsys.readouterr().out
 
 
-def test_without_a_prediction_or_a_whole_log_nothing_is_compared(
-    build: JsonBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = JsonBuild(tmp_path / "other")
+def test_few_commits_of_a_long_build_are_read(build: JsonBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    build.write(times=3)
+    for _ in range(100):
+        build.start(READ).until(CommitRecord, nth=2)  # each leaves a claim
+    build.run(READ)
+    build.run(CONSUME)
+    read: list[int] = []
+    original = TargetLog.read
+
+    def counting(log: TargetLog, version: int) -> Commit:
+        read.append(version)
+        return original(log, version)
+
+    monkeypatch.setattr(TargetLog, "read", counting)
+    found = prediction(build.location)
+    assert found is not None and found["snapshot"]["actual"] > 0 and found["log"]["actual"] > 0
+    assert build.reader.log.head() > 100 and 0 < len(read) < 90
+
+
+def test_without_a_prediction_nothing_is_compared(tmp_path: Path) -> None:
+    other = JsonBuild(tmp_path)
     plan = other.plan()
     assert prediction(other.location) is None
     Path(f"{other.location}.backfill/plans/{plan.build}.report.json").write_text("{")
     assert prediction(other.location) is None
-    build.run(READ)
-    monkeypatch.setattr(predictions, "COMMITS", 2)
-    assert prediction(build.location) is None
