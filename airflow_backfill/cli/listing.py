@@ -25,7 +25,7 @@ AT_ONCE = 16
 """Builds that are read at the same time."""
 PATIENCE_SECONDS = 30.0
 """How long to wait for the next answer of any build before those that are left count as unreachable."""
-FIGURES = ("name", "strategy", "percent", "rows_per_second", "seconds_left")
+FIGURES = ("name", "strategy", "percent", "rows_per_second", "seconds_left", "health")
 
 Options = Mapping[str, str] | None
 
@@ -109,20 +109,20 @@ def as_text(builds: Sequence[Mapping[str, Any]]) -> str:
     """One line for each build."""
     if not builds:
         return f"no builds, down to {DEPTH} folders below"
-    head = ("STATE", "%", "PENDING", "TARGET", "")
-    rows = [head, *(_cells(build) for build in builds)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = []
-    for state, percent, pending, target, said in rows:
-        cells = (state.ljust(widths[0]), percent.rjust(widths[1]), pending.rjust(widths[2]), target, said)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    rows = [("STATE", "CONDITION", "%", "PENDING", "TARGET", ""), *(_cells(build) for build in builds)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join(_row(row, widths) for row in rows)
 
 
-def _cells(build: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _row(row: Sequence[str], widths: Sequence[int]) -> str:
+    state, condition, percent, pending, target, said = row
+    words = (state.ljust(widths[0]), condition.ljust(widths[1]))
+    return "  ".join((*words, percent.rjust(widths[2]), pending.rjust(widths[3]), target, said)).rstrip()
+
+
+def _cells(build: Mapping[str, Any]) -> tuple[str, ...]:
     percent = "" if build["percent"] is None else f"{build['percent']:.1f}"
     pending = "" if build["pending"] is None else f"{build['pending']:,}"
-    error = build["error"]
-    reasons = build["waits_for"]
-    said = f"[{error['code']}] {error['message']}" if error else f"waits for {reasons[0]}" if reasons else ""
-    return build["state"], percent, pending, build["target"], said[:160]
+    error, health = build["error"], build["health"] or {"condition": "", "why": ""}
+    said = f"[{error['code']}] {error['message']}" if error else health["why"]
+    return build["state"], health["condition"], percent, pending, build["target"], said[:160]

@@ -11,14 +11,14 @@ CLEAR_BELOW = "\x1b[0J"
 _RESET = "\x1b[0m"
 _BOLD, _RED, _GREEN, _YELLOW, _CYAN = ("\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m")
 _MARKED = (
-    (re.compile(r"^\S+: (finished|upstream)\b.*"), _GREEN),
-    (re.compile(r"^\S.*"), _BOLD),
-    (re.compile(r"^ *(WARNING|waits for (?=an operator)|fail\b|unreachable\b|\[[A-Z_]+\]).*"), _RED),
-    (re.compile(r"^ *(waits for|in force|still)\b.*"), _YELLOW),
-    (re.compile(r"^ *(proven|pass)\b.*"), _GREEN),
-    (re.compile(r"^ *attempt\b.*no outcome yet"), _CYAN),
+    (re.compile(r"^ *(WARNING|fail\b|waits for an operator|\[[A-Z_]+\]).*"), _RED),
+    (re.compile(r"^(\s+health|\S+) +(stuck|starved|unreachable|unreadable)\b.*|^(unreachable|unreadable)\b.*"), _RED),
+    (re.compile(r"^(\s+health|\S+) +(paused|throttled|waiting)\b.*"), _YELLOW),
+    (re.compile(r"^ +(waits for|in force|still)\b.*"), _YELLOW),
+    (re.compile(r"^(\s+health|\S+) +(working|done)\b.*|^ *(proven|pass)\b.*|^\S+: (finished|upstream)\b.*"), _GREEN),
+    (re.compile(r"^ +attempt\b.*no outcome yet"), _CYAN),
 )
-"""Which line gets which colour: the first that matches."""
+"""Which line gets which colour: the first that matches. The first line of a text is bold, if it has no colour."""
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -30,12 +30,12 @@ def coloured(text: str, stream: TextIO) -> str:
     """``text`` with colours if ``stream`` is a terminal and ``NO_COLOR`` is not set (https://no-color.org)."""
     if not is_terminal(stream) or os.environ.get("NO_COLOR"):
         return text
-    return "\n".join(_line(line) for line in text.split("\n"))
+    return "\n".join(_line(line, "" if place else _BOLD) for place, line in enumerate(text.split("\n")))
 
 
-def _line(line: str) -> str:
-    colour = next((colour for pattern, colour in _MARKED if pattern.match(line)), None)
-    return line if colour is None else f"{colour}{line}{_RESET}"
+def _line(line: str, usual: str) -> str:
+    colour = next((colour for pattern, colour in _MARKED if pattern.match(line)), usual)
+    return f"{colour}{line}{_RESET}" if colour else line
 
 
 def bar(percent: float) -> str:

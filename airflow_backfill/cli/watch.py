@@ -70,8 +70,9 @@ def _line(found: dict[str, Any]) -> str:
     if found["phase"] == PLANNING:
         return f"{found['target']}: planning; waits for {found['waits_for'][0]}"
     rows = "" if found["rows_per_second"] is None else f", {found['rows_per_second']:,.0f} rows/s"
-    waits = f"; waits for {found['waits_for'][0]}" if found["waits_for"] else ""
-    return f"{found['name']}: {found['phase']}, {found['percent']} %, epoch {found['epoch']}{rows}{waits}"
+    health = found["health"]
+    where = f"{found['name']}: {found['phase']}, {found['percent']} %, epoch {found['epoch']}{rows}"
+    return f"{where}; {health['condition']}: {health['why']}"
 
 
 def _now() -> str:

@@ -39,7 +39,7 @@ def test_every_build_below_a_folder_has_a_line(tmp_path: Path, capsys: Captured)
     assert [one["state"] for one in found][3:] == ["finished", "snapshot"] and found[4]["percent"] == 80.0
     assert main(["list", str(tmp_path)]) == 0
     text = capsys.readouterr().out.splitlines()
-    assert len(text) == 6 and "waits for the consume_log task" in text[-1]
+    assert len(text) == 6 and "the consume_log task" in text[-1] and text[-1].split()[1] == "waiting"
 
 
 def test_a_build_that_cannot_be_read_is_shown_beside_the_others(tmp_path: Path, capsys: Captured) -> None:
