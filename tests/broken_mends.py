@@ -18,6 +18,7 @@ KEYS = "tests/spark/target_table/test_repeated_keys.py::"
 TROUBLES = "tests/spark/kafka/test_topic_troubles.py::"
 AS_WRITTEN = "tests/spark/transform/test_text_as_written.py::"
 FAILURE = "tests/spark/session/test_failure.py::"
+GROWS = "tests/ledger/test_what_grows.py::"
 FOLDER = "tests/ledger/test_service_folder.py::"
 PROOF = "tests/spark/kafka/test_topic_proof.py::"
 
@@ -113,6 +114,48 @@ MENDS = (
         "                    KeyPartitions(self.spark, memory, key).check(net)",
         "                    pass",
         (TROUBLES + "test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_wrong",),
+    ),
+    Mend(
+        "a log that was put back is taken for the known one",
+        "if listing is None or self.known not in listing.commits:",
+        "if listing is None:",
+        (GROWS + "test_a_log_that_is_shorter_or_another_one_is_read_anew",),
+    ),
+    Mend(
+        "protocol and metadata are those of another commit of the version",
+        "if self._newest is None or mark is None or (self._newest.version, self._newest.mark) != (head, mark):",
+        "if self._newest is None or self._newest.version != head:",
+        (GROWS + "test_a_log_that_is_shorter_or_another_one_is_read_anew",),
+    ),
+    Mend(
+        "an attempt without an outcome is forgotten",
+        "if old > 0 and self._attempts.read_beside(old, OUTCOME) is not None:",
+        "if old > 0:",
+        (GROWS + "test_old_attempts_are_forgotten_and_no_number_is_given_twice",),
+    ),
+    Mend(
+        "the commands of a build that was dropped are those of the next",
+        "documents = self._commands.after(0, known if of == build else {})",
+        "documents = self._commands.after(0, known)",
+        (GROWS + "test_the_commands_of_another_build_are_read_although_their_numbers_are_known",),
+    ),
+    Mend(
+        "an epoch that stops the build is looked for once only",
+        "            for epoch in self._read(max(after, self._looked), source.head):",
+        "            for epoch in self._read(max(after, self._looked), source.head) if self._looked < 0 else ():",
+        (GROWS + "test_each_epoch_is_looked_through_once_for_one_that_stops_the_build",),
+    ),
+    Mend(
+        "a gate does not look at the epochs that came after the newest record",
+        "return self._source(state).stopped(source, state.reached if upto is None else upto)",
+        "return source",
+        ("tests/watching/test_gate_watch.py::test_an_epoch_that_stops_the_build_is_seen_before_a_barrier_is",),
+    ),
+    Mend(
+        "an error of a later commit ends the reading of an earlier one",
+        "        except BackfillError:\n            pass  # whoever asks for that version gets the error",
+        "        finally:\n            pass",
+        (GROWS + "test_reading_ahead_brings_no_error_forward",),
     ),
     Mend(
         "numbers begin anew where the folder is lost",

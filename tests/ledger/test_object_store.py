@@ -104,3 +104,22 @@ def test_trouble_is_coded_and_keeps_secrets(change: dict[str, Any], options: dic
             call()
         assert raised.value.retry and "\n" not in str(raised.value)
         assert SECRET not in f"{raised.value} {raised.value.data} {raised.value.__cause__}"
+
+
+def test_stores_of_a_bucket_share_a_client_unless_their_settings_differ(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def client(url: str, **more: str) -> Any:
+        return open_store(url, options=options | more)._bucket  # type: ignore[attr-defined]
+
+    one = client("s3a://bucket/a/b")
+    assert client("s3a://bucket/c") is one and client("s3://bucket/") is one
+    assert client("s3a://bucket/a/b", aws_secret_access_key="another") is not one
+    assert client("s3a://other/a/b") is not one
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "new")
+    assert client("s3a://bucket/a/b") is not one
+
+
+def test_an_empty_object_is_read_as_such(store: Store) -> None:
+    store.put("empty", b"")
+    assert store.read("empty", 10) == b"" and b"".join(store.chunks("empty")) == b""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from deltalake import DeltaTable
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Cancelled, HistoryLost, Rejected, SourceReplaced, TargetDiverged
+from airflow_backfill.core.errors import Cancelled, FeedOff, HistoryLost, Rejected, SourceReplaced, TargetDiverged
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.testing.applications import Shell
+from airflow_backfill.testing.json_log import JsonLog
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
 from bench import generated
@@ -193,3 +196,14 @@ def test_a_source_that_is_put_back_is_noticed_by_a_watch_that_knows_it(fresh, so
     commit_to(source, 9)
     broken = waiting.live().verdict
     assert isinstance(broken, Broken) and isinstance(broken.error, SourceReplaced)
+
+
+def test_an_epoch_that_stops_the_build_is_seen_before_a_barrier_is(fresh, source, target):
+    waiting = watch(target, max_lag=MaxLag(epochs=9))
+    assert waiting.live().verdict == Ready(3)
+    log = JsonLog(str(source))
+    found = log.read(0).metadata
+    log.land(Commit(log.head + 1, operation="ALTER", metadata=replace(found, configuration={})))
+    for watcher in (waiting, watch(target, max_lag=MaxLag(epochs=9))):
+        broken = watcher.live().verdict
+        assert isinstance(broken, Broken) and isinstance(broken.error, FeedOff)
