@@ -57,12 +57,13 @@ def source(path: Path) -> str:
     return str(path)
 
 
-def consumed(folder: Path) -> str:
-    """The target of a build that has consumed its log, and is on hold."""
+def consumed(folder: Path, commits: int = 0) -> str:
+    """The target of a build that has consumed its log and is on hold, after so many commits without a barrier."""
     target = str(folder / "target")
     spec = {"name": "orders", "source": source(folder / "source"), "target": target, "key": ["id"]}
     place = ["--target", target]
     application("plan", [*place, "--spec", json.dumps(spec)])
+    generated.commits(target, commits, added=FileTotals(), data_change=False)
     application("snapshot", place)
     application("consume_log", [*place, "--max-lag-epochs", "0"])
     reader = BuildReader(target)
@@ -105,9 +106,8 @@ def poll(folder: Path, pending: int) -> str:
 
 
 def step(folder: Path, commits: int) -> str:
-    target, log = consumed(folder), str(folder / "source")
-    for table in (target, log):
-        generated.commits(table, commits, added=FileTotals(), data_change=False)
+    target, log = consumed(folder, commits), str(folder / "source")
+    generated.commits(log, commits, added=FileTotals(), data_change=False)
     reader = BuildReader(target)
     watch = watch_source(reader.state().plan)
     watch.view(1)
