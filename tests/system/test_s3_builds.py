@@ -144,7 +144,6 @@ def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(la
 
 def test_two_applications_race_and_no_commit_is_lost(lake: Lake, tmp_path: Path) -> None:
     apps, target = lake.applications("racing"), lake.folder / BUCKET / "racing"
-    lake.spark.range(0).write.format("delta").save(str(target))
     program, master = ROOT / "tests" / "system" / "s3_racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
     told = list[str]()
     with ExitStack() as opened:
@@ -154,11 +153,12 @@ def test_two_applications_race_and_no_commit_is_lost(lake: Lake, tmp_path: Path)
             arguments = (apps.target, name, str(tmp_path / name))
             racers.append(opened.enter_context(submitted(program, arguments, master, apps.confs(), {})))
             starts.append(opened.enter_context((tmp_path / name).open("w", buffering=1)))
-        for number in range(1, RACES + 1):
-            for start in starts:
+        for number in range(RACES + 1):
+            racing = slice(None) if number else slice(1)  # the first one makes the table
+            for start in starts[racing]:
                 start.write(f"{number}\n")
-            for racer in racers:
-                told += next(line for line in iter(racer.stdout.readline, "") if line.startswith("told ")).split()[1:]
+            for racer in racers[racing]:
+                told += next(line for line in iter(racer.stdout.readline, "") if line.startswith("told")).split()[1:]
         for start in starts:
             start.close()
     assert set(told) <= {"done", "ConcurrentTransactionException"}, Counter(told)
