@@ -49,7 +49,8 @@ def test_a_task_that_has_succeeded_knows_its_source(on, context, source, target)
     assert told.run_facets["tableBackfill"].handoff == 3
 
 
-def test_nothing_is_read_where_lineage_is_off(context, target):
+def test_nothing_is_read_where_lineage_is_off(context, source, target):
+    built(source, target, "plan")
     task = SnapshotOperator(task_id="t", target=str(target))
     task.post_execute(context)
     assert task.lineage is None

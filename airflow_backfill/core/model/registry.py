@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from threading import RLock
 from typing import Protocol
 
 AUTO = "auto"
@@ -55,7 +56,8 @@ class Traits(Protocol):
 
 
 _KNOWN: dict[str, Traits] = {}
-_found = False
+_DISCOVERY = RLock()
+_begun = _found = False
 
 
 def register(strategy: Traits) -> None:
@@ -82,9 +84,14 @@ def lets_keys_be_missing(name: str) -> bool:
 
 
 def _discover() -> None:
-    global _found
-    if not _found:
-        _found = True
-        import_module(_OWN)
-        for entry in entry_points(group=ENTRY_POINTS):
-            entry.load()()
+    """Once in a process. Other threads wait until all strategies are known; a registration may itself ask for some."""
+    global _begun, _found
+    if _found:
+        return
+    with _DISCOVERY:
+        if not _begun:
+            _begun = True
+            import_module(_OWN)
+            for entry in entry_points(group=ENTRY_POINTS):
+                entry.load()()
+            _found = True
