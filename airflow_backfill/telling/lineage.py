@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from airflow_backfill.core.errors import BackfillError
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -36,6 +38,8 @@ class TellsLineage(BaseOperator):
             from airflow_backfill.telling.open_lineage import lineage
 
             self.lineage = lineage(self.entry_point, self.committed())
+        except BackfillError as error:
+            self.log.info("no lineage could be told: %s", error)  # a cancel has dropped the target, for one
         except Exception:
             self.log.warning("no lineage could be told", exc_info=True)
 
