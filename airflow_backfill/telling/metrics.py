@@ -7,11 +7,14 @@ lists them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from airflow.sdk import conf
 from airflow.sdk.observability import stats
+
+log = logging.getLogger(__name__)
 
 PREFIX = "table_backfill"
 
@@ -49,11 +52,15 @@ def gauges(progress: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _send(send: Callable[..., None], metric: str, *value: float, **tags: str) -> None:
-    send(f"{PREFIX}.{metric}", *value, tags=tags)
-    if conf.getboolean("metrics", "legacy_names_on"):
-        # A dot would be a level of its own in the hierarchy of names.
-        named = ".".join(part.replace(".", "__") for part in tags.values())
-        send(f"{PREFIX}.{metric}.{named}", *value)
+    """Send a metric under both names. A task or trigger goes on if that fails."""
+    try:
+        send(f"{PREFIX}.{metric}", *value, tags=tags)
+        if conf.getboolean("metrics", "legacy_names_on"):
+            # A dot would be a level of its own in the hierarchy of names.
+            named = ".".join(part.replace(".", "__") for part in tags.values())
+            send(f"{PREFIX}.{metric}.{named}", *value)
+    except Exception as error:
+        log.warning("metric %s could not be sent: %s", metric, error)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

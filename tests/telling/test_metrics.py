@@ -71,6 +71,15 @@ def test_errors_are_counted_by_code(server, context):
     assert server.received() == {"errors": ["1|c"], "errors.KEY_DUPLICATE": ["1|c"]}
 
 
+def test_a_metric_that_cannot_be_sent_disturbs_nobody(monkeypatch, caplog):
+    def broken(*arguments, **options):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(stats, "incr", broken)
+    tell_error("FENCED")
+    assert "metric errors could not be sent: no route to host" in caplog.text
+
+
 def test_the_page_lists_every_metric(server, source, target):
     tell_progress({**progress(source, target, 0), "rows_per_second": 1.5, "name": "NAME"})
     tell_attempt("DAG", "TASK")
