@@ -51,7 +51,7 @@ def test_a_build_tells_what_matters(told, tmp_path):
 
 
 def _metrics(found):
-    assert found["percent,name=orders"][-1] == found["percent.orders"][-1] == "100.0|g"
+    assert found["percent,name=orders"][-1] == found["percent.orders"][-1] == "90.0|g"
     assert (found["pending_epochs.orders"][0], found["pending_epochs.orders"][-1]) == ("1|g", "0|g")
     assert (found["rows.orders"][0], found["rows.orders"][-1]) == ("7|g", "14|g")
     assert found["attempts,dag_id=build,task_id=orders.consume_log"] == ["1|c"]
