@@ -9,6 +9,8 @@ from typing import Any
 
 LAKE = os.environ.get("TABLE_BACKFILL_DEMO", "/tables")
 """The folder or URI with all tables of the examples."""
+CODE = f"{LAKE}/code"
+"""Where entry points and zip of this package lie for clusters that read them from the store."""
 
 
 def spark(*, brief: bool = True) -> dict[str, Any]:

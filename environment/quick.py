@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
@@ -25,13 +26,14 @@ def jars() -> list[str]:
 def confs(options: str = OPTIONS) -> dict[str, str]:
     """Settings of a local Spark, which have to be there before its Java starts."""
     archive = Path(sys.prefix) / "spark.jsa"
+    managers = "streaming" if version("pyspark").startswith("4.0.") else "streaming.checkpointing"
     return {
         "spark.driver.extraClassPath": os.pathsep.join(jars()),
         "spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}" if archive.exists() else options,
         # Delta writes a checksum after each commit. By default that renames with four calls of `readlink` and one of
         # `chmod`, each in a process of its own.
         "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+            f"org.apache.spark.sql.execution.{managers}.FileSystemBasedCheckpointFileManager"
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -158,20 +158,8 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 
 FLOORS = {
     "": (
-        *(
-            "core",
-            "assets",
-            "ledger",
-            "telling",
-            "builds",
-            "failure",
-            "links",
-            "hooks",
-            "watching",
-            "triggers",
-            "spark",
-        ),
-        *("operators", "sensors", "task_groups", "fleet", "testing", "cli"),
+        *("core", "assets", "ledger", "own_folder", "spark_home", "telling", "builds", "failure", "links", "hooks"),
+        *("watching", "triggers", "spark", "operators", "sensors", "task_groups", "fleet", "testing", "cli"),
     ),
     "core": (
         *("errors", "values", "service", "kafka", "splits", "model", "source", "delta", "target_table", "state"),

@@ -15,8 +15,10 @@ from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
+from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
+from airflow_backfill.spark_home import default_jars
 
 REPORT = '{"airflow_backfill_report": 1, '
 """How the outcome begins that an application prints."""
@@ -95,7 +97,7 @@ def _report(application: str, options: argparse.Namespace, arguments: list[str])
 
 def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     # The last one wins, so what the command line says comes after what the build was started with.
-    settings = [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf]
+    settings = _with_jars(options, [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf])
     command = [options.spark_submit, *(part for conf in settings for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
     command += [_entry_point(application), *arguments]
@@ -130,6 +132,15 @@ def _result(outcome: dict[str, Any]) -> dict[str, Any]:
 def _lost(application: str, done: subprocess.CompletedProcess[str], **data: str) -> ApplicationFailed:
     said = done.stderr.strip()[-500:]
     return ApplicationFailed(f"the {application} application ended without an outcome: {said}", **data)
+
+
+def _with_jars(options: argparse.Namespace, settings: list[str]) -> list[str]:
+    """These settings; where nobody names jars, with those that a build needs."""
+    if options.jars:
+        return settings
+    names = dict.fromkeys(setting.partition("=")[0] for setting in settings)
+    ours = default_jars(names, binary=options.spark_submit, kafka=VARIABLE in os.environ)
+    return [*(f"{name}={value}" for name, value in ours.items()), *settings]
 
 
 def _entry_point(application: str) -> str:

@@ -1,15 +1,17 @@
-"""Passes a connection of type ``kafka`` to a Spark application through an environment variable."""
+"""Passes a connection of type ``kafka`` to a Spark application: through an environment variable, or in a file."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from airflow.sdk import BaseHook
 
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.own_folder import own_folder
 
 
 def kafka_environment(conn_id: str | None) -> dict[str, str]:
@@ -23,6 +25,15 @@ def kafka_environment(conn_id: str | None) -> dict[str, str]:
     connection = json.dumps(BaseHook.get_connection(conn_id).extra_dejson)
     client_options(connection)  # fails here, not minutes later in Spark
     return {VARIABLE: connection}
+
+
+@contextmanager
+def file_with(environment: Mapping[str, str]) -> Iterator[str]:
+    """The path of a file with the connection, which only this user can read, while the block runs."""
+    with tempfile.NamedTemporaryFile("w", prefix="kafka-", suffix=".json", dir=own_folder()) as file:
+        file.write(environment[VARIABLE])
+        file.flush()
+        yield file.name
 
 
 @contextmanager

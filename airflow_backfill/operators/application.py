@@ -18,8 +18,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, KafkaOption, error_in
-from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
@@ -30,7 +29,14 @@ from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
-from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside, with_arguments
+from airflow_backfill.operators.rejoining import belonging, rejoin, still_runs
+from airflow_backfill.operators.spark_submit import (
+    ARGUMENTS,
+    SparkSubmit,
+    check_deployment,
+    execute_inside,
+    with_arguments,
+)
 from airflow_backfill.telling.lineage import TellsLineage
 from airflow_backfill.telling.metrics import tell_attempt
 from airflow_backfill.telling.warnings import Callbacks, Warnings
@@ -60,8 +66,9 @@ class ApplicationOperator(TellsLineage):
         and returns the operator.
     :param applications: folder of the entry points on Spark's driver, if it differs from the worker's: for images that
         contain this package, e.g. ``local:///opt/table-backfill/spark_apps``. (templated)
-    :param kafka_conn_id: connection of type ``kafka``, for a topic's history. It reaches spark-submit through an
-        environment variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
+    :param kafka_conn_id: connection of type ``kafka``, for a topic's history. It reaches the driver through an
+        environment variable, or on YARN in deploy mode ``cluster`` in a file, never through arguments. In deploy mode
+        ``cluster`` elsewhere it is refused. (templated)
     :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
         a notifier, a function, or a list of them. See "Told, not asked" in the documentation.
     :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
@@ -143,12 +150,17 @@ class ApplicationOperator(TellsLineage):
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         store = context["task_state_store"]
-        me = self._running(context)
-        if me is None:
-            self._check_deploy_mode()
-            me = self.ledger.reader(self.target).draw_attempt(self._document(context))
-            store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
-            tell_attempt(context["ti"].dag_id, self.task_id)
+        before = _attempt(store.get(ATTEMPT))
+        if before is not None:
+            operator = self._operator(context, before)
+            if still_runs(operator, context):
+                self._launched = operator
+                return self._settle(context, before, lambda: rejoin(operator, context))
+        if self.submit is None:
+            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
+        me = self.ledger.reader(self.target).draw_attempt(self._document(context))
+        store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
+        tell_attempt(context["ti"].dag_id, self.task_id)
         return self._settle(context, me, lambda: self._start(context, me))
 
     def succeeded(self, context: Context) -> dict[str, Any] | None:
@@ -224,10 +236,10 @@ class ApplicationOperator(TellsLineage):
             return self._spark_submit(me)
         operator = self.submit(self._launch(me))
         operator.render_template_fields(context)
-        return operator
+        return belonging(operator, me)
 
     def _spark_submit(self, me: Attempt) -> SparkSubmit:
-        return SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark})
+        return belonging(SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark}), me)
 
     def _launch(self, me: Attempt) -> Launch:
         py_files = self.spark.get("py_files")
@@ -243,29 +255,6 @@ class ApplicationOperator(TellsLineage):
             generation=me.generation,
             target=self.target,
         )
-
-    def _check_deploy_mode(self) -> None:
-        """Refuse what spark-submit cannot do in deploy mode ``cluster``, where the driver starts on another machine:
-        InvalidSpec on a standalone master; KafkaOption with ``kafka_conn_id``, because secrets could reach the driver
-        only on a command line.
-        """
-        if self.submit is not None:
-            return
-        start = self._spark_submit(Attempt(1, "none"))
-        if not start.in_cluster_mode:
-            return
-        if start.on_standalone_master:
-            raise InvalidSpec(
-                "deploy_mode: a standalone master starts no Python application in deploy mode cluster; use deploy mode "
-                "client, or another cluster (YARN, Kubernetes)",
-                field="deploy_mode",
-            )
-        if self.kafka_conn_id is not None:
-            raise KafkaOption(
-                f"kafka_conn_id: in deploy mode cluster the driver inherits no environment variables; remove "
-                f"kafka_conn_id, and set the driver's variable {VARIABLE} from a secret of the cluster",
-                option="kafka_conn_id",
-            )
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -290,11 +279,6 @@ class ApplicationOperator(TellsLineage):
             "try_number": ti.try_number,
             "map_index": ti.map_index,
         }
-
-    def _running(self, context: Context) -> Attempt | None:
-        """The last attempt of this task, if its application still runs although its worker died."""
-        me = _attempt(context["task_state_store"].get(ATTEMPT))
-        return me if me is not None and self.submit is None and self._spark_submit(me).still_runs(context) else None
 
 
 def _said(trouble: Exception | None) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import stat
 import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
 
 import airflow_backfill
+from airflow_backfill.own_folder import own_folder
 
 ZIPPED = ("core", "ledger", "spark")
 _PACKAGE = Path(airflow_backfill.__file__).parent
@@ -28,7 +28,7 @@ def package_zip() -> str:
     """The path of a zip with the package, for ``--py-files``. Its name contains a hash of its content."""
     data = _zipped()
     name = f"airflow_backfill-{airflow_backfill.__version__}-{hashlib.sha256(data).hexdigest()[:12]}.zip"
-    path = _own_folder() / name
+    path = own_folder() / name
     if not path.exists():
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(data)
@@ -46,13 +46,3 @@ def _zipped() -> bytes:
             entry = zipfile.ZipInfo(str(file.relative_to(_PACKAGE.parent)), (1980, 1, 1, 0, 0, 0))
             archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
-
-
-def _own_folder() -> Path:
-    """A folder for temporary files in which no other user can write."""
-    folder = Path(tempfile.gettempdir()) / f"airflow-backfill-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-        return folder
-    return Path(tempfile.mkdtemp(prefix="airflow-backfill-"))

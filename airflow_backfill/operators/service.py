@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_backfill.hooks.kafka import inherited, kafka_environment
+from airflow_backfill.failure import decided
+from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import store_environment
 from airflow_backfill.operators.package import entry_points, package_zip
+from airflow_backfill.operators.spark_submit import check_deployment, conf_with_jars, with_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,8 +32,8 @@ class ServiceOperator(SparkSubmitOperator):
     :param drain: how long applications may then go on; what still runs is stopped, and its task is retried.
     :param ledger_conn_id: connection with the settings of the tables' store, as for the tasks that it serves.
         (templated)
-    :param kafka_conn_id: connection of type ``kafka``, for topics. It reaches spark-submit through an environment
-        variable, never through arguments, so it does not work with deploy mode ``cluster``. (templated)
+    :param kafka_conn_id: connection of type ``kafka``, for topics. It reaches the driver as that of other tasks does.
+        (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -70,5 +72,9 @@ class ServiceOperator(SparkSubmitOperator):
             *("--max-runtime", str(self.max_runtime.total_seconds())),
             *("--drain", str(self.drain.total_seconds())),
         ]
-        with inherited({**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}):
+        self.conf = conf_with_jars(self, self._spark_binary, kafka=self.kafka_conn_id is not None)
+        with decided(context):
+            check_deployment(self, secrets=self.kafka_conn_id is not None)
+            environment = {**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}
+        with with_secrets(self, environment):
             super().execute(context)

@@ -7,15 +7,20 @@ the attempt's name. ``tests/operators/test_spark_submit.py`` checks that the ins
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.hooks.kafka import inherited
+from airflow_backfill.core.errors import InvalidSpec, KafkaOption
+from airflow_backfill.core.kafka.connection import FILE, VARIABLE
+from airflow_backfill.hooks.kafka import file_with, inherited
+from airflow_backfill.ledger.process import TASK, own_name
 from airflow_backfill.operators.launch import Launch
+from airflow_backfill.spark_home import default_jars
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
@@ -44,8 +49,72 @@ def execute_inside(operator: BaseOperator, context: Context) -> None:
     operator.execute(context, **mark)
 
 
+def conf_with_jars(start: SparkSubmitOperator, binary: str | None, *, kafka: bool) -> dict[str, Any]:
+    """The settings of a start; where it names no jars, with those that a build needs. ``packages=""`` is to name
+    none.
+    """
+    conf = start.conf or {}
+    if any(named is not None for named in (start.jars, start.packages, start.driver_class_path)):
+        return conf
+    return {**default_jars(conf, binary=binary, defaults=start.properties_file, kafka=kafka), **conf}
+
+
+def check_deployment(start: SparkSubmitOperator, *, secrets: bool) -> None:
+    """Refuse what spark-submit cannot do in deploy mode ``cluster``, where the driver starts on another machine.
+
+    InvalidSpec for a standalone master, and for YARN without what is needed to rejoin an application; KafkaOption if
+    there are ``secrets`` and no way to the driver but a command line.
+    """
+    hook = start._get_hook()
+    master, mode = str(hook._connection["master"]), hook._connection["deploy_mode"]
+    if mode != "cluster":
+        return
+    if master.startswith("spark://"):
+        raise InvalidSpec(
+            "deploy_mode: a standalone master starts no Python application in deploy mode cluster; use deploy mode "
+            "client, or another cluster (YARN, Kubernetes)",
+            field="deploy_mode",
+        )
+    if hook._is_yarn_cluster_mode and start.durable:
+        try:
+            if not hook._yarn_track_via_rm_api:
+                raise ValueError("yarn_track_via_rm_api is not set")
+            hook._validate_yarn_track_via_rm_api_config()
+        except Exception as error:
+            raise InvalidSpec(
+                f"yarn_track_via_rm_api: {error}; in deploy mode cluster, a retry asks YARN about the application of "
+                "the try before: set yarn_track_via_rm_api=True, and yarn_resourcemanager_webapp_address in the extra "
+                "of the connection; or set durable=False, then a retry takes over from that application",
+                field="yarn_track_via_rm_api",
+            ) from None
+    if secrets and not hook._is_yarn_cluster_mode:
+        raise KafkaOption(
+            "kafka_conn_id: in deploy mode cluster the driver inherits no environment variables; remove kafka_conn_id, "
+            f"and set the driver's variable {VARIABLE} from a secret of the cluster, with the connection's extra as "
+            f"JSON (Kubernetes: spark.kubernetes.driver.secretKeyRef.{VARIABLE} = NAME:KEY)",
+            option="kafka_conn_id",
+        )
+
+
+@contextmanager
+def with_secrets(start: SparkSubmitOperator, environment: Mapping[str, str]) -> Iterator[None]:
+    """Let the driver have these variables: it inherits them from spark-submit, or finds them in a file beside it. One
+    that inherits also knows this process, and ends with it.
+
+    On YARN in deploy mode ``cluster``, Kafka's connection is in the file: YARN puts it into the driver's working directory, by way of a
+    folder of the store that only this user can read.
+    """
+    inherits = {**environment, TASK: own_name()}
+    with ExitStack() as stack:
+        if VARIABLE in environment and start._get_hook()._is_yarn_cluster_mode:
+            path = stack.enter_context(file_with({VARIABLE: inherits.pop(VARIABLE)}))
+            start.files = ",".join(filter(None, (start.files, f"{path}#{FILE}")))
+        stack.enter_context(inherited(inherits))
+        yield
+
+
 class SparkSubmit(SparkSubmitOperator):
-    """Submits one application, or rejoins it if it still runs after its worker died.
+    """Submits one application.
 
     :param launch: the application. spark-submit inherits its environment.
     :param arguments: the task's values for ``ARGUMENTS``, already rendered.
@@ -65,50 +134,22 @@ class SparkSubmit(SparkSubmitOperator):
                 "name": launch.name,
             }
         )
-        self.external_id_key = f"spark_job_id/{launch.attempt}"
         self.environment = launch.environment
+        if "://" not in launch.application:  # an image with the application has its jars, too
+            self.conf = conf_with_jars(self, arguments.get("spark_binary"), kafka=VARIABLE in launch.environment)
 
     def execute(self, context: Context) -> None:
-        """Submit the application and wait for its end; only wait if it was already submitted."""
-        with inherited(self.environment):
+        """Submit the application and wait for its end."""
+        with with_secrets(self, self.environment):
             super().execute(context)
 
-    def still_runs(self, context: Context) -> bool:
-        """Whether the application was submitted and still runs, according to the cluster."""
-        handle = context["task_state_store"].get(self.external_id_key) if self.durable else None
-        if handle is None:
-            return False
-        try:
-            active: bool = self.is_job_active(self.get_job_status(handle, context))
-        except Exception:
-            # A second application is safe, because it fences the first. The cluster may never answer.
-            self.log.warning(
-                "cannot get the state of application %s from the cluster; starting another one", handle, exc_info=True
-            )
-            return False
-        if active:
-            self.log.info("rejoining application %s", handle)
-        return active
-
-    @property
-    def in_cluster_mode(self) -> bool:
-        """Whether the driver starts on another machine, which does not inherit the environment."""
-        return bool(self._get_hook()._connection["deploy_mode"] == "cluster")
-
-    @property
-    def on_standalone_master(self) -> bool:
-        """Whether the application is submitted to a standalone master."""
-        return str(self._get_hook()._connection["master"]).startswith("spark://")
-
     def execute_resumable(self, context: Context) -> None:
-        """Submit and store the handle under the attempt's name; only wait for the application if there is a handle."""
+        """Submit, store the handle for longer than Airflow does, and wait."""
         store = context["task_state_store"]
-        handle = store.get(self.external_id_key) if self.durable else None
-        if handle is None:
-            store.delete(self._K8S_DRIVER_STATUS_KEY)  # may be of the previous application
-            handle = self.submit_job(context)
-            if self.durable and handle is not None:
-                store.set(self.external_id_key, handle, retention=NEVER_EXPIRE)
+        store.delete(self._K8S_DRIVER_STATUS_KEY)  # may be of the previous application
+        handle = self.submit_job(context)
+        if self.durable and handle is not None:
+            store.set(self.external_id_key, handle, retention=NEVER_EXPIRE)
         self.poll_until_complete(handle, context)
 
     def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:

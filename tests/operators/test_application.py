@@ -15,9 +15,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.ledger.process import TASK, lives
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
+from airflow_backfill.spark.kafka.reader_options import connection
 from tests.airflow.runs import ROOT
 from tests.airflow.without_spark import built
 
@@ -28,6 +31,12 @@ from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
 Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(str(dict(os.environ)))
+Path(os.environ["SUBMITTED"]).with_name("task").write_text(os.environ.get({TASK!r}, ""))
+if "--files" in sys.argv:
+    brought = sys.argv[sys.argv.index("--files") + 1].split("#")
+    mode = oct(os.stat(brought[0]).st_mode & 0o777)
+    document = {{"as": brought[1], "mode": mode, "text": Path(brought[0]).read_text(), "path": brought[0]}}
+    Path(os.environ["SUBMITTED"]).with_name("brought").write_text(json.dumps(document))
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("DIES"):
     sys.exit("java.lang.OutOfMemoryError: Java heap space")
@@ -87,6 +96,7 @@ def test_secrets_are_inherited_and_in_no_argument(context, source, target, submi
     inherited, arguments = (tmp_path / "inherited").read_text(), json.dumps(submitted())
     for secret, variable in (("canary", VARIABLE), ("nightingale", "AWS_SECRET_ACCESS_KEY")):
         assert secret in inherited and secret not in arguments and variable not in os.environ
+    assert lives((tmp_path / "task").read_text())
 
 
 def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, target, submitted, monkeypatch):
@@ -98,14 +108,51 @@ def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, t
     assert len(drawn(target)) == 1
 
 
-def test_a_driver_that_inherits_nothing_is_given_no_secrets(context, source, target, submitted, monkeypatch):
-    built(source, target, "plan")
-    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+@pytest.fixture
+def kubernetes(monkeypatch):
+    connection = {"conn_type": "spark", "host": "k8s://https://kubernetes:443", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
-    with pytest.raises(AirflowFailException, match="kafka_conn_id"):
+
+
+def test_a_driver_that_inherits_nothing_is_given_no_secrets(context, source, target, submitted, kubernetes):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match=r"secretKeyRef\.AIRFLOW_BACKFILL_KAFKA"):
         SnapshotOperator(task_id="t", target=str(target), kafka_conn_id="topics").execute(context)
     assert len(drawn(target)) == 1
+
+
+def test_nor_is_the_driver_of_a_service(context, tmp_path, submitted, kubernetes):
+    serve = ServiceOperator(task_id="t", service=str(tmp_path / "service"), kafka_conn_id="topics")
+    with pytest.raises(AirflowFailException, match="KAFKA_OPTION"):
+        serve.execute(context)
+    assert not (tmp_path / "submitted.json").exists()
+
+
+def test_on_yarn_a_driver_finds_the_secrets_in_a_file(context, source, target, submitted, yarn, tmp_path, monkeypatch):
+    built(source, target, "plan")
+    monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
+    yarn.states = [("FINISHED", "SUCCEEDED")]
+    more = {"kafka_conn_id": "topics", "yarn_track_via_rm_api": True}
+    assert SnapshotOperator(task_id="t", target=str(target), **more).execute(context)["epoch"] == 3
+    brought = json.loads((tmp_path / "brought").read_text())
+    assert (brought["as"], brought["mode"]) == ("airflow-backfill-kafka.json", "0o600")
+    assert not os.path.exists(brought["path"]) and "canary" not in json.dumps(submitted())
+    assert "canary" not in (tmp_path / "inherited").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / brought["as"]).write_text(brought["text"])
+    assert connection()["ssl.keystore.key"] == "canary"
+
+
+@pytest.mark.parametrize("given", [{}, {"yarn_track_via_rm_api": True}])
+def test_on_yarn_a_task_says_what_it_needs_to_rejoin(context, source, target, submitted, monkeypatch, given):
+    built(source, target, "plan")
+    bare = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(bare))
+    with pytest.raises(AirflowFailException, match=r"yarn_resourcemanager_webapp_address.*durable=False"):
+        SnapshotOperator(task_id="t", target=str(target), **given).execute(context)
+    assert len(drawn(target)) == 1
+    assert SnapshotOperator(task_id="t", target=str(target), durable=False).execute(context)["epoch"] == 3
 
 
 def test_files_of_the_drivers_image(context, source, target, submitted):

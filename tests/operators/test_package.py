@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.operators import package
 from airflow_backfill.operators.package import entry_points, package_zip
+from airflow_backfill.own_folder import own_folder
 
 
 @pytest.fixture(autouse=True)
@@ -71,4 +71,4 @@ def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / f"airflow-backfill-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
     package_zip()
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert package._own_folder().name.startswith("airflow-backfill-")
+    assert own_folder().name.startswith("airflow-backfill-")

@@ -21,12 +21,13 @@ JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=
 class Daemon:
     """A process of the cluster, in a process group of its own."""
 
-    def __init__(self, kind: str, *arguments: str, hidden: Path | None = None) -> None:
+    def __init__(self, kind: str, *arguments: str, hidden: Path | None = None, options: str = "") -> None:
         apart = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)]
         start = [str(BIN / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *arguments]
         command = [*apart, *start] if hidden else start
         environment = {**os.environ, **JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable}
-        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false"}
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": options}
+        environment |= {"SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false"}
         self.process = subprocess.Popen(
             command,
             env=environment,
@@ -54,12 +55,24 @@ class Daemon:
 
 
 class Cluster:
-    """A master and its workers, each with one core."""
+    """A master and its workers, each with one core. With ``kept`` a master that starts again knows its applications."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: bool = False) -> None:
+        self._kept = kept
         self._folder, self.workers = folder, list[Daemon]()
-        self.master = Daemon("master.Master", "--port", "0", "--webui-port", "0")
-        self.url = self.master.says(r"Starting Spark master at (spark://\S+)")
+        self.url = self._start_master("0")
+
+    def _start_master(self, port: str) -> str:
+        options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self._folder}/recovery"
+        self.master = Daemon(
+            "master.Master", "--port", port, "--webui-port", "0", options=options if self._kept else ""
+        )
+        return self.master.says(r"Starting Spark master at (spark://\S+)")
+
+    def restart_master(self) -> None:
+        """Kill the master, and start another one in its place."""
+        self.master.kill()
+        self._start_master(self.url.rpartition(":")[2])
 
     def add_worker(self, hidden: Path | None = None) -> None:
         """A worker. ``hidden`` is a folder in whose place it sees an empty one, as another machine would."""
@@ -84,9 +97,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+def cluster(folder: Path, workers: int, kept: bool = False) -> Iterator[Cluster]:
     """A cluster with so many workers while the block runs."""
-    one = Cluster(folder)
+    one = Cluster(folder, kept)
     try:
         for _ in range(workers):
             one.add_worker()

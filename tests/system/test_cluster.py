@@ -47,6 +47,23 @@ def test_a_build_outlives_a_worker(workload: Workload, tmp_path: Path, two_worke
     workload.check(target, followed["epoch"], followed["target_version"])
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["recovery", "no recovery"])
+def test_a_build_outlives_the_master(workload: Workload, tmp_path: Path, kept: bool) -> None:
+    """The master is killed in the snapshot and starts again."""
+    target = str(tmp_path / "target")
+    with cluster(tmp_path / "cluster", workers=2, kept=kept) as one:
+        apps = Applications(target, one.confs(), master=one.url)
+        apps.result("plan", "--spec", workload.spec(target))
+        reader = BuildReader(target)
+        before = reader.log.head()
+        with apps.running("snapshot", *SMALL, *ALL) as me:
+            wait_for_commits(reader, before + 3)
+            one.restart_master()
+        outcome = ControlFolder.beside(target).outcome(me)
+    assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
+    workload.check(target, outcome["result"]["epoch"], outcome["result"]["target_version"])
+
+
 def test_rows_that_an_executor_held_are_read_again(workload: Workload, tmp_path: Path, two_workers: Cluster) -> None:
     """All executors end between the staging of a round and its MERGE. The same application repeats the round."""
     target = str(tmp_path / "target")

@@ -14,6 +14,8 @@ from airflow_backfill.core.errors import KafkaOption
 
 VARIABLE = "AIRFLOW_BACKFILL_KAFKA"
 """The environment variable in which an application finds its connection."""
+FILE = "airflow-backfill-kafka.json"
+"""The file in the driver's working directory in which it finds the connection if the variable is not set."""
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SECURITY = "org.apache.kafka.common.security"

@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnav
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.topic_retention import TopicRetention
 from airflow_backfill.core.state.effect import Topic
+from airflow_backfill.spark.session.jars import check_kafka_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,9 +45,10 @@ _REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfig
 
 
 class Broker:
-    """The brokers of a connection, asked about one topic."""
+    """The brokers of a connection, asked about one topic. SparkIncomplete without the jars for Kafka."""
 
     def __init__(self, spark: SparkSession, connection: Mapping[str, str], topic: str) -> None:
+        check_kafka_jars(spark)
         self._jvm: Any = spark.sparkContext._jvm
         self._connection = connection
         self._topic = topic

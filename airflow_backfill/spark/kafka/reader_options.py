@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from airflow_backfill.core.errors import KafkaOption
-from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.core.kafka.connection import FILE, VARIABLE, client_options
 
 MIB = 1 << 20
 
 
 def connection() -> dict[str, str]:
-    """The client options from this process's environment; KafkaOption if the variable is missing or invalid."""
-    if VARIABLE not in os.environ:
+    """The client options from this process's environment, or from the file beside it. KafkaOption if neither is there,
+    or an option is invalid.
+    """
+    if VARIABLE in os.environ:
+        return client_options(os.environ[VARIABLE])
+    try:
+        return client_options(Path(FILE).read_text())
+    except OSError:
         raise KafkaOption(
-            f"the environment variable {VARIABLE} is not set, so the brokers are unknown; set kafka_conn_id of the "
-            "task, or the variable where the driver runs",
+            f"neither the environment variable {VARIABLE} nor the file {FILE} is there, so the brokers are unknown; "
+            "set kafka_conn_id of the task, or one of the two where the driver runs",
             option=VARIABLE,
-        )
-    return client_options(os.environ[VARIABLE])
+        ) from None
 
 
 def kafka_options(connection: Mapping[str, str]) -> dict[str, str]:

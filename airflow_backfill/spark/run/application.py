@@ -20,7 +20,7 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned
+from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned, SparkIncomplete
 from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
@@ -34,6 +34,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.run.abandoned import ending_with_its_task
 from airflow_backfill.spark.run.phases import (
     APPLICATIONS,
     EXPLAIN,
@@ -70,12 +71,17 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         if application == "plan" and options.explain:
             return reported(lambda: dry_run(options, spark))
         me = _attempt(application, options, spark)
+    except SparkIncomplete as error:
+        logging.error("nothing was begun: %s", error)
+        _store_without_spark(options, error)
+        return 2
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
     control = ControlFolder.beside(options.target, spark)
     try:
-        outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me))
+        with ending_with_its_task(spark) as stopped:
+            outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me, stopped))
     except BackfillError as error:
         logging.error("the outcome cannot be stored: %s", error)
         return 2
@@ -138,10 +144,11 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def session() -> SparkSession:
-    """The session of an application; what spark-submit set stays."""
+    """The session of an application; what spark-submit set stays. SparkIncomplete if the jars do not fit it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    from airflow_backfill.spark.session.jars import check_jars
     from airflow_backfill.spark.session.s3_log_store import install
     from airflow_backfill.spark.session.settings import session_confs
 
@@ -151,8 +158,23 @@ def session() -> SparkSession:
     for name, value in session_confs(given).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    check_jars(spark)
     install(spark)
+    # A path without a scheme is a file, as for Airflow's side, whatever Hadoop is configured for.
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.defaultFS", "file:///")
     return spark
+
+
+def _store_without_spark(options: argparse.Namespace, error: BackfillError) -> None:
+    """Store the outcome where Spark cannot: its stores need Delta, too. If this fails, only the log has the error."""
+    if not getattr(options, "attempt", None):
+        return
+    try:
+        ControlFolder.beside(options.target).store_outcome(
+            Attempt(options.generation, options.attempt), error.to_json()
+        )
+    except Exception:
+        logging.warning("the outcome cannot be stored without Spark", exc_info=True)
 
 
 def _attempt(application: str, options: argparse.Namespace, spark: SparkSession) -> Attempt:

@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the time is over. Returns the exit code: 0, or 2 for a wrong command line."""
     from pyspark import InheritableThread
 
+    from airflow_backfill.spark.run.abandoned import abandoned, waiting_task
     from airflow_backfill.spark.run.application import session
     from airflow_backfill.spark.service.served import cancel, serve
 
@@ -48,11 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    context = spark.sparkContext
+    context, task = spark.sparkContext, waiting_task()
 
     def check() -> None:
         if context._jsc.sc().isStopped():
             raise RuntimeError("Spark has ended, so no request can be served")
+        if abandoned(task):
+            raise RuntimeError("the task that waited for this service has ended: the service ends, too")
 
     Service(
         folder,
