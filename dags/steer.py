@@ -31,7 +31,7 @@ with DAG(
         "drop": Param(False, type="boolean", description="cancel: also delete the target"),
         "epoch": Param(None, type=["null", "integer"], minimum=0, description="recover: the epoch of the rows"),
     },
-    tags=["table backfill"],
+    tags=["table backfill", "steers table backfills"],  # the second one: the page gives its orders with this DAG
 ):
 
     @task.branch

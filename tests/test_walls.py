@@ -25,6 +25,7 @@ ADAPTERS = (
     "hooks",
     "links",
     "operators",
+    "plugin",
     "sensors",
     "task_groups",
     "telling",
@@ -159,7 +160,7 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 FLOORS = {
     "": (
         *("core", "assets", "ledger", "own_folder", "spark_home", "telling", "builds", "failure", "links", "hooks"),
-        *("watching", "triggers", "spark", "operators", "sensors", "task_groups", "fleet", "testing", "cli"),
+        *("watching", "triggers", "spark", "operators", "sensors", "task_groups", "fleet", "plugin", "testing", "cli"),
     ),
     "core": (
         *("errors", "values", "service", "kafka", "splits", "model", "source", "delta", "target_table", "state"),

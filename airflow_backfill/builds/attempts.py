@@ -30,8 +30,11 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
         announced, outcome = control.announced(me) or {}, control.outcome(me)
         return Tried.told(generation, document, announced, outcome, commits.get(me.name), now)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(told, drawn))
+    if len(drawn) > 1:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(told, drawn))
+    else:
+        found = [told(one) for one in drawn]
     newest = newest_of(found)
     return [
         replace(one, life=Life.SUPERSEDED) if one.outcome is None and _newer(newest, one) is not one else one

@@ -36,10 +36,10 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     try:
         return shown(Look.at(reader, now, commits))
     except (NotPlanned, SourceNotDelta):
-        planning = _planning(reader, now)
-        if planning is None:
+        found = planning(reader, now)
+        if found is None:
             raise
-        return planning
+        return found
 
 
 def shown(look: Look) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def shown(look: Look) -> dict[str, Any]:
     }
 
 
-def _planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
+def planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
     """The status of a build that is being planned; None if the last attempt was no plan."""
     last = attempts(reader.control, None, now, ATTEMPTS)
     if not last or last[-1].task != "plan":

@@ -73,6 +73,11 @@ class ControlFolder:
         """
         return self._attempts.last(count, max(known - KEPT_ATTEMPTS, 0))
 
+    def drawn(self, attempt: Attempt) -> dict[str, Any] | None:
+        """The document of an attempt; None if it was not drawn here."""
+        _, found = next(self._attempts.following(attempt.generation - 1), (0, {}))
+        return found if found.get("attempt") == attempt.name else None
+
     def superseded_by(self, attempt: Attempt) -> str | None:
         """The name of a newer attempt of the same task instance of Airflow; None if there is none.
 
@@ -82,9 +87,8 @@ class ControlFolder:
         newer = [document for _, document in self._attempts.following(attempt.generation)]
         if not newer:
             return None
-        _, own = next(self._attempts.following(attempt.generation - 1), (0, {}))
-        instance = _instance(own)
-        if own.get("attempt") != attempt.name or None in instance:
+        own = self.drawn(attempt)
+        if own is None or None in (instance := _instance(own)):
             return None
         return next((str(one.get("attempt")) for one in newer if _instance(one) == instance), None)
 

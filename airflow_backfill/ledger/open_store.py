@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import Store
+
+_wrapper: ContextVar[Callable[[Store], Store] | None] = ContextVar("wrapper", default=None)
+
+
+@contextmanager
+def wrapped(wrapper: Callable[[Store], Store]) -> Iterator[None]:
+    """Within the block, in this thread, every store is opened through ``wrapper``: for readers that only show."""
+    token = _wrapper.set(wrapper)
+    try:
+        yield
+    finally:
+        _wrapper.reset(token)
 
 
 def open_store(url: str, *, spark: Any = None, options: Mapping[str, str] | None = None) -> Store:
@@ -14,6 +28,12 @@ def open_store(url: str, *, spark: Any = None, options: Mapping[str, str] | None
 
     ``options`` are obstore's settings, such as ``aws_endpoint``; Spark uses its own configuration.
     """
+    wrapper = _wrapper.get()
+    store = _open(url, spark, options)
+    return store if wrapper is None else wrapper(store)
+
+
+def _open(url: str, spark: Any, options: Mapping[str, str] | None) -> Store:
     # Imported here: a reader of local files needs only the first.
     location = Location.parse(url)
     if location.local:

@@ -165,14 +165,14 @@ class ApplicationOperator(TellsLineage):
 
     def succeeded(self, context: Context) -> dict[str, Any] | None:
         """The result of this task's last application; None if it did not succeed, or there is none."""
-        me = _attempt(context["task_state_store"].get(ATTEMPT))
+        me = attempt_in(context["task_state_store"].get(ATTEMPT))
         outcome = None if me is None else self.ledger.control(self.target).outcome(me)
         return cast("dict[str, Any]", outcome["result"]) if outcome is not None and outcome["code"] == "OK" else None
 
     def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:
         """Resume the deferred operator of ``submit``. Returns the result in the application's outcome."""
         store = context["task_state_store"]
-        me, method = _attempt(store.get(ATTEMPT)), str(store.get(RESUME))
+        me, method = attempt_in(store.get(ATTEMPT)), str(store.get(RESUME))
         if me is None:
             raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
         launched = self._launched = self._operator(context, me)
@@ -290,7 +290,7 @@ def _said(trouble: Exception | None) -> str:
     return f"exit status {status}"[-2000:] if cut else said[-2000:]
 
 
-def _attempt(stored: JsonValue) -> Attempt | None:
+def attempt_in(stored: JsonValue) -> Attempt | None:
     """The attempt in ``task_state_store``; None if there is none."""
     match stored:
         case {"generation": int(generation), "name": str(name)}:

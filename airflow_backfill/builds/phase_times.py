@@ -1,0 +1,69 @@
+"""When each phase of a build began, found in a log of any length by few reads: phases only go forward, so the first
+barrier of a phase is searched between two that are known, with many probes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.delta_log import DeltaLog
+
+ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
+PROBES = 16
+"""Commits that are read at one time, for each phase."""
+
+_Known = dict[int, tuple[int, int] | None]
+"""By version: the place of the barrier's phase in ``ORDER``, and its time; None for a commit that tells nothing."""
+
+
+def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
+    """The phases that the build has come to, each with its first and last time in milliseconds since 1970; ``to`` is
+    None for the current one. Where log clean-up has deleted the first barriers, the oldest one that is left counts.
+    """
+    newest = state.newest
+    if newest is None or newest.record.phase not in ORDER:
+        return []
+    here = ORDER.index(newest.record.phase)
+    first = state.plan.target_version
+    known: _Known = {newest.version: (here, newest.at), first: _planned(log, first)}
+    with ThreadPoolExecutor(PROBES) as threads:
+        while wanted := {v for place in range(1, here + 1) for v in _between(known, place)} - known.keys():
+            known.update(zip(wanted, threads.map(lambda version: _probe(log, version), wanted), strict=True))
+    told = sorted((place, at) for place, at in (found for found in known.values() if found is not None))
+    starts = {place: at for place, at in reversed(told)}
+    places = sorted(starts)
+    ends = [*(starts[place] for place in places[1:]), None]
+    return [
+        {"phase": ORDER[place].value, "from": starts[place], "to": end} for place, end in zip(places, ends, strict=True)
+    ]
+
+
+def _between(known: _Known, place: int) -> Iterable[int]:
+    """Versions to probe for the first barrier of a phase at ``place`` or later; none if it is found."""
+    told = [(version, found[0]) for version, found in known.items() if found is not None]
+    high = min(version for version, phase in told if phase >= place)
+    low = max((version for version, phase in told if phase < place and version < high), default=min(known))
+    step = max((high - low) // PROBES, 1)
+    return range(low + step, high, step)
+
+
+def _planned(log: DeltaLog, version: int) -> tuple[int, int] | None:
+    try:
+        return 0, log.read(version).timestamp
+    except BackfillError:
+        return None
+
+
+def _probe(log: DeltaLog, version: int) -> tuple[int, int] | None:
+    try:
+        commit = log.read(version)
+        record = barrier_record(commit)
+    except BackfillError:
+        return None
+    return (ORDER.index(record.phase), commit.timestamp) if record is not None and record.phase in ORDER else None

@@ -1,0 +1,95 @@
+"""A store for readers that show a build and decide nothing: each file is read once, and the newest files of a folder
+are fetched side by side as soon as the folder is listed. So a status takes as many round trips as it has steps, not as
+it has files.
+
+What it returns is at most as old as the store itself, which lives for one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import BinaryIO
+
+from airflow_backfill.ledger.store import CHUNK_BYTES, Store
+
+DOCUMENT, CHECKSUM = ".json", ".crc"
+
+
+class FetchingStore:
+    """Reads of ``store``. ``most``: how many documents of a folder are fetched at once, in ``threads``."""
+
+    def __init__(self, store: Store, threads: ThreadPoolExecutor, most: int) -> None:
+        self._store, self._threads, self._most = store, threads, most
+        self._lists: dict[str, tuple[str, Sequence[str]]] = {}
+        """By folder: after which name it was listed, and what was found."""
+        self._heads: dict[str, Future[bytes]] = {}
+        self._lock = Lock()
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def list(self, folder: str, after: str = "") -> Sequence[str]:
+        start, known = self._lists.get(folder, (None, ()))
+        if start is None or after < start:
+            known = self._store.list(folder, after)
+            self._lists[folder] = after, known
+            for name in self._worth_fetching(known):
+                path = f"{folder}/{name}" if folder else name
+                with self._lock:
+                    if path not in self._heads:
+                        self._heads[path] = self._threads.submit(self._store.read, path, CHUNK_BYTES + 1)
+        return known if after == start else [name for name in known if name > after]
+
+    def read(self, name: str, limit: int) -> bytes:
+        head = self._head(name)
+        return head[:limit] if len(head) <= CHUNK_BYTES or limit <= len(head) else self._store.read(name, limit)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        head = self._head(name)
+        if len(head) > CHUNK_BYTES:
+            yield from self._store.chunks(name)  # nobody keeps a large file in memory
+        elif head:
+            yield head
+
+    def folders(self, folder: str) -> Sequence[str]:
+        return self._store.folders(folder)
+
+    def open(self, name: str) -> BinaryIO:
+        return self._store.open(name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self._store.create(name, data)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._store.put(name, data)
+
+    def delete(self, name: str) -> None:
+        self._store.delete(name)
+
+    def _worth_fetching(self, names: Sequence[str]) -> Iterator[str]:
+        """The newest documents, and the newest checksum of a log: it tells what older commits said."""
+        left, checksum = self._most, False
+        for name in reversed(names):
+            if name.endswith(DOCUMENT) and left:
+                left -= 1
+                yield name
+            elif name.endswith(CHECKSUM) and not checksum:
+                checksum = True
+                yield name
+            if not left and (checksum or not name.endswith(DOCUMENT)):
+                return
+
+    def _head(self, name: str) -> bytes:
+        """The first chunk of a file, and a byte more if there is more."""
+        with self._lock:
+            known = self._heads.get(name)
+            mine = known or self._heads.setdefault(name, Future())
+        if known is None:
+            try:
+                mine.set_result(self._store.read(name, CHUNK_BYTES + 1))
+            except BaseException as error:
+                mine.set_exception(error)
+        return mine.result()

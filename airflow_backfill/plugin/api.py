@@ -1,0 +1,155 @@
+"""The page's API. Every route takes Airflow's user; what a DAG builds is looked up, never taken from the browser. No
+request opens a table, starts Java, or waits for a store beyond its deadline.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep, get_user
+from airflow.models.log import Log
+from fastapi import Depends, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from sqlalchemy.orm import Session
+
+from airflow_backfill.builds.glance import glance
+from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned, SourceNotDelta
+from airflow_backfill.core.values.control import Command
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
+from airflow_backfill.plugin.attention import attention, problems, rank
+from airflow_backfill.plugin.commanding import Order, order_in
+from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
+from airflow_backfill.plugin.run import run_of
+from airflow_backfill.plugin.steering import steer, steering_dag
+from airflow_backfill.plugin.tasks import Table, named, tables
+from airflow_backfill.plugin.whole import whole
+
+PAGE = Path(__file__).parent / "page"
+FILES = frozenset(file.name for file in PAGE.glob("*.js"))
+MAX_BODY_BYTES = 1 << 14
+GLANCED, SEEN_WHOLE = (3, 0), (64, 64)
+"""How many of the newest commits of target and source are fetched at once: for the overview, for one build."""
+
+api = FastAPI(
+    title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]
+)
+glances, wholes = Readings(glance, GLANCED), Readings(whole, SEEN_WHOLE)
+
+
+@api.get("/page/{file}", response_class=FileResponse)
+def page(file: str) -> FileResponse:
+    """A file of the page."""
+    if file not in FILES:
+        raise NotPlanned(f"the page has no file {file!r}; reload the page")
+    return FileResponse(PAGE / file, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+
+@api.get("/builds")
+def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+    """All builds of DAGs that the user may look at."""
+    return {"builds": _glanced(tables(session, readable(user)))}
+
+
+@api.get("/dags/{dag_id}/runs/{run_id}/builds", dependencies=[LOOKS])
+def of_run(dag_id: str, run_id: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+    """The builds that the tasks of a run work on or wait for."""
+    targets = named(session, dag_id=dag_id, run_id=run_id)
+    return {"builds": _glanced(tables(session, readable(user), targets))}
+
+
+@api.get("/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}/builds", dependencies=[LOOKS])
+def of_task(
+    dag_id: str, run_id: str, task_id: str, map_index: int, session: SessionDep, user: GetUserDep
+) -> dict[str, Any]:
+    """The build that a task instance works on or waits for; none for a task of another kind."""
+    targets = named(session, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
+    return {"builds": _glanced(tables(session, readable(user), targets))}
+
+
+@api.get("/dags/{dag_id}/builds/{key}", dependencies=[LOOKS])
+def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+    """Everything about one build of the DAG."""
+    table = _table(session, dag_id, key)
+    [found] = wholes.of([table])
+    run = run_of(session, table)
+    mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
+    both = {**_known(table), **mine, "run": run, **found}
+    return {**both, "problems": problems(both, both["tasks"])}
+
+
+@api.post("/dags/{dag_id}/builds/{key}/commands", status_code=201, dependencies=[COMMANDS, OWN_SITE])
+async def command(dag_id: str, key: str, request: Request, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+    """Order a command. It takes effect at the next barrier, whose record acknowledges its number."""
+    order = order_in(await request.body(), user.get_name())
+    return await run_in_threadpool(_ordered, dag_id, key, order, session, user)
+
+
+def _ordered(dag_id: str, key: str, order: Order, session: Session, user: Any) -> dict[str, Any]:
+    table = _table(session, dag_id, key)
+    reader = LedgerHook(table.ledger_conn_id).reader(table.target)
+    if not builders(reader.control, table.claims):
+        raise not_built(table.target, [dag_id])
+    steering = steering_dag(session, user) if order.needs_spark else None
+    told: dict[str, Any] = {"verb": order.verb, "target": table.target, "why": order.signed.why}
+    if isinstance(order.what, Command) and steering is None:
+        told = {**told, **order.what.to_json(), "number": ordered(reader, order.what)}
+    else:
+        order.check(reader)
+        told["run"] = steer(steering, user.get_name(), order.parameters(table.target))
+    event, name = f"table_backfill_{order.verb}", user.get_name()
+    session.add(Log(event, owner=name, owner_display_name=name, dag_id=dag_id, extra=json.dumps(told)))
+    session.commit()
+    return told
+
+
+def _table(session: SessionDep, dag_id: str, key: str) -> Table:
+    for table in tables(session, {dag_id}):
+        if table.key == key:
+            return table
+    raise NotPlanned(
+        f"no task of DAG {dag_id} works on such a build; open the page of the DAG that builds it", dag=dag_id
+    )
+
+
+def _glanced(found: list[Table]) -> list[dict[str, Any]]:
+    seen = glances.of(found)
+    both = [{**_known(table), **glanced} for table, glanced in zip(found, seen, strict=True)]
+    both = [{**one, "problems": problems(one, one["tasks"])} for one in both]
+    return sorted(({**one, "attention": attention(one)} for one in both), key=rank)
+
+
+def _known(table: Table) -> dict[str, Any]:
+    """What Airflow's database knows."""
+    tasks = [task.to_json() for task in table.tasks]
+    return {"key": table.key, "dag_id": table.last.dag_id, "target": table.target, "tasks": tasks}
+
+
+@api.exception_handler(BackfillError)
+def refused(request: Request, error: Exception) -> JSONResponse:
+    """Coded errors, with their way out."""
+    assert isinstance(error, BackfillError)
+    return JSONResponse(troubled(error), _status(error))
+
+
+@api.exception_handler(RequestValidationError)
+def misaddressed(request: Request, error: Exception) -> JSONResponse:
+    """A path that names no task instance."""
+    return refused(request, InvalidSpec("the address is not one of this page; reload the page"))
+
+
+def _status(error: BackfillError) -> int:
+    match error:
+        case NotPlanned() | SourceNotDelta():
+            return 404
+        case NotAllowedNow():
+            return 409
+        case InvalidSpec():
+            return 422
+    return 503 if error.retry else 409

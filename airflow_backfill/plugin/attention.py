@@ -1,0 +1,49 @@
+"""Which builds need somebody: the order of the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_backfill.core.reports.health import Condition
+from airflow_backfill.core.reports.summary import running_out
+
+ORDER = ("trouble", "waits", "works", "done")
+_FAILED = ("failed", "upstream_failed")
+_OF = {
+    Condition.WORKING: "works",
+    Condition.THROTTLED: "works",
+    Condition.PAUSED: "waits",
+    Condition.WAITING: "waits",
+    Condition.STARVED: "waits",
+    Condition.STUCK: "trouble",
+    Condition.DONE: "done",
+}
+_DONE = ("finished", "cancelled")
+
+
+def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What somebody should look at, in words; the error of the build itself is in ``trouble``."""
+    said = []
+    if tasks[0]["state"] in _FAILED:
+        said.append(f"task {tasks[0]['task_id']} has failed: see its log")
+    lag = found.get("lag")
+    if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
+        said.append(warning)
+    return said
+
+
+def attention(found: Mapping[str, Any]) -> str:
+    """``trouble``: it cannot go on by itself, or soon cannot; ``waits``: somebody or something has to happen first;
+    ``works``; or ``done``.
+    """
+    if found.get("trouble") is not None or found["problems"] or found["health"]["why"].startswith("an operator"):
+        return "trouble"
+    return _OF[Condition(found["health"]["condition"])]
+
+
+def rank(found: Mapping[str, Any]) -> tuple[int, int, str]:
+    """The sort key: who needs attention first; then what has been pending longest."""
+    lag = found.get("lag")
+    name = str(found.get("name") or found["target"])
+    return ORDER.index(found["attention"]), -(lag["age"] if lag is not None else 0), name

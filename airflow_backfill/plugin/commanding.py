@@ -1,0 +1,98 @@
+"""Orders that a browser sends: read strictly, signed with Airflow's user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_backfill.builds.ordering import check_errand, unreadable
+from airflow_backfill.core.attempts.refusal import check_reason, refusal
+from airflow_backfill.core.errors import BackfillError, InvalidSpec
+from airflow_backfill.core.values.control import Command, Errand, Verb
+from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.ledger.reader import BuildReader
+
+MAX_BYTES = 1 << 14
+VIA = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command, or an errand; ``epoch`` is for a recovery."""
+
+    what: Command | Errand
+    signed: Signature
+    epoch: int | None = None
+
+    @property
+    def verb(self) -> str:
+        return self.what.value if isinstance(self.what, Errand) else self.what.verb.value
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether an application of its own carries it out. A cancel can also be ordered without one."""
+        return isinstance(self.what, Errand) or self.what.verb is Verb.CANCEL
+
+    def parameters(self, target: str) -> dict[str, Any]:
+        """For a run that carries it out; those of other orders are left out."""
+        drop = self.what.drop if isinstance(self.what, Command) else None
+        given = {"why": self.signed.why, "drop": drop, "epoch": self.epoch}
+        told = {name: value for name, value in given.items() if value is not None}
+        return {"target": target, "verb": self.verb, **told}
+
+    def check(self, reader: BuildReader) -> None:
+        """Raise what keeps an application from carrying it out."""
+        if isinstance(self.what, Errand):
+            return check_errand(reader, self.what, self.signed)
+        check_reason(self.what, self.signed)
+        try:
+            refused = refusal(self.what.verb, reader.state())
+        except BackfillError as error:
+            # What cannot be read can still be dropped.
+            refused = None if self.what.drop and unreadable(error) else error
+        if refused is not None:
+            raise refused
+        return None
+
+
+def order_in(body: bytes, by: str) -> Order:
+    """The order in a request's body: ``verb``, and ``rate``, ``byte_rate``, ``until``, ``drop``, ``epoch`` and ``why``
+    where it takes them. Nothing else is taken from it. InvalidSpec for anything else.
+    """
+    if len(body) > MAX_BYTES:
+        raise InvalidSpec(f"a command has at most {MAX_BYTES} bytes")
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InvalidSpec("a command is a JSON object") from None
+    match given:
+        case {"verb": str(verb), **more}:
+            return _order(verb, more, by)
+    raise InvalidSpec("verb: a command is a JSON object with a verb", field="verb")
+
+
+_TYPES = {"rate": int, "byte_rate": int, "until": int, "epoch": int, "drop": bool, "why": str}
+_WORDS = {int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
+    known = [one.value for one in (*Verb, *Errand)]
+    if verb not in known:
+        raise invalid("verb", verb, f"must be one of {', '.join(known)}")
+    wrong = sorted(more.keys() - _TYPES.keys())
+    if wrong:
+        raise InvalidSpec(f"unknown fields {', '.join(wrong)} (known: verb, {', '.join(_TYPES)})", field=wrong[0])
+    for name, kind in _TYPES.items():
+        if more.get(name) is not None and type(more[name]) is not kind:
+            raise invalid(name, more[name], f"must be {_WORDS[kind]}")
+    signed = Signature(by=by, why=(more.get("why") or "").strip() or None, via=VIA)
+    epoch = more.get("epoch")
+    if (verb == Errand.RECOVER.value) != (epoch is not None) or (epoch or 0) < 0:
+        raise invalid("epoch", epoch, "recover takes the epoch at which the rows stand, and nothing else does")
+    if verb in [one.value for one in Errand]:
+        return Order(Errand(verb), signed, epoch)
+    rates = {name: more.get(name) for name in ("rate", "byte_rate", "until")}
+    return Order(Command(Verb(verb), drop=bool(more.get("drop")), signed=signed, **rates), signed)

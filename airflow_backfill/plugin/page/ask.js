@@ -1,0 +1,85 @@
+// Asks the API, once or again and again: sooner while things change, later after errors, never while nobody looks.
+
+import { React } from "./elements.js";
+
+const ROOT = new URL("..", import.meta.url);
+const SITE = new URL("..", ROOT);
+const MOST_MS = 60_000;
+
+class Refused extends Error {
+  constructor(status, said) {
+    super(said.message ?? said.detail ?? `the server answered ${status}`);
+    this.status = status;
+    this.code = said.code ?? `HTTP ${status}`;
+    this.wayOut = said.way_out;
+  }
+}
+
+const asked = async (url, options) => {
+  const answer = await fetch(url, { credentials: "same-origin", ...options });
+  const text = await answer.text();
+  let said;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    said = { message: `the server answered ${answer.status}` };
+  }
+  if (!answer.ok) {
+    if (typeof said.detail === "object") said = { message: JSON.stringify(said.detail) };
+    throw new Refused(answer.status, said);
+  }
+  return said;
+};
+
+const sent = (method, url, body) =>
+  asked(url, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+export const get = (where, options) => asked(new URL(where, ROOT), options);
+export const post = (where, body) => sent("POST", new URL(where, ROOT), body);
+
+// Airflow's own API, with Airflow's own permissions and audit log.
+export const airflow = (method, where, body) => sent(method, new URL(`api/v2/${where}`, SITE), body);
+
+// The latest answer from `where`, the error of the last question, and a function that asks at once.
+export const useLive = (where, everyMs) => {
+  const [found, setFound] = React.useState({ where, answer: null, error: null, at: null });
+  const again = React.useRef(() => {});
+  React.useEffect(() => {
+    let timer;
+    let failures = 0;
+    let stopped = false;
+    let running = null;
+    const later = () => {
+      clearTimeout(timer);
+      if (!stopped && !document.hidden) timer = setTimeout(look, Math.min(everyMs * 2 ** failures, MOST_MS));
+    };
+    const look = async () => {
+      clearTimeout(timer);
+      running?.abort();
+      const mine = (running = new AbortController());
+      try {
+        const answer = await get(where, { signal: mine.signal });
+        failures = 0;
+        if (!stopped) setFound({ where, answer, error: null, at: Date.now() });
+      } catch (error) {
+        if (mine.signal.aborted) return;
+        failures += 1;
+        if (!stopped) setFound((before) => ({ ...before, where, answer: before.where === where ? before.answer : null, error }));
+      }
+      later();
+    };
+    const seen = () => (document.hidden ? clearTimeout(timer) : look());
+    again.current = look;
+    document.addEventListener("visibilitychange", seen);
+    look();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+      running?.abort();
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [where, everyMs]);
+  const fresh = found.where === where ? found : { answer: null, error: null, at: null };
+  return { ...fresh, again: () => again.current() };
+};

@@ -1,0 +1,281 @@
+// One build: where it is, where it goes, what it waits for, and what people may do about it.
+
+import { path, useLive } from "./ask.js";
+import { Lines, perMinute, Strip } from "./charts.js";
+import { Commands } from "./commands.js";
+import { Badge, Bar, Box, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
+import { Condition, PAGE, Problem } from "./overview.js";
+import { ago, clock, count, many, phase, PHASES, short, span, tail } from "./say.js";
+
+const CHANGING_MS = 3_000;
+const RESTING_MS = 20_000;
+const RESTS = ["finished", "upstream", "cancelled"];
+
+export const Build = ({ dag, build, whole }) => {
+  const [every, setEvery] = React.useState(CHANGING_MS);
+  const where = path("dags", dag, "builds", build);
+  const { answer, error, at, again } = useLive(where, every);
+  React.useEffect(() => setEvery(RESTS.includes(answer?.phase) ? RESTING_MS : CHANGING_MS), [answer?.phase]);
+  if (!answer) return error ? h(Box, { p: 4 }, h(Problem, { error })) : h(Loading);
+  const found = answer;
+  return h(
+    Box,
+    { p: { base: 2, md: 4 }, maxW: "1400px", mx: "auto", w: "100%", display: "flex", flexDirection: "column", gap: 4 },
+    h(Head, { found, whole, dag }),
+    error && h(Problem, { error, since: at }),
+    found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
+    (found.problems ?? []).map((said) => h(Notice, { key: said, hue: "red" }, h(Text, { fontSize: "sm" }, said))),
+    found.phase && h(Waits, { found }),
+    (found.phase || found.trouble) && h(Commands, { found, where, again }),
+    found.phase === "planning" ? null : found.phase && h(Progress, { found }),
+    found.attempts && h(Attempts, { found }),
+    found.commands && h(Orders, { found }),
+  );
+};
+
+const Head = ({ found, whole, dag }) =>
+  h(
+    Box,
+    null,
+    whole && h(Link, { to: PAGE, fontSize: "sm" }, "← All builds"),
+    h(
+      Flex,
+      { align: "center", gap: 3, wrap: "wrap" },
+      h(Heading, { as: "h1", size: "lg", overflowWrap: "anywhere" }, found.name ?? tail(found.target)),
+      found.phase && h(Badge, { size: "lg", colorPalette: RESTS.includes(found.phase) ? "green" : "blue" }, phase(found.phase)),
+      found.in_force?.paused && h(Badge, { size: "lg", colorPalette: "orange" }, "paused"),
+      found.in_force?.held && h(Badge, { size: "lg", colorPalette: "orange" }, "on hold"),
+      found.strategy && h(Muted, null, found.strategy),
+    ),
+    h(
+      Text,
+      { fontSize: "sm", color: "fg.muted", overflowWrap: "anywhere" },
+      found.source && `${found.source} → `,
+      found.target,
+    ),
+    h(Flex, { gap: 3, mt: 1, wrap: "wrap", fontSize: "sm" }, h(Link, { to: `/dags/${encodeURIComponent(dag)}` }, `DAG ${dag}`), h(LastTask, { found })),
+  );
+
+const LastTask = ({ found }) => {
+  const task = found.tasks?.[0];
+  return task && h(React.Fragment, null, h(Link, { to: taskAddress(task) }, `task ${task.task_id}`), h(Muted, null, task.state ?? "no state"));
+};
+
+const taskAddress = (task) => {
+  const mapped = task.map_index == null || task.map_index < 0 ? "" : `/mapped/${task.map_index}`;
+  return `/dags/${encodeURIComponent(task.dag_id)}/runs/${encodeURIComponent(task.run_id)}/tasks/${encodeURIComponent(task.task_id)}${mapped}`;
+};
+
+const Waits = ({ found }) => {
+  const { health } = found;
+  const gate = (found.run?.gate ?? []).map((reason) => `the gate: ${reason}`);
+  const reasons = [...(found.waits_for ?? []), ...gate].filter((reason) => reason !== health.why);
+  return h(
+    Notice,
+    { hue: hueOf(health) },
+    h(Condition, { health, seen: found.seen, clamp: 8 }),
+    reasons.length > 0 &&
+      h(
+        Box,
+        { mt: 2 },
+        h(Muted, { fontSize: "xs" }, "It waits for"),
+        h(Box, { as: "ul", ps: 4, listStyleType: "disc", fontSize: "sm" }, reasons.map((reason) => h("li", { key: reason }, reason))),
+      ),
+  );
+};
+
+const Progress = ({ found }) => {
+  const wide = { base: "1fr", xl: "1fr 1fr" };
+  return h(
+    React.Fragment,
+    null,
+    h(Panel, { title: "Progress", note: `${found.percent} % in all${found.phases?.length ? `, began ${clock(found.phases[0].from)}` : ""}` }, h(PhaseLine, { found }), h(Numbers, { found })),
+    h(
+      Grid,
+      { templateColumns: wide, gap: 4 },
+      h(Panel, { title: "Pending epochs", note: verdict(found) }, h(Pending, { found })),
+      h(Panel, { title: "Applied against changed", note: "epochs per minute" }, h(Rates, { found })),
+    ),
+    h(
+      Grid,
+      { templateColumns: wide, gap: 4 },
+      h(Panel, { title: "Splits", note: `${count(found.splits.count)} in ${found.splits.lanes} lane${found.splits.lanes > 1 ? "s" : ""}` }, h(Strip, { splits: found.splits }), h(Partitions, { found })),
+      h(Panel, { title: "Proof" }, h(Proof, { found })),
+    ),
+  );
+};
+
+const PhaseLine = ({ found }) => {
+  const times = Object.fromEntries((found.phases ?? []).map((one) => [one.phase, one]));
+  const here = PHASES.indexOf(found.phase);
+  return h(
+    Box,
+    { as: "ol", display: "grid", gridTemplateColumns: { base: "1fr", md: `repeat(${PHASES.length}, 1fr)` }, columnGap: 5, rowGap: 2, mb: 4, listStyleType: "none" },
+    PHASES.map((name, n) => {
+      const time = times[name];
+      const state = here < 0 ? "is unknown" : n < here ? "done" : n === here ? "now" : "to come";
+      const hue = state === "done" || (state === "now" && RESTS.includes(name)) ? "green" : state === "now" ? "blue" : "gray";
+      return h(
+        Box,
+        { as: "li", key: name, "aria-current": state === "now" ? "step" : undefined },
+        h(Bar, { percent: n < here ? 100 : n === here ? (RESTS.includes(name) ? 100 : found.phase_percent) : 0, hue, label: `${phase(name)}: ${state}` }),
+        h(Flex, { justify: "space-between", mt: 1, gap: 2 }, h(Text, { fontSize: "sm", fontWeight: state === "now" ? "semibold" : "normal", color: state === "to come" ? "fg.muted" : undefined }, phase(name)), n === here && !RESTS.includes(name) && h(Muted, null, `${found.phase_percent} %`)),
+        h(Muted, { fontSize: "xs" }, time ? (time.to == null ? `for ${span(found.seen - time.from)}` : `took ${span(time.to - time.from)}`) : state),
+      );
+    }),
+  );
+};
+
+const Numbers = ({ found }) => {
+  const { lag, read, rows } = found;
+  return h(Facts, {
+    facts: [
+      ["Copied", `${count(read.done)} of ${count(read.of)} ${read.unit}`, `${short(rows.consuming_snapshot)} rows`],
+      ["Applied from the log", `${short(rows.consuming_log_store + rows.consuming_upstream)} rows`, many(found.epochs.log + found.epochs.upstream, "epoch")],
+      ["Speed", found.rows_per_second == null ? "–" : `${short(found.rows_per_second)} rows/s`, "with waiting times"],
+      ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "of this phase"],
+      ["Behind", lag ? many(lag.epochs, "epoch") : "unknown", lag?.epochs ? `the oldest for ${span(lag.age)}` : lag && "nothing is pending"],
+      ["Stands at epoch", found.epoch ?? "none yet", found.handoff != null ? `hand-off at ${found.handoff}` : lag && `the source at ${lag.head}`],
+      lag && ["May stay paused for", lag.readable == null ? span(lag.kept) : span(lag.readable), "until the source may delete what is needed"],
+    ],
+  });
+};
+
+const verdict = (found) => {
+  const pending = (found.history ?? []).filter((point) => point.pending != null);
+  if (RESTS.includes(found.phase) || pending.length < 2) return null;
+  const applied = perMinute(pending, "epoch").at(-1)?.value;
+  const changed = perMinute(pending, "head").at(-1)?.value;
+  if (applied == null || changed == null || found.phase === "snapshot") return null;
+  if (applied > changed) return `converges: ${short(applied - changed)} fewer each minute`;
+  return pending.at(-1).pending === 0 ? "keeps up" : "does not converge now";
+};
+
+const Pending = ({ found }) => {
+  const history = found.history ?? [];
+  const of = (name) => history.map((point) => ({ at: point.at, value: point[name] }));
+  const lines = [{ name: "pending", hue: "blue", points: of("pending"), steps: true }];
+  if (history.some((point) => point.bound != null)) lines.push({ name: "bound", hue: "orange", points: of("bound"), dashed: true, steps: true });
+  return h(Lines, { lines, label: "Pending epochs against the bound" });
+};
+
+const Rates = ({ found }) => {
+  const history = (found.history ?? []).filter((point) => point.epoch != null && point.head != null);
+  return h(Lines, {
+    label: "Epochs per minute",
+    unit: "/min",
+    lines: [
+      { name: "applied", hue: "green", points: perMinute(history, "epoch") },
+      { name: "changed", hue: "orange", points: perMinute(history, "head"), dashed: true },
+    ],
+  });
+};
+
+const Partitions = ({ found }) => {
+  const behind = (found.partitions ?? []).filter((one) => one.state !== "finished");
+  if (behind.length === 0) return null;
+  return h(
+    Box,
+    { mt: 3, display: "grid", gap: 1 },
+    behind.slice(0, 8).map((one) => h(Muted, { key: one.partition }, `partition ${one.partition}: ${phase(one.state)}, ${count(one.left)} records left`)),
+    behind.length > 8 && h(Muted, null, `and ${behind.length - 8} more`),
+  );
+};
+
+const Proof = ({ found }) => {
+  const proof = found.certificate;
+  const failed = (found.attempts ?? []).findLast((one) => one.outcome === "VERIFICATION_FAILED");
+  return h(
+    Box,
+    { display: "flex", flexDirection: "column", gap: 3 },
+    failed && !proof && h(Notice, { hue: "red", title: "The copy differs" }, h(Text, { fontSize: "sm" }, failed.message ?? "see the log of the verify task")),
+    proof
+      ? h(
+          React.Fragment,
+          null,
+          h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at)}`)),
+          h(Muted, { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, `${proof.row_hash} ${proof.digest}`),
+          proof.gone > 0 && h(Muted, null, `Kafka has deleted ${count(proof.gone)} records since: counted, not compared`),
+        )
+      : !failed && h(Muted, null, "Not proven yet: the copy is compared with the source after the catch-up."),
+  );
+};
+
+const LIVES = { running: "green", starting: "blue", silent: "red", superseded: "gray", ended: "gray", unknown: "gray" };
+
+const Attempts = ({ found }) =>
+  h(
+    Panel,
+    { title: "Attempts", note: "the newest first" },
+    h(
+      Columns,
+      { names: ["#", "Task", "Began", "Took", "Life", "Outcome", ""], label: "Attempts" },
+      [...found.attempts].reverse().map((one) => h(Attempt, { key: one.generation, one, now: found.seen })),
+    ),
+  );
+
+const Attempt = ({ one, now }) => {
+  const began = one.started ?? one.drawn;
+  const end = one.ended ?? (one.life === "running" ? now : one.seen);
+  const ok = one.outcome === "OK";
+  return h(
+    Table.Row,
+    null,
+    h(Table.Cell, null, one.generation),
+    h(Table.Cell, null, one.task),
+    h(Table.Cell, { whiteSpace: "nowrap" }, clock(began)),
+    h(Table.Cell, { whiteSpace: "nowrap" }, began != null && end != null ? span(end - began) : "–"),
+    h(Table.Cell, null, h(Badge, { colorPalette: LIVES[one.life] ?? "gray" }, one.life)),
+    h(Table.Cell, { minW: "200px" }, one.outcome && h(Badge, { colorPalette: ok ? "green" : "red" }, one.outcome), one.message && h(Muted, { display: "block", fontSize: "xs", overflowWrap: "anywhere" }, one.message)),
+    h(
+      Table.Cell,
+      { whiteSpace: "nowrap" },
+      h(
+        Flex,
+        { gap: 3 },
+        one.run_id && h(Link, { to: `${taskAddress(one)}?try_number=${one.try_number ?? 1}` }, "log"),
+        /^https?:\/\//.test(one.ui ?? "") && h(Text, { as: "a", href: one.ui, target: "_blank", rel: "noreferrer", color: "fg.info", textDecoration: "underline" }, "Spark"),
+      ),
+    ),
+  );
+};
+
+const argumentsOf = (one) =>
+  [
+    one.rate != null && `${count(one.rate)} rows/s`,
+    one.byte_rate != null && `${count(one.byte_rate)} bytes/s`,
+    one.until != null && `until ${clock(one.until)}`,
+    one.drop && "with drop",
+  ]
+    .filter(Boolean)
+    .join(", ");
+
+const Orders = ({ found }) =>
+  h(
+    Panel,
+    { title: "Log of commands", note: "the newest first" },
+    found.commands.length === 0
+      ? h(Muted, null, "Nobody has given a command.")
+      : h(
+          Columns,
+          { names: ["#", "Command", "By", "When", "Why", "Taken"], label: "Log of commands" },
+          [...found.commands].reverse().map((one) =>
+            h(
+              Table.Row,
+              { key: one.number },
+              h(Table.Cell, null, one.number),
+              h(Table.Cell, { whiteSpace: "nowrap" }, h("strong", null, one.verb), " ", h(Muted, null, argumentsOf(one))),
+              h(Table.Cell, null, one.by ?? "–", one.via && h(Muted, { fontSize: "xs", display: "block" }, one.via)),
+              h(Table.Cell, { whiteSpace: "nowrap" }, clock(one.at)),
+              h(Table.Cell, { minW: "160px", overflowWrap: "anywhere" }, one.why ?? "–"),
+              h(
+                Table.Cell,
+                null,
+                one.acknowledged
+                  ? h(Badge, { colorPalette: "green" }, one.version == null ? "taken" : `in version ${one.version}`)
+                  : h(Badge, { colorPalette: "orange" }, "waits for a barrier"),
+              ),
+            ),
+          ),
+        ),
+  );

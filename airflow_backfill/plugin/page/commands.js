@@ -1,0 +1,201 @@
+// The commands of a build: buttons, and a form for those that take something.
+
+import { airflow, path, post } from "./ask.js";
+import { Box, Button, Flex, h, Input, Muted, Notice, Panel, React, Text } from "./elements.js";
+import { many, span } from "./say.js";
+
+const say = (verb, text, more = {}) => ({ verb, text, ...more });
+
+// Those that would undo what is in force stand in for those that would do it again. What can never help here is left out.
+const offered = ({ in_force: force, phase, refused, certificate, attempts }) => {
+  const differs = (attempts ?? []).some((one) => one.outcome === "VERIFICATION_FAILED") && !certificate;
+  return [
+    force?.paused ? say("resume", "Resume") : say("pause", "Pause"),
+    say("throttle", "Throttle …", { form: "throttle" }),
+    force?.held ? say("release", "Release the gate") : say("hold", "Hold the gate"),
+    say("prove", "Prove again …", { form: "why", spark: true, optional: true, note: "Compares the target with its source at the epoch where it stands now. Writes nothing." }),
+    differs && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ, to what the source says. Then clear the verify task." }),
+    !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "What Kafka and the landing table have lost is counted from then on. This cannot be taken back." }),
+    say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build; a later plan resumes it." }),
+  ].filter((one) => one && (phase !== "planning" || one.verb === "cancel"));
+};
+
+// A build whose records cannot be read takes only these.
+const LAST_RESORT = [
+  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "Put the rows right first, with RESTORE to the last barrier; then name the epoch at which they stand. Afterwards clear the verify task." }),
+  say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build, whatever is wrong with its records, if the target is deleted too." }),
+];
+const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];
+
+export const Commands = ({ found, where, again }) => {
+  const [open, setOpen] = React.useState(null);
+  const [busy, setBusy] = React.useState(null);
+  const [told, setTold] = React.useState(null);
+  if (!found.may_command) return h(Muted, null, "You may look at this build, and not command it: that takes the permission to edit its DAG.");
+  const order = async (verb, body = {}) => {
+    setBusy(verb);
+    setTold(null);
+    try {
+      const done = await post(`${where}/commands`, { verb, ...body });
+      const said = done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; the next barrier takes it.`;
+      setTold({ hue: "green", text: said });
+      setOpen(null);
+      again();
+    } catch (error) {
+      setTold({ hue: "red", text: error.code ? `${error.code}: ${error.message}` : error.message });
+    }
+    setBusy(null);
+  };
+  const asked = async (name, work, said) => {
+    setBusy(name);
+    setTold(null);
+    try {
+      await work();
+      setTold({ hue: "green", text: said });
+      again();
+    } catch (error) {
+      setTold({ hue: "red", text: error.message });
+    }
+    setBusy(null);
+  };
+  const refused = found.refused ?? {};
+  const lost = !found.phase;
+  if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
+  const shown = lost ? LAST_RESORT : offered(found);
+  const why = (one) => refused[one.verb] ?? (one.spark && !found.steering ? NO_STEERING : undefined);
+  const failed = found.run?.failed?.length ? found.run.failed : found.health?.condition === "stuck" ? (found.to_clear ?? []) : [];
+  return h(
+    Panel,
+    { title: "Commands" },
+    (found.run?.asked ?? []).map((task) => h(Approval, { key: task.task_id, task, found, asked, busy })),
+    h(
+      Flex,
+      { gap: 2, wrap: "wrap" },
+      failed.length > 0 &&
+        h(
+          Button,
+          { size: "sm", colorPalette: "blue", disabled: busy != null, loading: busy === "clear", onClick: () => asked("clear", () => clear(failed), `Airflow runs ${namesOf(failed)} again, from the last commit.`) },
+          `Clear ${namesOf(failed)}`,
+        ),
+      shown.map((one) =>
+        h(
+          Button,
+          {
+            key: one.verb,
+            size: "sm",
+            variant: open?.verb === one.verb ? "solid" : "outline",
+            colorPalette: one.hue ?? "gray",
+            disabled: Boolean(why(one)) || busy != null,
+            title: why(one),
+            loading: busy === one.verb,
+            "aria-expanded": one.form ? open?.verb === one.verb : undefined,
+            onClick: () => (one.form ? setOpen(open?.verb === one.verb ? null : one) : order(one.verb)),
+          },
+          one.text,
+        ),
+      ),
+    ),
+    open && h(Form, { key: open.verb, command: open, order, close: () => setOpen(null), busy }),
+    told && h(Box, { mt: 3 }, h(Notice, { hue: told.hue, live: told.hue === "red" ? "alert" : "status" }, h(Text, { fontSize: "sm" }, told.text))),
+  );
+};
+
+const NO_STEERING = "This needs Spark: put a DAG like dags/steer.py beside your DAGs, or ask for the permission to trigger it.";
+
+const namesOf = (tasks) => tasks.map((task) => task.task_id).join(", ");
+
+const clear = (tasks) =>
+  airflow("POST", `${path("dags", tasks[0].dag_id)}/clearTaskInstances`, {
+    dry_run: false,
+    dag_run_id: tasks[0].run_id,
+    task_ids: tasks.map((task) => (task.map_index < 0 ? task.task_id : [task.task_id, task.map_index])),
+    include_downstream: true,
+    only_failed: tasks.every((task) => task.state === "failed"),
+  });
+
+// The answer goes to Airflow, which knows whom it has asked.
+const Approval = ({ task, found, asked, busy }) => {
+  const where = `${path("dags", task.dag_id, "dagRuns", task.run_id, "taskInstances", task.task_id, task.map_index)}/hitlDetails`;
+  const answer = (option) => asked(option, () => airflow("PATCH", where, { chosen_options: [option], params_input: {} }), `${option}: Airflow has your answer.`);
+  return h(
+    Box,
+    { mb: 3 },
+    h(
+      Notice,
+      { hue: "blue", title: task.subject },
+      h(Text, { fontSize: "sm", mb: 2 }, found.lag ? `Pending: ${many(found.lag.epochs, "epoch")}${found.lag.epochs ? `, the oldest for ${span(found.lag.age)}` : ""}. The target stands at epoch ${found.epoch ?? "–"}.` : "How far the source is ahead is not known."),
+      h(
+        Flex,
+        { gap: 2 },
+        task.options.map((option, n) => h(Button, { key: option, size: "sm", variant: n ? "outline" : "solid", colorPalette: n ? "gray" : "blue", disabled: busy != null, loading: busy === option, onClick: () => answer(option) }, option)),
+      ),
+    ),
+  );
+};
+
+const Field = ({ label, help, children }) =>
+  h(Box, { as: "label", display: "block", minW: "180px", flex: "1 1 180px" }, h(Text, { fontSize: "sm", mb: 1 }, label), children, help && h(Muted, { fontSize: "xs" }, help));
+
+const whole = (text) => (text.trim() === "" ? null : Number(text));
+
+const Form = ({ command, order, close, busy }) => {
+  const [given, setGiven] = React.useState({ rate: "", bytes: "", until: "", why: "", epoch: "", drop: false });
+  const first = React.useRef(null);
+  React.useEffect(() => first.current?.focus(), []);
+  const set = (name) => (event) => setGiven({ ...given, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
+  const needsWhy = command.form === "cancel" ? given.drop : command.form !== "throttle" && !command.optional;
+  const body = () => ({
+    ...(given.why.trim() && { why: given.why.trim() }),
+    ...(command.form === "throttle" && {
+      rate: whole(given.rate),
+      byte_rate: whole(given.bytes),
+      ...(given.until && { until: new Date(given.until).getTime() }),
+    }),
+    ...(command.form === "cancel" && { drop: given.drop }),
+    ...(command.form === "recover" && { epoch: whole(given.epoch) }),
+  });
+  return h(
+    Box,
+    {
+      as: "form",
+      mt: 3,
+      display: "flex",
+      flexDirection: "column",
+      gap: 3,
+      onSubmit: (event) => {
+        event.preventDefault();
+        order(command.verb, body());
+      },
+      onKeyDown: (event) => event.key === "Escape" && close(),
+    },
+    command.note && h(Muted, null, command.note),
+    command.form === "throttle" &&
+      h(
+        Flex,
+        { gap: 3, wrap: "wrap" },
+        h(Field, { label: "Rows per second", help: "empty: no limit; 0: stop" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", value: given.rate, onChange: set("rate") })),
+        h(Field, { label: "Bytes per second, of the snapshot", help: "empty: no limit" }, h(Input, { type: "number", min: 0, step: 1, size: "sm", value: given.bytes, onChange: set("bytes") })),
+        h(Field, { label: "Until", help: "empty: until another throttle" }, h(Input, { type: "datetime-local", size: "sm", value: given.until, onChange: set("until") })),
+      ),
+    command.form === "cancel" &&
+      h(
+        Flex,
+        { as: "label", gap: 2, align: "center" },
+        h("input", { type: "checkbox", checked: given.drop, onChange: set("drop"), ref: first }),
+        h(Text, { fontSize: "sm" }, "Also delete the target and what belongs to the build beside it"),
+      ),
+    command.form === "recover" &&
+      h(Flex, null, h(Field, { label: "Epoch", help: "of the source, at which the rows stand" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", required: true, value: given.epoch, onChange: set("epoch") }))),
+    h(Flex, null, h(
+      Field,
+      { label: needsWhy ? "Why (needed)" : "Why", help: "for the log of commands" },
+      h(Input, { ref: command.form === "why" ? first : undefined, size: "sm", maxLength: 1000, required: needsWhy, value: given.why, onChange: set("why") }),
+    )),
+    h(
+      Flex,
+      { gap: 2 },
+      h(Button, { type: "submit", size: "sm", colorPalette: command.hue ?? "blue", loading: busy === command.verb }, given.drop ? "Cancel and delete" : command.text.replace(" …", "")),
+      h(Button, { type: "button", size: "sm", variant: "ghost", onClick: close }, "Not now"),
+    ),
+  );
+};

@@ -1,0 +1,25 @@
+// The page in Airflow: all builds under Browse, one build as a page, and a tab on DAG runs and task instances.
+
+import { Build } from "./build.js";
+import { path, useLive } from "./ask.js";
+import { Box, Empty, h, Loading, Router } from "./elements.js";
+import { Overview, PAGE, Problem, Rows } from "./overview.js";
+
+const Page = () => {
+  const { pathname } = Router.useLocation();
+  const [dag, key] = pathname.slice(pathname.indexOf(PAGE) + PAGE.length).split("/").filter(Boolean).map(decodeURIComponent);
+  return key ? h(Build, { key: `${dag} ${key}`, dag, build: key, whole: true }) : h(Overview);
+};
+
+const Tab = ({ dagId, runId, taskId, mapIndex }) => {
+  const run = path("dags", dagId, "runs", runId);
+  const { answer, error } = useLive(taskId ? `${run}/${path("tasks", taskId, mapIndex ?? "-1")}/builds` : `${run}/builds`, 15_000);
+  if (!answer) return error ? h(Box, { p: 4 }, h(Problem, { error })) : h(Loading);
+  const builds = answer.builds;
+  if (builds.length === 0)
+    return h(Empty, { title: "No table backfill" }, `This ${taskId ? "task" : "run"} builds no table, or has not started to.`);
+  if (builds.length > 1) return h(Box, { p: 4 }, h(Rows, { builds }));
+  return h(Build, { key: builds[0].key, dag: builds[0].dag_id, build: builds[0].key });
+};
+
+globalThis["Table backfills"] = (props) => (props.runId ? h(Tab, props) : h(Page));

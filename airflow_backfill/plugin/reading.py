@@ -1,0 +1,155 @@
+"""Reads many builds at once, and waits for none that does not answer.
+
+Each store has threads of its own, so a store that hangs keeps nobody else from answering. While a build is being read,
+everybody who asks for it waits for the same answer, until its deadline has passed; after that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceUnavailable
+from airflow_backfill.core.reports.way_out import way_out
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Errand, Verb
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.fetching_store import FetchingStore
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.open_store import wrapped
+from airflow_backfill.ledger.store import Store
+from airflow_backfill.plugin.tasks import Table
+
+log = logging.getLogger(__name__)
+
+READERS = FETCHERS = 200
+"""Builds of one store that are read at once, and files that are fetched for them meanwhile."""
+DEADLINE_SECONDS = 2.0
+"""How long an answer waits for one build."""
+
+_Place = tuple[str, str | None, tuple[tuple[str, Attempt], ...]]
+"""A target, its connection, and the claims of DAGs that they build it."""
+
+
+@dataclass
+class _Threads:
+    readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "table-backfill-read"))
+    fetchers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(FETCHERS, "table-backfill-fetch"))
+
+
+class Readings:
+    """Runs ``look(target, options)`` for builds. ``ahead``: how many files of a folder of the target, and of the
+    source, are fetched as soon as it is listed.
+    """
+
+    def __init__(self, look: Callable[[str, Any], dict[str, Any]], ahead: tuple[int, int]) -> None:
+        self._look = look
+        self._of_target, self._of_source = ahead
+        self._lock = Lock()
+        self._running: dict[_Place, tuple[Future[dict[str, Any]], float]] = {}
+
+    def of(self, tables: Sequence[Table]) -> list[dict[str, Any]]:
+        """What was found of each build, and ``dags``, which build it; ``{"trouble": error}`` if nothing was found, or
+        not within the deadline. NotPlanned is the trouble if none of the DAGs has worked on the table.
+        """
+        places = [(table.target, table.ledger_conn_id, table.claims) for table in tables]
+        begun = [self._begin(place) for place in places]
+        for future, since in begun:
+            wait([future], max(since + DEADLINE_SECONDS - time.monotonic(), 0))
+        return [_result(future, place) for (future, _), place in zip(begun, places, strict=True)]
+
+    def _begin(self, place: _Place) -> tuple[Future[dict[str, Any]], float]:
+        with self._lock:
+            known = self._running.get(place)
+            if known is not None and not known[0].done():
+                return known
+            threads = _threads_of(place)
+            self._running[place] = begun = threads.readers.submit(self._read, place, threads), time.monotonic()
+        # Outside the lock: if it has ended already, it is forgotten here.
+        begun[0].add_done_callback(lambda future: self._forget(place, future))
+        return begun
+
+    def _forget(self, place: _Place, future: Future[dict[str, Any]]) -> None:
+        with self._lock:
+            if place in self._running and self._running[place][0] is future:
+                del self._running[place]
+
+    def _read(self, place: _Place, threads: _Threads) -> dict[str, Any]:
+        target, connection, claims = place
+        hook = LedgerHook(connection)
+
+        opened: dict[str, FetchingStore] = {}
+
+        def ahead(store: Store) -> Store:
+            own = store.url.startswith(Location.parse(target).url)
+            most = self._of_target if own else self._of_source
+            return opened.setdefault(store.url, FetchingStore(store, threads.fetchers, most))
+
+        with wrapped(ahead):
+            dags = builders(hook.control(target), claims)
+            if not dags:
+                raise not_built(target, [dag for dag, _ in claims])
+            return {**self._look(target, hook.options), "dags": dags}
+
+
+def builders(control: ControlFolder, claims: Sequence[tuple[str, Attempt]]) -> list[str]:
+    """The DAGs among those with a claim whose attempt lies beside the target, and is no order of people: whoever may
+    steer all builds with one DAG gets no page of them by that.
+    """
+    drawn = ((dag, control.drawn(attempt)) for dag, attempt in claims)
+    return [
+        dag
+        for dag, document in drawn
+        if document is not None and document.get("dag_id") == dag and document.get("task") not in _ORDERS
+    ]
+
+
+_ORDERS = (Verb.CANCEL.value, *(errand.value for errand in Errand))
+
+
+def not_built(target: str, dags: Sequence[str]) -> NotPlanned:
+    """For a target that none of these DAGs has worked on."""
+    named = ", ".join(dags) or "a DAG that you may look at"
+    return NotPlanned(
+        f"{target}: no attempt of {named} lies beside it, so its build belongs to another DAG, or the folder beside "
+        "it was lost; open it from the DAG that builds it, or clear a task of that DAG",
+        target=target,
+    )
+
+
+_LOCK = Lock()
+_THREADS: dict[tuple[str, str, str | None], _Threads] = {}
+
+
+def _threads_of(place: _Place) -> _Threads:
+    target, connection, _ = place
+    try:
+        location = Location.parse(target)
+        key = (location.scheme, location.authority, connection)
+    except BackfillError:
+        key = ("", "", connection)
+    with _LOCK:
+        return _THREADS.setdefault(key, _Threads())
+
+
+def _result(future: Future[dict[str, Any]], place: _Place) -> dict[str, Any]:
+    if not future.done():
+        late = f"the store of {place[0]} has not answered within {DEADLINE_SECONDS:g} s; nothing is known of this build"
+        return {"trouble": troubled(SourceUnavailable(late))}
+    error = future.exception()
+    return future.result() if error is None else {"trouble": troubled(error)}
+
+
+def troubled(error: BaseException) -> dict[str, Any]:
+    """An error as JSON, with its way out."""
+    if isinstance(error, BackfillError):
+        return {**error.to_json(), "way_out": way_out(error)}
+    log.error("a build could not be read", exc_info=error)
+    said = f"{type(error).__name__}: {error}"
+    return {"code": "UNEXPECTED", "message": said, "way_out": "The log of the API server has more.", "retry": True}

@@ -1,0 +1,75 @@
+"""What Airflow knows of the run that works on a build: tasks that failed, what its gate waits for, who is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow.models.hitl import HITLDetail
+from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+from airflow.models.task_state_store import TaskStateStoreModel as Stored
+from airflow.models.taskinstance import TaskInstance
+from sqlalchemy import and_, select
+from sqlalchemy.orm import Session
+
+from airflow_backfill.plugin.tasks import INSTANCE, Table
+from airflow_backfill.watching.committed import WAITING
+
+_WAITS = ("deferred", "running", "up_for_reschedule")
+_ASKING = ("awaiting_input", "deferred")
+
+
+def run_of(session: Session, table: Table) -> dict[str, Any]:
+    """Of the run that worked on the table last: ``failed``, the task instances to clear; ``gate``, why tasks of the
+    build wait, in words; ``asked``, the approvals that nobody has answered.
+    """
+    last = table.last
+    run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
+    ours = Rendered.rendered_fields["target"].as_string().in_((table.target, f"{table.target}/"))
+    failed = select(TaskInstance).join(Rendered, _one(Rendered)).where(*run, TaskInstance.state == "failed", ours)
+    waiting = (
+        select(TaskInstance.task_id, Stored.value)
+        .join(Stored, _one(Stored))
+        .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING)
+    )
+    asked = (
+        select(TaskInstance, HITLDetail)
+        .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
+        .where(*run, HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
+    )
+    group = _group(last.task_id)
+    return {
+        "dag_id": last.dag_id,
+        "run_id": last.run_id,
+        "failed": [_instance(task) for task in session.scalars(failed)],
+        "gate": [
+            reason for task, value in session.execute(waiting) if _group(task) == group for reason in _texts(value)
+        ],
+        "asked": [
+            {**_instance(task), "subject": detail.subject, "options": detail.options}
+            for task, detail in session.execute(asked)
+            if _group(task.task_id) == group
+        ],
+    }
+
+
+def _one(other: Any) -> Any:
+    """Rows of one task instance."""
+    return and_(*(getattr(TaskInstance, name) == getattr(other, name) for name in INSTANCE))
+
+
+def _instance(task: TaskInstance) -> dict[str, Any]:
+    return {name: getattr(task, name) for name in (*INSTANCE, "state", "try_number")}
+
+
+def _group(task_id: str) -> str:
+    """The task group: tasks of one build are in one."""
+    return task_id.rpartition(".")[0]
+
+
+def _texts(value: str) -> list[str]:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return []
+    return [str(text) for text in found] if isinstance(found, list) else []

@@ -1,0 +1,139 @@
+"""Which tables the tasks of a DAG build, from what Airflow's database says of task instances that drew an attempt.
+
+A browser names a DAG, a run, a task or a key, never a table. An operator of this package leaves two things in the
+database: its rendered fields, with the target, and the attempt that it has drawn, in its task state. A task of another
+kind has not both. The attempt also lies beside the target, with the DAG that drew it: that settles whose build it is
+(``reading``), because whoever may edit a DAG may also edit its task state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+from airflow.models.task_state_store import TaskStateStoreModel as Stored
+from airflow.models.taskinstance import TaskInstance
+from sqlalchemy import and_, select
+from sqlalchemy.orm import Session
+
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.operators.application import ATTEMPT, attempt_in
+from airflow_backfill.operators.cancel import CancelOperator
+from airflow_backfill.operators.prove import ProveOperator
+from airflow_backfill.operators.recover import RecoverOperator
+from airflow_backfill.operators.repair import RepairOperator
+
+INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
+
+_ORDERS = [one.__name__ for one in (CancelOperator, ProveOperator, RecoverOperator, RepairOperator)]
+"""Operators that people steer a build with: their DAG does not build it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task instance that has drawn an attempt at a table."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    at: datetime
+    """When it drew its last attempt."""
+    attempt: Attempt | None
+    """None if the state store keeps its values elsewhere."""
+
+    def to_json(self) -> dict[str, Any]:
+        named = {name: getattr(self, name) for name in (*INSTANCE, "state", "try_number")}
+        return {**named, "at": round(self.at.timestamp() * 1000)}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that tasks build, with these tasks, the last one first."""
+
+    target: str
+    ledger_conn_id: str | None
+    tasks: tuple[Task, ...]
+
+    @property
+    def key(self) -> str:
+        """What a browser names the table by."""
+        return sha256(self.target.encode()).hexdigest()[:16]
+
+    @property
+    def last(self) -> Task:
+        return self.tasks[0]
+
+    @property
+    def claims(self) -> tuple[tuple[str, Attempt], ...]:
+        """For each DAG the last attempt that it says it has drawn."""
+        found: dict[str, Attempt] = {}
+        for task in self.tasks:
+            if task.attempt is not None:
+                found.setdefault(task.dag_id, task.attempt)
+        return tuple(found.items())
+
+
+def tables(session: Session, dags: Collection[str], targets: Collection[str] | None = None) -> list[Table]:
+    """The tables that these DAGs build, only ``targets`` if given; the one that was worked on last first."""
+    found: dict[str, list[Task]] = {}
+    connections: dict[str, str | None] = {}
+    for target, connection, task in _tasks(session, dags):
+        if targets is None or target in targets:
+            found.setdefault(target, []).append(task)
+            connections.setdefault(target, connection)
+    return [Table(target, connections[target], tuple(tasks)) for target, tasks in found.items()]
+
+
+def named(session: Session, **instance: Any) -> set[str]:
+    """The targets in the rendered fields of these task instances, whether they build them, wait for them or neither."""
+    query = select(Rendered.rendered_fields["target"].as_string()).where(
+        *(getattr(Rendered, name) == value for name, value in instance.items())
+    )
+    return {_same(target) for target in session.scalars(query) if target}
+
+
+def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str | None, Task]]:
+    fields = Rendered.rendered_fields
+    query = (
+        select(
+            fields["target"].as_string(),
+            fields["ledger_conn_id"].as_string(),
+            *(getattr(Stored, name) for name in INSTANCE),
+            TaskInstance.state,
+            TaskInstance.try_number,
+            Stored.updated_at,
+            Stored.value,
+        )
+        .join(Rendered, _one(Rendered))
+        .join(TaskInstance, _one(TaskInstance))
+        .where(Stored.key == ATTEMPT, Stored.dag_id.in_(dags), TaskInstance.operator.not_in(_ORDERS))
+        .order_by(Stored.updated_at.desc(), Stored.id.desc())
+    )
+    for target, connection, dag_id, run_id, task_id, map_index, state, tries, at, value in session.execute(query):
+        if target:
+            task = Task(dag_id, run_id, task_id, map_index, state, tries, at, _attempt(value))
+            yield _same(target), connection or None, task
+
+
+def _one(other: Any) -> Any:
+    """Rows of one task instance."""
+    return and_(*(getattr(Stored, name) == getattr(other, name) for name in INSTANCE))
+
+
+def _same(target: str) -> str:
+    return target.rstrip("/")
+
+
+def _attempt(value: str) -> Attempt | None:
+    try:
+        return attempt_in(json.loads(value))
+    except ValueError:
+        return None

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_backfill.ledger.fetching_store import FetchingStore
+from airflow_backfill.ledger.local_store import LocalStore
+from airflow_backfill.ledger.store import CHUNK_BYTES, NotFound
+
+
+class Counted(LocalStore):
+    """Counts what is asked of it."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.asked: list[str] = []
+
+    def list(self, folder: str, after: str = "") -> list[str]:
+        self.asked.append(f"list {folder}")
+        return list(super().list(folder, after))
+
+    def read(self, name: str, limit: int) -> bytes:
+        self.asked.append(name)
+        return super().read(name, limit)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Counted:
+    for n in range(9):
+        (tmp_path / "log").mkdir(exist_ok=True)
+        (tmp_path / "log" / f"{n}.json").write_text(str(n))
+        (tmp_path / "log" / f"{n}.crc").write_text(f"sum {n}")
+    return Counted(str(tmp_path))
+
+
+def test_the_newest_documents_of_a_folder_and_one_checksum_are_fetched_when_it_is_listed(
+    store: Counted, threads: ThreadPoolExecutor
+) -> None:
+    ahead = FetchingStore(store, threads, 3)
+    assert len(ahead.list("log")) == 18
+    assert [ahead.read(f"log/{n}.json", 100) for n in (8, 7, 6)] == [b"8", b"7", b"6"]
+    assert b"".join(ahead.chunks("log/8.crc")) == b"sum 8"
+    assert sorted(store.asked) == ["list log", "log/6.json", "log/7.json", "log/8.crc", "log/8.json"]
+
+
+def test_nothing_is_asked_twice(store: Counted, threads: ThreadPoolExecutor) -> None:
+    ahead = FetchingStore(store, threads, 0)
+    for _ in range(2):
+        assert ahead.read("log/1.json", 100) == b"1" and b"".join(ahead.chunks("log/1.json")) == b"1"
+        assert ahead.list("log", "5") == ["5.crc", "5.json", *ahead.list("log", "5.json")]
+    assert len(ahead.list("log", "8")) == 2
+    assert sorted(store.asked) == ["list log", "log/1.json", "log/8.crc"]
+    ahead.list("log", "2")  # begins earlier than what is known
+    assert store.asked.count("list log") == 2
+
+
+def test_a_large_file_is_read_whole_and_kept_by_nobody(
+    store: Counted, threads: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    large = bytes(range(256)) * (CHUNK_BYTES // 128)
+    (tmp_path / "log" / "9.json").write_bytes(large)
+    ahead = FetchingStore(store, threads, 1)
+    assert ahead.read("log/9.json", 7) == large[:7]
+    assert ahead.read("log/9.json", len(large) + 1) == large
+    assert b"".join(ahead.chunks("log/9.json")) == large
+
+
+def test_a_missing_file_is_missing_each_time(store: Counted, threads: ThreadPoolExecutor) -> None:
+    ahead = FetchingStore(store, threads, 1)
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            ahead.read("log/none.json", 5)

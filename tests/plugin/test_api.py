@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow import settings
+from airflow.models.log import Log
+from sqlalchemy import select
+
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.plugin import api
+from tests.airflow.without_spark import built
+from tests.plugin import database
+from tests.plugin.conftest import Client
+from tests.plugin.database import RUN
+
+OWN = {"Sec-Fetch-Site": "same-origin"}
+PAUSE: dict[str, Any] = {"verb": "pause"}
+
+
+@pytest.fixture
+def target(source: Path, tmp_path: Path, airflow_rows: None) -> str:
+    """A build of ``orders_dag``, whose snapshot is read."""
+    target = str(tmp_path / "orders")
+    built(source, Path(target), "plan", "snapshot")
+    worked("orders_dag", "orders.snapshot", target)
+    return target
+
+
+def worked(dag_id: str, task_id: str, target: str, **told: Any) -> None:
+    """A task that drew an attempt at the target."""
+    attempt = BuildReader(target).draw_attempt({"task": "snapshot", "dag_id": dag_id, "task_id": task_id})
+    stored = json.dumps({"generation": attempt.generation, "name": attempt.name})
+    database.ran(dag_id, task_id, target=target, ledger_conn_id=None, attempt=stored, **told)
+
+
+def key_of(client: Client) -> str:
+    [build] = client("all").get("builds").json()["builds"]
+    found: str = build["key"]
+    return found
+
+
+def ordered(target: str) -> list[str]:
+    reader = BuildReader(target)
+    return [command.verb.value for _, command in reader.commands(reader.state().plan.build)]
+
+
+def audited() -> list[tuple[str, str, str]]:
+    with settings.Session() as session:
+        return [(log.event, log.owner, log.dag_id) for log in session.scalars(select(Log))]
+
+
+RUN_PATH = f"dags/orders_dag/runs/{RUN}"
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("page/main.js", {None: 401, "viewer": 200, "other": 200, "editor": 200}),
+        ("builds", {None: 401, "viewer": 200, "other": 200, "editor": 200}),
+        (f"{RUN_PATH}/builds", {None: 401, "viewer": 200, "other": 403, "editor": 200}),
+        (f"{RUN_PATH}/tasks/orders.snapshot/-1/builds", {None: 401, "viewer": 200, "other": 403, "editor": 200}),
+        ("dags/orders_dag/builds/KEY", {None: 401, "viewer": 200, "other": 403, "editor": 200}),
+        ("openapi.json", {None: 404, "viewer": 404, "other": 404, "editor": 404}),
+    ],
+)
+def test_who_may_look(path: str, statuses: dict[str | None, int], client: Client, target: str) -> None:
+    path = path.replace("KEY", key_of(client))
+    assert {user: client(user).get(path).status_code for user in statuses} == statuses
+
+
+@pytest.mark.parametrize(("user", "status"), [(None, 401), ("viewer", 403), ("other", 403), ("editor", 201)])
+def test_who_may_command(user: str | None, status: int, client: Client, target: str) -> None:
+    path = f"dags/orders_dag/builds/{key_of(client)}/commands"
+    answer = client(user).post(path, json=PAUSE, headers=OWN)
+    assert answer.status_code == status, answer.text
+    assert ordered(target) == (["pause"] if status == 201 else [])
+    assert audited() == ([("table_backfill_pause", "editor", "orders_dag")] if status == 201 else [])
+
+
+def test_every_route_is_behind_airflows_user() -> None:
+    routes = [route for route in api.api.routes if hasattr(route, "dependant")]
+    assert len(routes) == 6
+    for route in routes:
+        assert "get_user" in str([dependency.call for dependency in route.dependant.dependencies])  # type: ignore[attr-defined]
+
+
+def test_the_overview_shows_the_builds_of_dags_that_the_user_may_look_at(client: Client, target: str) -> None:
+    [build] = client("viewer").get("builds").json()["builds"]
+    assert (build["name"], build["phase"], build["attention"]) == ("orders", "snapshot", "waits")
+    assert client("other").get("builds").json() == {"builds": []}
+
+
+def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
+    path = f"dags/orders_dag/builds/{key_of(client)}"
+    body = {"verb": "throttle", "rate": 7, "why": "nightly load"}
+    assert client("editor").post(f"{path}/commands", json=body, headers=OWN).json()["number"] == 1
+    [said] = client("viewer").get(path).json()["commands"]
+    assert (said["verb"], said["rate"], said["by"], said["why"], said["via"]) == (
+        *("throttle", 7, "editor", "nightly load", "page"),
+    )
+    assert said["at"] is not None and said["acknowledged"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "names"),
+    [
+        (b"", 422, "SPEC_INVALID", "JSON"),
+        (b"[]", 422, "SPEC_INVALID", "verb"),
+        (b'{"verb": "drop"}', 422, "SPEC_INVALID", "verb"),
+        (b'{"verb": "pause", "target": "/etc"}', 422, "SPEC_INVALID", "target"),
+        (b'{"verb": "pause", "by": "somebody"}', 422, "SPEC_INVALID", "by"),
+        (b'{"verb": "throttle", "rate": -1}', 422, "SPEC_INVALID", "rate"),
+        (b'{"verb": "throttle", "rate": true}', 422, "SPEC_INVALID", "rate"),
+        (b'{"verb": "throttle", "rate": 1e400}', 422, "SPEC_INVALID", "rate"),
+        (b'{"verb": "pause", "rate": 5}', 422, "SPEC_INVALID", "rate"),
+        (b'{"verb": "cancel", "drop": true}', 422, "SPEC_INVALID", "why"),
+        (b'{"verb": "cancel", "drop": true, "why": "  "}', 422, "SPEC_INVALID", "why"),
+        (b'{"verb": "pause", "why": "a\\u0000b"}', 422, "SPEC_INVALID", "why"),
+        (b'{"verb": "throttle", "rate": 1, "until": 5}', 422, "SPEC_INVALID", "until"),
+        (b'{"verb": "skip"}', 409, "NOT_ALLOWED_NOW", "topic"),
+        (b'{"verb": "prove", "epoch": 3}', 422, "SPEC_INVALID", "epoch"),
+        (b'{"verb": "recover", "why": "damaged"}', 422, "SPEC_INVALID", "epoch"),
+        (b'{"verb": "recover", "epoch": 3}', 422, "SPEC_INVALID", "why"),
+        (b'{"verb": "recover", "epoch": 3, "why": "damaged"}', 409, "NOT_ALLOWED_NOW", "dags/steer.py"),
+        (b'{"verb": "repair", "why": "it differs"}', 409, "NOT_ALLOWED_NOW", "repair"),
+        (b" " * 20_000, 422, "SPEC_INVALID", "bytes"),
+        (b"\xff\xfe", 422, "SPEC_INVALID", "JSON"),
+        (b"[" * 10_000, 422, "SPEC_INVALID", "JSON"),
+    ],
+)
+def test_bad_commands_are_refused(body: bytes, status: int, code: str, names: str, client: Client, target: str) -> None:
+    path = f"dags/orders_dag/builds/{key_of(client)}/commands"
+    answer = client("editor").post(path, content=body, headers={**OWN, "Content-Type": "application/json"})
+    said = answer.json()
+    assert (answer.status_code, said["code"]) == (status, code), answer.text
+    assert names in said["message"] and said["way_out"]
+    assert ordered(target) == [] and audited() == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://evil.test"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Origin": "http://airflow.test"}, 201),
+        ({}, 201),
+    ],
+)
+def test_another_site_gives_no_commands(headers: dict[str, str], status: int, client: Client, target: str) -> None:
+    path = f"dags/orders_dag/builds/{key_of(client)}/commands"
+    sent = {"Content-Type": "application/json", **headers}
+    assert client("editor").post(path, content=json.dumps(PAUSE), headers=sent).status_code == status
+    assert ordered(target) == (["pause"] if status == 201 else [])
+
+
+@pytest.mark.parametrize("path", ["dags/orders_dag/builds/0000000000000000", "dags/param_dag/builds/KEY"])
+def test_a_dag_has_the_builds_that_its_own_tasks_work_on(path: str, client: Client, target: str) -> None:
+    path = path.replace("KEY", key_of(client))
+    assert client("editor").get(path).json()["code"] == "NOT_PLANNED"
+    answer = client("editor").post(f"{path}/commands", json=PAUSE, headers=OWN)
+    assert (answer.status_code, answer.json()["code"]) == (404, "NOT_PLANNED")
+    assert ordered(target) == []
+
+
+def test_a_forged_attempt_opens_no_table_of_another_dag(source: Path, tmp_path: Path, client: Client) -> None:
+    """Whoever edits a DAG with a parameter can render any target, and write any attempt into its task state."""
+    target = str(tmp_path / "secret")
+    built(source, Path(target), "plan", "snapshot")
+    worked("secret_dag", "secret.snapshot", target)
+    [(generation, document)] = [one for one in BuildReader(target).control.attempts() if "dag_id" in one[1]]
+    forged = json.dumps({"generation": generation, "name": document["attempt"]})
+    database.ran("param_dag", "plan", target=target, ledger_conn_id=None, attempt=forged)
+    [build] = client("editor").get("builds").json()["builds"]
+    assert (build["trouble"]["code"], build.get("name")) == ("NOT_PLANNED", None)
+    answer = client("editor").post(f"dags/param_dag/builds/{build['key']}/commands", json=PAUSE, headers=OWN)
+    assert (answer.status_code, answer.json()["code"]) == (404, "NOT_PLANNED")
+    assert "phase" not in client("editor").get(f"dags/param_dag/builds/{build['key']}").json()
+    assert ordered(target) == []
+
+
+def test_a_tab_shows_the_build_of_its_task_and_nothing_for_others(client: Client, target: str) -> None:
+    database.ran("orders_dag", "other", target="not a table of ours")
+    database.ran("orders_dag", "plain")
+    database.ran("orders_dag", "orders.gate", target=f"{target}/")
+
+    def tab(task: str) -> list[str]:
+        return [one["name"] for one in client("viewer").get(f"{RUN_PATH}/tasks/{task}/-1/builds").json()["builds"]]
+
+    assert tab("orders.snapshot") == tab("orders.gate") == ["orders"]
+    assert tab("other") == tab("plain") == tab("no_such_task") == []
+    answer = client("viewer").get(f"{RUN_PATH}/tasks/plain/x/builds")
+    assert (answer.status_code, answer.json()["code"]) == (422, "SPEC_INVALID")
+
+
+def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:
+    database.ran("orders_dag", "orders.verify", target=target, state="failed")
+    found = client("editor").get(f"dags/orders_dag/builds/{key_of(client)}").json()
+    assert found["may_command"] is True
+    assert found["splits"]["cells"] == [{"done": 1.0, "said": f"split {n}: stands at epoch 3"} for n in range(4)]
+    assert [one["phase"] for one in found["phases"]] == ["snapshot"] and found["phases"][0]["to"] is None
+    assert [point["event"] for point in found["history"]] == ["claim", "files"]
+    assert "nothing to skip" in found["refused"]["skip"] and "pause" not in found["refused"]
+    assert [task["task_id"] for task in found["run"]["failed"]] == ["orders.verify"]
+    assert client("viewer").get(f"dags/orders_dag/builds/{key_of(client)}").json()["may_command"] is False
+
+
+def test_a_build_that_is_planned_shows_as_such(tmp_path: Path, client: Client) -> None:
+    attempt = BuildReader(target := str(tmp_path / "later")).draw_attempt({"task": "plan", "dag_id": "orders_dag"})
+    stored = json.dumps({"generation": attempt.generation, "name": attempt.name})
+    database.ran("orders_dag", "orders.plan", target=target, ledger_conn_id=None, attempt=stored)
+    [build] = client("viewer").get("builds").json()["builds"]
+    assert (build["target"], build["phase"], build["attention"]) == (target, "planning", "waits")
+    found = client("viewer").get(f"dags/orders_dag/builds/{build['key']}").json()
+    assert found["phase"] == "planning" and found["attempts"][0]["life"] == "starting"
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)

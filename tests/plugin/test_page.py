@@ -1,0 +1,149 @@
+"""The page in a real Airflow and a real Chromium: two builds, a writer, each kind of user, each command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.ledger.reader import BuildReader
+from tests.airflow.without_spark import commit_to, make_source
+from tests.plugin.airflow_process import CHROMIUM, AirflowProcess, chromium
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.airflow,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs Debian's package chromium"),
+]
+
+NAMES = ["orders", "returns"]
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowProcess]:
+    """Airflow with two builds. ``orders`` waits for an approval, ``returns`` is held at its gate."""
+    place = tmp_path_factory.mktemp("shop")
+    for name in NAMES:
+        make_source(place / "raw" / name)
+    airflow = AirflowProcess(place, NAMES)
+    airflow.run("db", "migrate")
+    with airflow.serving("standalone"):
+        dags = {f"shop_{name}" for name in NAMES} | {"steer_table_backfill"}
+        airflow.wait(
+            "DAGs", lambda: dags <= {one["dag_id"] for one in airflow.ask("ada", "GET", "api/v2/dags")["dags"]}
+        )
+        for name in NAMES:
+            airflow.ask("ada", "POST", f"api/v2/dags/shop_{name}/dagRuns", {"logical_date": None})
+        yield airflow
+
+
+def known(airflow: AirflowProcess) -> set[str]:
+    return {one["dag_id"] for one in airflow.ask("ada", "GET", "api/v2/dags")["dags"]}
+
+
+def address(airflow: AirflowProcess, name: str) -> str:
+    key = sha256(f"{airflow.place}/marts/{name}".encode()).hexdigest()[:16]
+    return f"shop_{name}/{key}"
+
+
+def phase(airflow: AirflowProcess, name: str) -> str:
+    builds = airflow.ask("ada", "GET", "table-backfill/builds")["builds"]
+    return next((str(one.get("phase")) for one in builds if one.get("name") == name), "")
+
+
+def commands(airflow: AirflowProcess, name: str) -> list[tuple[str, str | None]]:
+    reader = BuildReader(f"{airflow.place}/marts/{name}")
+    return [(one.verb.value, one.signed.by) for _, one in reader.commands(reader.state().plan.build)]
+
+
+def states(airflow: AirflowProcess, dag: str) -> dict[str, str]:
+    found = airflow.ask("ada", "GET", f"api/v2/dags/{dag}/dagRuns/~/taskInstances")["task_instances"]
+    return {one["task_id"]: one["state"] for one in found}
+
+
+def press(page: Any, name: str, said: str | re.Pattern[str]) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+    page.get_by_text(said).first.wait_for()
+
+
+def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
+    airflow.wait("an approval", lambda: states(airflow, "shop_orders").get("orders.approve") == "awaiting_input")
+    airflow.wait("a snapshot", lambda: phase(airflow, "orders") == "consume_log")
+    path = f"/plugin/table-backfills/{address(airflow, 'orders')}"
+    commit_to(airflow.place / "raw" / "orders", 3)
+    with chromium(airflow) as opened:
+        page = opened("vera", "/plugin/table-backfills")
+        page.get_by_role("link", name="orders").click()  # from the overview to the build, as a viewer
+        page.get_by_text("You may look at this build, and not command it").wait_for()
+        assert page.get_by_role("button", name="Pause").count() == 0
+
+        page = opened("ed", path, dark=True)
+        for name, said in (("Pause", "pause is command 1"), ("Resume", "resume is command 2")):
+            press(page, name, said)
+        for name, said in (("Hold the gate", "hold is command 3"), ("Release the gate", "release is command 4")):
+            press(page, name, said)
+        page.get_by_role("button", name="Throttle …").click()
+        page.get_by_label("Rows per second").fill("5000")
+        page.get_by_label("Why").fill("nightly load")
+        page.get_by_label("Why").press("Enter")
+        page.get_by_text("throttle is command 5").wait_for()
+        page.get_by_role("cell", name="nightly load").wait_for()
+        given = ["pause", "resume", "hold", "release", "throttle"]
+        assert commands(airflow, "orders") == [(verb, "ed") for verb in given]
+
+        page.get_by_role("button", name="Prove again …").click()
+        page.get_by_role("button", name="Prove again", exact=True).click()
+        page.get_by_text(re.compile("prove: run .* of DAG steer_table_backfill")).wait_for()
+        airflow.wait("a proof", lambda: states(airflow, "steer_table_backfill").get("prove") == "success")
+
+        press(page, "Approve", "Airflow has your answer")
+        airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
+        page.get_by_text("Proven equal to the source").wait_for()  # without a reload
+
+    events = airflow.ask("ada", "GET", "api/v2/eventLogs?limit=200&dag_id=shop_orders")["event_logs"]
+    said = {(one["event"], one["owner"]) for one in events}
+    assert {(f"table_backfill_{verb}", "ed") for verb in (*given, "prove")} <= said
+
+
+def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProcess) -> None:
+    airflow.wait("a build", lambda: phase(airflow, "returns") not in ("", "planning"))
+    target = airflow.place / "marts" / "returns"
+    reader = BuildReader(str(target))
+    if reader.state().phase.value == "finished":
+        pytest.skip("returns was faster")
+    with chromium(airflow) as opened:
+        page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'returns')}", width=420)
+        page.get_by_role("button", name="Cancel …").click()
+        page.get_by_role("checkbox").check()
+        page.get_by_role("button", name="Cancel and delete").click()
+        assert page.get_by_label("Why (needed)").evaluate("field => field.validity.valueMissing")
+        page.get_by_label("Why (needed)").fill("built with a wrong key")
+        page.get_by_role("button", name="Cancel and delete").click()
+        page.get_by_text(re.compile("cancel: run .* of DAG steer_table_backfill")).wait_for()
+    airflow.wait("the drop", lambda: not target.exists())
+
+
+def test_tabs_and_the_keyboard(airflow: AirflowProcess) -> None:
+    airflow.wait("a build", lambda: phase(airflow, "orders") not in ("", "planning"))
+    [run] = airflow.ask("ada", "GET", "api/v2/dags/shop_orders/dagRuns")["dag_runs"]
+    here = f"/dags/shop_orders/runs/{run['dag_run_id']}"
+    with chromium(airflow) as opened:
+        page = opened("ada", f"{here}/plugin/table-backfills-of-run")
+        page.get_by_role("heading", name="orders", exact=True).wait_for()
+        page = opened("ada", f"{here}/tasks/orders.snapshot/plugin/table-backfills-of-task")
+        page.get_by_role("heading", name="orders", exact=True).wait_for()
+        page = opened("ada", f"{here}/tasks/orders.approve/plugin/table-backfills-of-task")
+        page.get_by_role("heading", name="No table backfill").wait_for()
+
+        page = opened("ada", "/plugin/table-backfills")
+        page.get_by_role("searchbox").wait_for()
+        page.get_by_role("searchbox").focus()
+        page.keyboard.type("orders")
+        for _ in range(5):  # the four filters, then the first build
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="orders", exact=True).wait_for()

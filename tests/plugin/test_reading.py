@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from airflow_backfill.builds.glance import glance
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger import open_store
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.store import Store
+from airflow_backfill.plugin import reading
+from airflow_backfill.plugin.api import GLANCED, SEEN_WHOLE
+from airflow_backfill.plugin.reading import Readings
+from airflow_backfill.plugin.tasks import Table, Task
+from airflow_backfill.plugin.whole import whole
+from airflow_backfill.testing.json_log import JsonLog
+from tests.airflow.without_spark import built, commit_to
+
+DELAY_SECONDS = 0.02
+MANY = 300
+
+
+class Remote:
+    """A store with ``before`` ahead of each request."""
+
+    def __init__(self, store: Store, before: Callable[[str], None]) -> None:
+        self._store, self._before = store, before
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name not in ("list", "read", "chunks", "open"):
+            return found
+
+        def asked(*arguments: Any, **named: Any) -> Any:
+            self._before(f"{name} {self._store.url} {arguments[:1]}")
+            return found(*arguments, **named)
+
+        return asked
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], None]], None]]:
+    """Makes every store that is opened from now on remote."""
+    own = open_store._open
+    yield lambda before: monkeypatch.setattr(open_store, "_open", lambda *given: Remote(own(*given), before))
+
+
+def table(target: Path) -> Table:
+    """As Airflow's database names it, after a task has drawn an attempt."""
+    drawn = BuildReader(str(target)).draw_attempt({"task": "snapshot", "dag_id": "d"})
+    return claimed(target, drawn)
+
+
+def claimed(target: Path, attempt: Attempt) -> Table:
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return Table(str(target), None, (Task("d", "r", "t", -1, "running", 1, at, attempt),))
+
+
+def long_build(source: Path, target: Path) -> Path:
+    """A build with a log of many epochs behind it, and many ahead."""
+    built(source, target, "plan", "snapshot")
+    commit_to(source, 30)
+    for table in (source, target):
+        JsonLog(str(table)).write_checksum()
+    built(source, target, "consume_log")
+    commit_to(source, 30)
+    for table in (source, target):
+        JsonLog(str(table)).write_checksum()
+    return target
+
+
+def test_a_glance_takes_few_requests_however_far_the_build_is_behind(
+    source: Path, tmp_path: Path, remote: Callable[..., None]
+) -> None:
+    place = table(long_build(source, tmp_path / "target"))
+    asked: list[str] = []
+    remote(asked.append)
+    [found] = Readings(glance, GLANCED).of([place])
+    assert found["lag"]["epochs"] == 30 and found["dags"] == ["d"]
+    assert len(asked) <= 19, "\n".join(asked)
+
+
+def test_a_page_takes_few_steps_although_it_draws_many_commits(
+    source: Path, tmp_path: Path, remote: Callable[..., None]
+) -> None:
+    place = table(long_build(source, tmp_path / "target"))
+    remote(lambda url: time.sleep(DELAY_SECONDS))
+    Readings(glance, GLANCED).of([place])  # threads have started
+    begun = time.monotonic()
+    [found] = Readings(whole, SEEN_WHOLE).of([place])
+    seconds = time.monotonic() - begun
+    assert found["lag"]["rows"] is not None and len(found["history"]) > 3
+    assert seconds < 1, f"{seconds:.3f} s; 0.25 s on an idle machine"
+
+
+@pytest.mark.slow
+def test_hundreds_of_builds_are_read_in_a_second(source: Path, tmp_path: Path, remote: Callable[..., None]) -> None:
+    place = table(first := long_build(source, tmp_path / "b0"))
+    for n in range(1, MANY):
+        for suffix in ("", ".backfill"):
+            shutil.copytree(f"{first}{suffix}", f"{tmp_path / f'b{n}'}{suffix}")
+    [(_, attempt)] = place.claims
+    places = [claimed(tmp_path / f"b{n}", attempt) for n in range(MANY)]
+    remote(lambda url: time.sleep(DELAY_SECONDS))
+    begun, used = time.monotonic(), time.process_time()
+    found = Readings(glance, GLANCED).of(places)
+    seconds, processor = time.monotonic() - begun, time.process_time() - used
+    print(f"{MANY} builds in {seconds:.2f} s, {processor:.2f} s of a core")
+    assert [one.get("phase") for one in found] == ["consume_log"] * MANY
+    # A busy machine is slower; what it computes is not.
+    assert processor < 1.5
+
+
+def test_a_store_that_hangs_holds_nobody_up(
+    source: Path, tmp_path: Path, remote: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [table(long_build(source, tmp_path / name)) for name in ("good", "hung")]
+    free = Event()
+    remote(lambda url: free.wait() if "hung" in url else None)
+    monkeypatch.setattr(reading, "DEADLINE_SECONDS", 0.3)
+    readings = Readings(glance, GLANCED)
+    for patience in (5.0, 0.25):  # who asks later does not wait once more
+        begun = time.monotonic()
+        good, hung = readings.of(places)
+        assert time.monotonic() - begun < patience
+        assert good["phase"] == "consume_log"
+        assert hung["trouble"]["code"] == "SOURCE_UNAVAILABLE" and "not answered" in hung["trouble"]["message"]
+    free.set()
+    monkeypatch.setattr(reading, "DEADLINE_SECONDS", 30.0)
+    assert readings.of(places)[1]["phase"] == "consume_log"
+
+
+def test_a_build_that_cannot_be_read_shows_why(source: Path, tmp_path: Path) -> None:
+    target = long_build(source, tmp_path / "target")
+    place = table(target)
+    newest = max((target / "_delta_log").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:-20])
+    [found] = Readings(glance, GLANCED).of([place])
+    assert found["trouble"]["code"] == "RECORD_INVALID"
+
+
+def test_a_lost_source_hides_nothing_of_the_build(source: Path, tmp_path: Path) -> None:
+    place = table(long_build(source, tmp_path / "target"))
+    shutil.rmtree(source)
+    [found] = Readings(glance, GLANCED).of([place])
+    assert (found["phase"], found["lag"], found["trouble"]["code"]) == ("consume_log", None, "SOURCE_NOT_DELTA")
