@@ -150,7 +150,7 @@ class ApplicationOperator(TellsLineage):
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         store = context["task_state_store"]
-        before = _attempt(store.get(ATTEMPT))
+        before = attempt_in(store.get(ATTEMPT))
         if before is not None:
             operator = self._operator(context, before)
             if still_runs(operator, context):

@@ -101,8 +101,8 @@ def with_secrets(start: SparkSubmitOperator, environment: Mapping[str, str]) -> 
     """Let the driver have these variables: it inherits them from spark-submit, or finds them in a file beside it. One
     that inherits also knows this process, and ends with it.
 
-    On YARN in deploy mode ``cluster``, Kafka's connection is in the file: YARN puts it into the driver's working directory, by way of a
-    folder of the store that only this user can read.
+    On YARN in deploy mode ``cluster``, Kafka's connection is in the file: YARN puts it into the driver's working
+    directory, by way of a folder of the store that only this user can read.
     """
     inherits = {**environment, TASK: own_name()}
     with ExitStack() as stack:
