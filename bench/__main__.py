@@ -27,6 +27,7 @@ from bench import lag
 from bench.barriers import barriers
 from bench.growth import growth
 from bench.ratio import Contender, Race, Timed
+from bench.rehearsal import rehearsed
 from bench.results import Results
 from bench.service import followers
 from bench.size import growing_snapshots, same_changes
@@ -265,6 +266,7 @@ class Measures:
             "announcements": lambda: [*lag.HEAD, lag.announced(self.spark, self.tables, self.scale, 4).row],
             "service": lambda: served(self.spark, self.tables, self.rounds),
             "start": lambda: [starting(self.rounds)],
+            "rehearsal": lambda: rehearsed(self.spark, self.tables, _hidden_after, 1.0, ORDERS_KEY, ALL_ORDERS),
         }
 
     def large_snapshot(self) -> list[str]:

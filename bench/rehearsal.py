@@ -1,0 +1,78 @@
+"""What the rehearsal of a plan predicts, and what happens: the time of the snapshot, and of the log behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.speeds import Speeds
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.run.dry_run import DryRun
+from bench import contenders as c
+from bench.tables import Tables
+
+HEAD = ["| what | predicted, s | took, s | error | goal |", "|---|---|---|---|---|"]
+GOAL = "within 30 %"
+Hidden = Callable[[SparkSession, str, int], AbstractContextManager[None]]
+"""Shows a source as if an epoch was its newest."""
+
+
+def rehearsed(
+    spark: SparkSession, tables: Tables, hidden: Hidden, scale: float, key: Sequence[str], columns: Sequence[str]
+) -> list[str]:
+    """Three workloads unlike each other: small changes of a large table, large MERGEs, deletes by vectors."""
+    workloads = {
+        "64 small changes": (tables.changed_copy("orders", scale, 64, 100), 1),
+        "32 epochs by merge": (tables.history(32, "merge"), 0),
+        "32 epochs by delete": (tables.history(32, "delete"), 0),
+    }
+    found = (_measured(spark, tables, hidden, title, *place, key, columns) for title, place in workloads.items())
+    return [*HEAD, *(row for rows in found for row in rows)]
+
+
+def _measured(
+    spark: SparkSession,
+    tables: Tables,
+    hidden: Hidden,
+    title: str,
+    source: str,
+    epoch: int,
+    key: Sequence[str],
+    columns: Sequence[str],
+) -> list[str]:
+    target = tables.fresh(f"rehearsed-{title.replace(' ', '-')}")
+    with hidden(spark, source, epoch):
+        speeds, copying = _predicted(spark, source, target, key, columns)
+        c.planned(spark, source, target, key, columns)
+        copied = _timed(lambda: c.snapshot(spark, target, c.WHOLE))
+    state = BuildReader(target).state()
+    pending = watch_source(state.plan).view(state.reached).pending(state.reached)
+    applying = speeds.round_seconds + pending.rows / speeds.apply_rows
+    applied = _timed(lambda: c.consume(spark, target))
+    return [_row(f"snapshot, {title}", copying, copied), _row(f"log, {title}", applying, applied)]
+
+
+def _predicted(
+    spark: SparkSession, source: str, target: str, key: Sequence[str], columns: Sequence[str]
+) -> tuple[Speeds, float]:
+    """Measured speeds, and the seconds that the snapshot takes by them in an application that runs already."""
+    options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(columns)}
+    found = DryRun(spark, BackfillSpec.parse(options), 1, Attempt(0, "")).explain()["report"]["rehearsal"]
+    copy, apply, by_round = (found[n] for n in ("copy_bytes_per_second", "apply_rows_per_second", "round_seconds"))
+    return Speeds(copy, apply, round_seconds=by_round), found["snapshot_seconds"] - found["start_seconds"]
+
+
+def _row(title: str, predicted: float, took: float) -> str:
+    return f"| {title} | {predicted:.1f} | {took:.1f} | {took / predicted - 1:+.0%} | {GOAL} |"
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
