@@ -170,12 +170,11 @@ def first_look(folder: Path, pending: int) -> str:
     generated.commits(str(folder / "source"), pending)
     watch = watch_source(BuildReader(target).state().plan)
     with counted(DELAY):
-        before, start = resident(), time.perf_counter()
-        watch.view(1)
-        seconds, grown = time.perf_counter() - start, resident() - before
         start = time.perf_counter()
         watch.view(1)
-        return f"{seconds:.1f} s, {grown} MB; then {time.perf_counter() - start:.2f} s"
+        seconds, start = time.perf_counter() - start, time.perf_counter()
+        watch.view(1)
+        return f"{seconds:.1f} s; then {time.perf_counter() - start:.2f} s"
 
 
 def gates(folder: Path, count: int) -> str:
