@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from airflow_backfill.ledger.journal import Journal
 from tests.system.s3 import S3, gate, s3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -29,6 +30,13 @@ def test_of_many_writers_of_one_file_one_wins(service: S3) -> None:
             won = list(pool.map(lambda n, name=name: clients[n].create(name, b"%d" % n), range(CLIENTS)))
             assert won.count(True) == 1, name
             assert clients[0].read(name, 10) == b"%d" % won.index(True)
+
+
+def test_writers_of_one_journal_get_numbers_of_their_own(service: S3) -> None:
+    journals = [Journal(service.store("journal"), "j") for _ in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        numbers = list(pool.map(lambda i: journals[i % CLIENTS].append({"i": i}), range(12)))
+    assert sorted(numbers) == list(range(1, 13))
 
 
 def test_a_listing_is_as_long_as_what_is_new(service: S3) -> None:
