@@ -49,7 +49,7 @@ def _raised(state: BuildState) -> BackfillError | None:
     try:
         RepairGoal().check(state)
     except BackfillError as error:
-        return error
+        return _refused(state, f"repair: {error.message}")
     return None
 
 
