@@ -47,8 +47,8 @@ BROKEN = (
     ),
     Broken(
         "S000.37: writers wait for what is pinned already",
-        "state.phase is not Phase.CONSUME_LOG",
-        "state.phase not in (Phase.CONSUME_LOG, Phase.CATCH_UP)",
+        "state.phase is not Phase.CONSUME_LOG or applied is None",
+        "state.phase not in (Phase.CONSUME_LOG, Phase.CATCH_UP) or applied is None",
     ),
     Broken(
         "S000.37: the hand-off waits for a commit that is still to come",
