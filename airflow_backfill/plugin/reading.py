@@ -28,7 +28,7 @@ from airflow_backfill.plugin.tasks import Table
 
 log = logging.getLogger(__name__)
 
-READERS = FETCHERS = 200
+READERS = FETCHERS = 100
 """Builds of one store that are read at once, and files that are fetched for them meanwhile."""
 DEADLINE_SECONDS = 2.0
 """How long an answer waits for one build."""

@@ -12,7 +12,6 @@ from airflow_backfill.builds.phase_times import phase_times
 from airflow_backfill.builds.status import planning, shown
 from airflow_backfill.core.attempts.refusal import refusal
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Errand, Verb
@@ -66,12 +65,7 @@ def _said(first: int, end: int, parts: Sequence[tuple[float, str]]) -> str:
 
 
 def _part(state: BuildState, split: int, position: Position) -> tuple[float, str]:
-    splits = state.plan.splits
+    done, epoch = state.plan.splits.share(split, position), position.newest_epoch
     if position.read:
-        epoch = position.newest_epoch
-        return 1.0, "read" if epoch is None else f"stands at epoch {epoch}"
-    if isinstance(position, AtFile) and isinstance(splits, FileSplits):
-        size = splits.size(split)
-        return position.files / size if size else 0.0, f"{position.files} of {size} files"
-    # How far a range of keys or a partition is, only Spark or Kafka could tell.
-    return (0.5, "is being read") if position.begun else (0.0, "has not begun")
+        return done, "read" if epoch is None else f"stands at epoch {epoch}"
+    return done, "is being read" if position.begun else "has not begun"

@@ -126,7 +126,7 @@ def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
         (b'{"verb": "recover", "why": "damaged"}', 422, "SPEC_INVALID", "epoch"),
         (b'{"verb": "recover", "epoch": 3}', 422, "SPEC_INVALID", "why"),
         (b'{"verb": "recover", "epoch": 3, "why": "damaged"}', 409, "NOT_ALLOWED_NOW", "dags/steer.py"),
-        (b'{"verb": "repair", "why": "it differs"}', 409, "NOT_ALLOWED_NOW", "repair"),
+        (b'{"verb": "repair", "why": "it differs"}', 409, "NOT_ALLOWED_NOW", "catch_up"),
         (b" " * 20_000, 422, "SPEC_INVALID", "bytes"),
         (b"\xff\xfe", 422, "SPEC_INVALID", "JSON"),
         (b"[" * 10_000, 422, "SPEC_INVALID", "JSON"),

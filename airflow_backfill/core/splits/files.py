@@ -91,6 +91,11 @@ class FileSplits(Splits):
         """The number of files of a split."""
         return self.borders[split + 1] - self.borders[split]
 
+    def share(self, split: int, position: Position) -> float:
+        if isinstance(position, AtFile):
+            return position.files / max(self.size(split), 1)
+        return Splits.share(self, split, position)
+
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         for split, position in enumerate(positions):
             files = self.size(split)

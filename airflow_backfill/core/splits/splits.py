@@ -54,6 +54,10 @@ class Splits(ABC):
         """Whether all splits are read, so that only the source's log is left."""
         return together(positions)
 
+    def share(self, split: int, position: Position) -> float:
+        """How much of a split is read, from 0 to 1; a half while it is read, if only Spark or Kafka could tell."""
+        return 1.0 if position.read else 0.5 if position.begun else 0.0
+
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
         """``positions`` extended to at least ``count`` splits, if splits may appear later."""
         return positions

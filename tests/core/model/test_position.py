@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
-from airflow_backfill.core.splits.files import AtFile
+from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.kinds import position_from_json
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position, check_successor, later
-from airflow_backfill.core.splits.ranges import AtKey
+from airflow_backfill.core.splits.ranges import AtKey, KeyRanges
+from airflow_backfill.core.splits.splits import Splits
 
 PARTS = tuple((done, of) for of in (2, 3, 4) for done in range(1, of))
 SMALL: tuple[Position, ...] = (
@@ -115,3 +116,15 @@ def test_a_position_survives_its_json(position: Position) -> None:
 def test_what_is_no_position_is_refused(value: object) -> None:
     with pytest.raises(RecordInvalid, match="not a position"):
         position_from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("splits", "positions", "shares"),
+    [
+        (FileSplits((0, 4, 6), 100, None, "d"), (AtFile(1), Consumed(3)), [0.25, 1.0]),
+        (FileSplits((0, 0), 0, 0, "d"), (AtFile(0),), [0.0]),
+        (KeyRanges((("1",), ("2",)), 100, None), (AtKey(3, 0), AtKey(3, 2, ("1",)), Consumed(3)), [0.0, 0.5, 1.0]),
+    ],
+)
+def test_how_much_of_a_split_is_read(splits: Splits, positions: tuple[Position, ...], shares: list[float]) -> None:
+    assert [splits.share(split, position) for split, position in enumerate(positions)] == shares
