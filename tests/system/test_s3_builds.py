@@ -138,7 +138,7 @@ def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(la
             reader.state()
         lake.way.expired = False
         assert reader.control.outcome(me) is None
-        finished = apps.result("snapshot", *SMALL, *ALL)
+    finished = apps.result("snapshot", *SMALL, *ALL)
     lake.check(apps.target, finished["epoch"], finished["target_version"])
 
 
