@@ -30,7 +30,9 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
-Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(str(dict(os.environ)))
+Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(
+    str({{name: os.environ.get(name) for name in ({VARIABLE!r}, "AWS_SECRET_ACCESS_KEY")}})
+)
 Path(os.environ["SUBMITTED"]).with_name("task").write_text(os.environ.get({TASK!r}, ""))
 if "--files" in sys.argv:
     brought = sys.argv[sys.argv.index("--files") + 1].split("#")
