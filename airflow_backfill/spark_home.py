@@ -49,7 +49,7 @@ def _home(binary: str) -> Path | None:
     pyspark = importlib.util.find_spec("pyspark")
     installed = (pyspark.submodule_search_locations or ()) if pyspark else ()
     places = [os.environ.get("SPARK_HOME"), Path(found).resolve().parents[1], *installed]
-    return next((Path(place) for place in places if place and Path(place, "jars").is_dir()), None)
+    return next((Path(place) for place in places if place and any(Path(place).glob("jars/spark-core_*.jar"))), None)
 
 
 def _defaults(home: Path, file: str | None) -> set[str]:

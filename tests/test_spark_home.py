@@ -40,6 +40,7 @@ def test_pyspark_is_the_spark_of_a_script_without_a_home(tmp_path: Path, home: P
     script = tmp_path / "venv" / "bin" / "spark-submit"
     script.parent.mkdir(parents=True)
     script.touch(mode=0o755)
+    (tmp_path / "venv" / "jars").mkdir()  # of somebody else
     assert packages(script.parents[1]) == "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def test_a_jar_for_another_spark_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_build_with_jars_that_spark_downloads(workload: Workload, tmp_path: Path) -> None:
-    conf = {**default_jars({}), "spark.jars.ivy": str(tmp_path / "ivy")}
+    ours = default_jars({}, binary=str(Path(sys.executable).with_name("spark-submit")))
+    conf = {**ours, "spark.jars.ivy": str(tmp_path / "ivy")}
     target = str(tmp_path / "target")
     apps = Bare(target, conf)
     with workload.writer():
