@@ -57,7 +57,7 @@ def test_a_task_takes_the_arguments_of_spark_submit() -> None:
     assert lanes.partial_kwargs["executor_cores"] == 2
     one.render_template_fields({"ds": "today"})
     submits = one._spark_submit(Attempt(1, "me"))
-    assert (submits.conf, submits._conn_id, submits._driver_memory) == ({"a": "today"}, "cluster", "2g")
+    assert (submits.conf["a"], submits._conn_id, submits._driver_memory) == ("today", "cluster", "2g")
 
 
 def test_what_is_overridden_is_called_as_before() -> None:
