@@ -33,7 +33,6 @@ from airflow_backfill.plugin.whole import whole
 
 PAGE = Path(__file__).parent / "page"
 FILES = frozenset(file.name for file in PAGE.glob("*.js"))
-MAX_BODY_BYTES = 1 << 14
 GLANCED, SEEN_WHOLE = (3, 0), (64, 64)
 """How many of the newest commits of target and source are fetched at once: for the overview, for one build."""
 
