@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import textwrap
@@ -65,5 +66,28 @@ def test_a_command_is_one(command: str) -> None:
         assert re.fullmatch(r"pip install airflow-backfill(\[spark\])?", " ".join((program, *arguments)))
 
 
+def named_by_messages() -> set[str]:
+    """Every command line in the texts of the package: in errors, ways out and status lines."""
+    found: set[str] = set()
+    for file in (ROOT / "airflow_backfill").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(part.value if isinstance(part, ast.Constant) else "1" for part in parts if _says(part))
+            found |= set(re.findall(r"[`'(](table-backfill [a-z]+ [^`')]+)", text))
+    return {re.sub(r" (N|EPOCH|RATE)\b", " 1", command) for command in found}
+
+
+def _says(node: ast.AST) -> bool:
+    return isinstance(node, ast.FormattedValue) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+@pytest.mark.parametrize("command", sorted(named_by_messages()))
+def test_a_command_that_a_message_names_can_be_run_as_it_stands(command: str) -> None:
+    options = command_line.parser().parse_args(shlex.split(command)[1:])
+    if options.command in ("recover", "repair") or getattr(options, "drop", False):
+        assert options.why, "refused without a reason"
+
+
 def test_there_are_snippets() -> None:
+    assert len(named_by_messages()) >= 10
     assert len(python()) >= 3 and len(commands()) >= 10

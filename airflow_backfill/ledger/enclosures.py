@@ -53,7 +53,8 @@ class Enclosures:
         if found is None:
             raise RecordInvalid(
                 f"version {commit.version}: its record, the file {self._store.url}/{_name(digest)}, is missing or "
-                "altered. Restore the file from a backup, or go on without it: table-backfill recover TARGET --epoch N",
+                "altered. Restore the file from a backup, or go on without it: 'table-backfill recover TARGET --epoch "
+                "N --why REASON'",
                 version=commit.version,
                 file=_name(digest),
             )

@@ -90,8 +90,8 @@ def _recovered(spark: SparkSession, apps: Applications, target: str, epoch: int)
     spark.sql(f"DELETE FROM delta.`{target}` WHERE o_orderkey < 1000")
     with pytest.raises(TargetDiverged):
         BuildReader(target).state()
-    table_backfill("recover", target, "--epoch", str(epoch), conf=apps.confs())
-    table_backfill("repair", target, conf=apps.confs())
+    table_backfill("recover", target, "--epoch", str(epoch), "--why", "a test", conf=apps.confs())
+    table_backfill("repair", target, "--why", "a test", conf=apps.confs())
     assert apps.result("verify", "--then", "finish")["phase"] == "finished"
     table_backfill("prove", target, conf=apps.confs())
 

@@ -34,6 +34,7 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
         raise VerificationFailed(
             f"at epoch {state.applied} the target differs from the transformed source: {failed.data.get('counts')}; to "
             f"rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
-            f"{state.applied}` and `table-backfill repair {target}`, then clear verify and finish",
+            f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear verify and "
+            "finish",
             **failed.data,
         ) from failed

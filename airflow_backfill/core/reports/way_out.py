@@ -42,8 +42,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        "Or keep the target, if the build has a key: run 'table-backfill recover TARGET --epoch N' with the source's "
-        "newest epoch and 'table-backfill repair TARGET', then clear the verify task. Raise the source's retention."
+        "Or keep the target, if the build has a key: run 'table-backfill recover TARGET --epoch N --why REASON' "
+        "with the "
+        "source's newest epoch and 'table-backfill repair TARGET --why REASON', then clear the verify task. Raise the "
+        "source's retention."
     ),
     "SOURCE_REPLACED": "Restore the planned source and clear the task, or plan again with on_existing='restart'.",
     "LANDING_INVALID": "Correct the landing table, or name the right one; then plan again.",
@@ -92,8 +94,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
         "RESTORE the target to its last barrier, which 'table-backfill status TARGET' names. Run 'table-backfill "
-        "recover TARGET --epoch N' with the epoch of that barrier, then clear the verify task. Or plan again with "
-        "on_existing='restart'."
+        "recover TARGET --epoch N --why REASON' with the epoch of that barrier, then clear the verify task. Or plan "
+        "again "
+        "with on_existing='restart'."
     ),
     "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
@@ -101,14 +104,16 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Restore the folder that the message names and clear the task, or plan again with on_existing='restart'."
     ),
     "RECORD_INVALID": (
-        "Restore the file that the message names and clear the task. Or run 'table-backfill recover TARGET --epoch N' "
-        "with the epoch of the target's rows, then clear the verify task. Or plan again with on_existing='restart'."
+        "Restore the file that the message names and clear the task. Or run 'table-backfill recover TARGET --epoch N "
+        "--why REASON' with the epoch of the target's rows, then clear the verify task. Or plan again with "
+        "on_existing='restart'."
     ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
     "FENCED": "Nothing to do if the newer attempt is running; else clear the task.",
     "POSITION_REGRESSED": (
-        "Run 'table-backfill recover TARGET --epoch N' with the epoch of the target's rows, then clear the verify "
-        "task. Or plan again with on_existing='restart'."
+        "Run 'table-backfill recover TARGET --epoch N --why REASON' with the epoch of the target's rows, then clear "
+        "the "
+        "verify task. Or plan again with on_existing='restart'."
     ),
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
@@ -116,7 +121,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "GATE_TIMEOUT": "Fulfil the condition that the message names, then clear the task.",
     "HANDOFF_REJECTED": "Clear the gate task to ask again.",
     "VERIFICATION_FAILED": (
-        "Run 'table-backfill repair TARGET', which rewrites the keys that differ, then clear the verify task."
+        "Run 'table-backfill repair TARGET --why REASON', which rewrites the keys that differ, then clear the verify "
+        "task."
     ),
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",

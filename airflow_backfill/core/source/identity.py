@@ -69,6 +69,6 @@ def _ways_out(plan: Plan, epoch: int) -> str:
     if not plan.splits.recoverable or epoch < plan.source.epoch:
         return restart
     return (
-        f"{restart}; or keep the target: run 'table-backfill recover {plan.spec.target} --epoch {epoch}', then "
-        f"'table-backfill repair {plan.spec.target}', then clear the verify task"
+        f"{restart}; or keep the target: run 'table-backfill recover {plan.spec.target} --epoch {epoch} --why REASON', "
+        f"then 'table-backfill repair {plan.spec.target} --why REASON', then clear the verify task"
     )

@@ -33,8 +33,9 @@ def check_commit(plan: Plan, commit: Commit) -> None:
 def _diverged(plan: Plan, commit: Commit, what: str) -> TargetDiverged:
     return TargetDiverged(
         f"version {commit.version} of the target: {what}; the target's rows may no longer match the source. RESTORE "
-        f"the target to its last barrier, run 'table-backfill recover {plan.spec.target} --epoch N' with the epoch of "
-        "that barrier, then clear the verify task; or plan the build again with on_existing='restart'",
+        f"the target to its last barrier, run 'table-backfill recover {plan.spec.target} --epoch N --why REASON' "
+        "with the epoch of that barrier, then clear the verify task; or plan the build again with "
+        "on_existing='restart'",
         version=commit.version,
         operation=commit.operation,
     )

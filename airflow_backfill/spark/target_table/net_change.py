@@ -41,7 +41,6 @@ PLACE = "_backfill_place"
 REPEATED = "_backfill_repeated"
 """True if two rows of a key are added (or removed) in succession, without a removal (or addition) in between."""
 
-RECOVER = "table-backfill recover"
 _WHOLE = "_backfill_whole"
 _SAMPLE = 5
 
@@ -256,7 +255,9 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
         f"{max(came, went)} changed rows have no key, for example {sample[0]}; changes are applied by key, so they "
         "would be lost; give them a key in the source, or delete them there, then clear the task; if the correction is "
         "later than this round ends, clear the task with larger rounds (round_rows, round_bytes), so that one round "
-        f"has both; if that does not help, run `{RECOVER} TARGET --epoch N` with the epoch of the correction, verify, "
+        "has both; if that does not help, run `table-backfill recover TARGET --epoch N --why REASON` with the epoch "
+        "of the "
+        "correction, verify, "
         "and repair the keys that differ",
         count=max(came, went),
         sample=sample,

@@ -20,7 +20,7 @@ from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, shown
 from airflow_backfill.spark.source.source import Source
-from airflow_backfill.spark.target_table.net_change import NEW, PLACE, RECOVER, REPEATED, NetChanges
+from airflow_backfill.spark.target_table.net_change import NEW, PLACE, REPEATED, NetChanges
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 SAMPLE = 5
@@ -98,7 +98,9 @@ class RepeatedKeys:
         return (
             f"the source is correct again at epoch {head}: clear the task with larger rounds (round_rows, "
             "round_bytes), so that one round has both epochs; if that does not help, because a part of the epoch is "
-            f"applied or the hand-off epoch is earlier, run `{RECOVER} {self.target} --epoch {head}`, verify, and "
+            f"applied or the hand-off epoch is earlier, run `table-backfill recover {self.target} --epoch {head} "
+            "--why REASON`, "
+            "verify, and "
             "repair the keys that differ"
         )
 

@@ -166,7 +166,9 @@ class Proof:
         return VerificationFailed(
             f"version {version} of the target differs from the transformed source at epoch {epoch}: {counts}; "
             + (
-                f"run `table-backfill repair {self.plan.spec.target}`, which rewrites these keys, then clear verify"
+                f"run `table-backfill repair {self.plan.spec.target} --why REASON`, which rewrites these keys, then "
+                "clear "
+                "verify"
                 if self.key
                 else "plan again with on_existing='restart'"
             ),
@@ -224,7 +226,10 @@ class Proof:
             if side.name == "target":
                 raise
             target, epoch = self.plan.spec.target, side.version
-            way = f"run `table-backfill recover {target} --epoch N`, clear verify, and repair the keys that differ"
+            way = (
+                f"run `table-backfill recover {target} --epoch N --why REASON`, clear verify, and repair the keys that "
+                "differ"
+            )
             if not self.key:
                 way = f"run `table-backfill cancel {target}`, plan again and clear the tasks: applied rows stay"
             raise HistoryLost(

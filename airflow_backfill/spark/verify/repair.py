@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import DuplicateKey, KeyNull
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.changes import shown
-from airflow_backfill.spark.target_table.net_change import DELETE, OP, RECOVER, UPSERT
+from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT
 from airflow_backfill.spark.target_table.repeated_keys import SAMPLE
 from airflow_backfill.spark.transform.transform import any_missing, quoted
 from airflow_backfill.spark.verify.proof import Proof
@@ -53,7 +53,9 @@ def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
     kind, what = (KeyNull, "rows without a key") if nameless else (DuplicateKey, "several rows of one key")
     raise kind(
         f"the source has {what} at epoch {epoch}, for example {sample}, so nothing is repaired: later changes could "
-        f"not identify these rows; correct them in the source, run `{RECOVER} TARGET --epoch N` with the epoch of that "
+        "not identify these rows; correct them in the source, run `table-backfill recover TARGET --epoch N --why "
+        "REASON` with "
+        "the epoch of that "
         "commit, verify, and repair again",
         epoch=epoch,
         sample=sample,
