@@ -62,7 +62,8 @@ def package_files() -> set[str]:
 def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
     names = set(zipfile.ZipFile(dist / f"{NAME}-py3-none-any.whl").namelist())
     held = {name for name in names if not name.startswith(f"{NAME}.dist-info/")}
-    assert held == package_files() | {"airflow_backfill/py.typed"}
+    page = {str(file.relative_to(ROOT)) for file in (ROOT / "airflow_backfill/plugin/page").iterdir()}
+    assert held == package_files() | page | {"airflow_backfill/py.typed"}
 
 
 def test_the_wheel_says_what_it_is(dist: Path) -> None:

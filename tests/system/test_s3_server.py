@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.ledger.journal import Journal
 from tests.system.s3 import S3, gate, s3
 
@@ -33,9 +35,18 @@ def test_of_many_writers_of_one_file_one_wins(service: S3) -> None:
 
 
 def test_writers_of_one_journal_get_numbers_of_their_own(service: S3) -> None:
+    """Unlike S3, this server lists an object while it is written, under a name that no journal has and each refuses."""
     journals = [Journal(service.store("journal"), "j") for _ in range(CLIENTS)]
+
+    def append(i: int) -> int:
+        while True:
+            try:
+                return journals[i % CLIENTS].append({"i": i})
+            except RecordInvalid as refused:
+                assert re.fullmatch(r"\d{9}\.json-[0-9a-f-]{36}", refused.data["file"])
+
     with ThreadPoolExecutor(CLIENTS) as pool:
-        numbers = list(pool.map(lambda i: journals[i % CLIENTS].append({"i": i}), range(12)))
+        numbers = list(pool.map(append, range(12)))
     assert sorted(numbers) == list(range(1, 13))
 
 
