@@ -53,12 +53,13 @@ def test_a_build_outlives_the_master(workload: Workload, tmp_path: Path, kept: b
     target = str(tmp_path / "target")
     with cluster(tmp_path / "cluster", workers=2, kept=kept) as one:
         apps = Applications(target, one.confs(), master=one.url)
-        apps.result("plan", "--spec", workload.spec(target))
-        reader = BuildReader(target)
-        before = reader.log.head()
-        with apps.running("snapshot", *SMALL, *ALL) as me:
-            wait_for_commits(reader, before + 3)
-            one.restart_master()
+        with workload.writer():
+            apps.result("plan", "--spec", workload.spec(target))
+            reader = BuildReader(target)
+            before = reader.log.head()
+            with apps.running("snapshot", *SMALL, *ALL) as me:
+                wait_for_commits(reader, before + 3)
+                one.restart_master()
         outcome = ControlFolder.beside(target).outcome(me)
     assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
     workload.check(target, outcome["result"]["epoch"], outcome["result"]["target_version"])
