@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from airflow_backfill.core.reports.tried import Life, Tried, newest_of
+from airflow_backfill.core.reports.tried import Instance, Life, Tried, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -22,25 +22,24 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
     """
     known = max((one.record.generation for one in state.known), default=0) if state is not None else 0
     drawn = control.attempts(last, known)
-    commits = {} if state is None else {barrier.record.attempt: barrier.at for barrier in reversed(state.known)}
-
-    def told(one: tuple[int, Mapping[str, Any]]) -> Tried:
-        generation, document = one
-        me = Attempt(generation, document["attempt"])
-        announced, outcome = control.announced(me) or {}, control.outcome(me)
-        return Tried.told(generation, document, announced, outcome, commits.get(me.name), now)
-
     if len(drawn) > 1:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(told, drawn))
+            found = list(pool.map(lambda one: attempt(control, state, now, *one), drawn))
     else:
-        found = [told(one) for one in drawn]
+        found = [attempt(control, state, now, *one) for one in drawn]
     newest = newest_of(found)
-    return [
-        replace(one, life=Life.SUPERSEDED) if one.outcome is None and _newer(newest, one) is not one else one
-        for one in found
-    ]
+    return [replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found]
 
 
-def _newer(newest: Mapping[Any, Tried], one: Tried) -> Tried:
-    return one if one.instance is None else newest[one.task, one.instance]
+def attempt(
+    control: ControlFolder, state: BuildState | None, now: int, generation: int, document: Mapping[str, Any]
+) -> Tried:
+    """The attempt with this document, whether a newer one of its task has begun left aside."""
+    me = Attempt(generation, document["attempt"])
+    barriers = () if state is None else (known for known in state.known if known.record.attempt == me.name)
+    committed = max((barrier.at for barrier in barriers), default=None)
+    return Tried.told(generation, document, control.announced(me) or {}, control.outcome(me), committed, now)
+
+
+def _superseded(one: Tried, newest: Mapping[tuple[str, Instance], Tried]) -> bool:
+    return one.outcome is None and one.instance is not None and newest[one.task, one.instance] is not one

@@ -6,20 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.builds.history import History
-from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.control import Command, Errand
-from airflow_backfill.ledger.reader import BuildReader
-
-LOOKED_BACK = 100
-"""Commits of the target that are searched for acknowledgements."""
-
-
-def log(target: str | BuildReader) -> list[dict[str, Any]]:
-    """All commands of the target's build, oldest first, as ``logged`` tells them."""
-    reader = BuildReader.of(target)
-    state = reader.state()
-    return logged(state, reader.commands(state.plan.build), History.read(reader.log, state, LOOKED_BACK))
+from airflow_backfill.core.values.control import Command
 
 
 def logged(state: BuildState, commands: Sequence[tuple[int, Command]], history: History) -> list[dict[str, Any]]:
@@ -47,8 +35,3 @@ def _shown(number: int, command: Command, state: BuildState, history: History) -
         "version": None if first is None else first.version,
         "acknowledged_at": None if first is None else first.at,
     }
-
-
-def errands(tried: Sequence[Tried]) -> list[dict[str, Any]]:
-    """Of these attempts, those that people ordered: recoveries, repairs and proofs, as plain JSON."""
-    return [one.to_json() for one in tried if one.task in [errand.value for errand in Errand]]

@@ -70,11 +70,10 @@ def _status(options: argparse.Namespace) -> Answer | None:
     if options.watch is not None:
         watch(lambda: status(reader(options)), options.watch, sys.stdout, as_json=options.json)
         return None
-    builds = reader(options)
-    found = status(builds)
+    found = status(reader(options))
     if found["phase"] == PLANNING:
         return Answer(found, as_text(found))
-    predicted = prediction(builds)
+    predicted = prediction(reader(options))
     line = [] if predicted is None else [f"  predicted {described(predicted)}"]
     return Answer({**found, "prediction": predicted}, "\n".join([as_text(found), *line]))
 

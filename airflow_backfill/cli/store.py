@@ -11,8 +11,11 @@ from airflow_backfill.ledger.reader import BuildReader
 
 
 def reader(options: argparse.Namespace) -> BuildReader:
-    """The reader of the target that the command line names."""
-    return BuildReader(options.target, options=store_options(options.conn_id))
+    """The reader of the target that the command line names. One command line reads its connection once."""
+    if "builds" not in options:
+        options.builds = BuildReader(options.target, options=store_options(options.conn_id))
+    builds: BuildReader = options.builds
+    return builds
 
 
 def store_options(conn_id: str | None) -> dict[str, str] | None:

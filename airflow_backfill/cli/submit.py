@@ -18,13 +18,12 @@ from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
+from airflow_backfill.spark.run.phases import REPORT
+from airflow_backfill.spark.session.redaction import REDACT
 from airflow_backfill.spark_home import default_jars
 
-REPORT = '{"airflow_backfill_report": 1, '
-"""How the outcome begins that an application prints."""
 LOOKED_AT = 50
 """Attempts among which one with settings is looked for."""
-REDACT = "spark.table_backfill.redact=true"
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def explain(options: argparse.Namespace) -> dict[str, Any]:
     """Run the explain application; the explanation. Nothing is stored."""
     keys = [part for key in options.key for part in ("--key", key)]
     since = [] if options.since is None else ["--since", str(options.since)]
-    options.conf += [REDACT] if options.redact else []
+    options.conf += [f"{REDACT}=true"] if options.redact else []
     return _report("explain", options, ["--target", options.target, *_build(options), *keys, *since])
 
 
@@ -89,7 +88,7 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
 def _report(application: str, options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     """Run an application that writes nothing, and prints its outcome."""
     done = _run(application, options, arguments)
-    line = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(REPORT)), None)
+    line = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(f'{{"{REPORT}": 1, ')), None)
     if line is None:
         raise _lost(application, done)
     return _result(json.loads(line))

@@ -12,6 +12,7 @@ from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
+from airflow_backfill.operators.signed import is_true
 
 
 class CancelOperator(OrderOperator):
@@ -32,7 +33,7 @@ class CancelOperator(OrderOperator):
 
     def admit(self, signed: Signature) -> bool:
         reader = self.ledger.reader(self.target)
-        self._drops = str(self.drop).lower() == "true"
+        self._drops = is_true(self.drop)
         command = Command(Verb.CANCEL, drop=self._drops, signed=signed)
         try:
             before = reader.state()

@@ -15,7 +15,7 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.signed import NONE, signature
+from airflow_backfill.operators.signed import NONE, is_true, signature
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -92,7 +92,7 @@ class CommandOperator(BaseOperator):
                 f"verb must be one of {known}, and rates must be whole numbers (got {self.verb!r}, rates {rates})"
             ) from None
         until = None if self.until in NONE else moment("until", str(self.until))
-        return Command(verb, rate, str(self.drop).lower() == "true", byte_rate, until, signed)
+        return Command(verb, rate, is_true(self.drop), byte_rate, until, signed)
 
     def execute(self, context: Context) -> dict[str, Any]:
         with decided(context):

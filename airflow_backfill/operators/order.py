@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.builds.ordering import check_errand
+from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.signed import signature
@@ -33,9 +34,10 @@ class OrderOperator(ApplicationOperator):
         self.by = by
         self.why = why
 
-    @abstractmethod
     def admit(self, signed: Signature) -> bool:
         """Whether an application is needed. Raises if the order could have no effect, or lacks a reason."""
+        check_errand(self.ledger.reader(self.target), Errand(self.entry_point), signed)
+        return True
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         done = self.succeeded(context)

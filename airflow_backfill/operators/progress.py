@@ -9,6 +9,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.builds.attempts import attempt
 from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.health import Condition, health
@@ -104,9 +105,7 @@ class Reporter:
             return []
         me, document = self._me
         document = {"at": self._begun, **document, "attempt": me.name}
-        committed = max((known.at for known in state.known if known.record.attempt == me.name), default=None)
-        announced, outcome = self._reader.control.announced(me) or {}, self._reader.control.outcome(me)
-        return [Tried.told(me.generation, document, announced, outcome, committed, now)]
+        return [attempt(self._reader.control, state, now, me.generation, document)]
 
     def _tell(self, progress: dict[str, Any]) -> None:
         self._store.set(PROGRESS, progress)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import choice
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
 
 
@@ -27,10 +25,6 @@ class ProveOperator(OrderOperator):
         super().__init__(**kwargs)
         self.full = full
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
-
-    def admit(self, signed: Signature) -> bool:
-        check_errand(self.ledger.reader(self.target), Errand.PROVE, signed)
-        return True
 
     def arguments(self) -> list[str]:
         return [*(["--full"] if self.full else []), "--row-hash", self.row_hash.value]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
@@ -29,8 +28,7 @@ class RecoverOperator(OrderOperator):
     def admit(self, signed: Signature) -> bool:
         if not str(self.epoch).isdecimal():
             raise invalid("epoch", self.epoch, "must be the number of an epoch, 0 or more")
-        check_errand(self.ledger.reader(self.target), Errand.RECOVER, signed)
-        return True
+        return super().admit(signed)
 
     def arguments(self) -> list[str]:
         return ["--epoch", str(self.epoch)]

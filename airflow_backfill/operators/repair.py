@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.core.values.control import Errand
-from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
 
 
@@ -15,10 +13,6 @@ class RepairOperator(OrderOperator):
     """
 
     entry_point = Errand.REPAIR.value
-
-    def admit(self, signed: Signature) -> bool:
-        check_errand(self.ledger.reader(self.target), Errand.REPAIR, signed)
-        return True
 
     def arguments(self) -> list[str]:
         return []

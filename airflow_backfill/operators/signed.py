@@ -13,6 +13,11 @@ NONE = (None, "", "None")
 """What a rendered template gives for no value."""
 
 
+def is_true(flag: bool | str) -> bool:
+    """A flag, which may be a rendered template."""
+    return str(flag).lower() == "true"
+
+
 def signature(context: Context, by: str | None, why: str | None) -> Signature:
     """The signature of an order: ``by``, or else the user who triggered the run."""
     ti, run = context["ti"], context.get("dag_run")

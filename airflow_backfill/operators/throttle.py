@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.signed import NONE
+from airflow_backfill.operators.signed import NONE, signature
 from airflow_backfill.watching.conditions import window_of
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ class ThrottleOperator(BaseOperator):
             return "left alone", f"throttled by {person.by or 'somebody'}: {person.why or 'no reason was given'}"
         if (*control.rates, control.until) == (*wanted.rates, wanted.until):
             return "nothing", f"the rate is right already: {wanted.why or 'no reason was given'}"
-        ti = context["ti"]
-        signed = Signature(by=BUDGET, why=wanted.why, via=f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}")
+        signed = replace(signature(context, BUDGET, None), why=wanted.why)
         command = Command(Verb.THROTTLE, wanted.rate, False, wanted.byte_rate, wanted.until, signed)
         return "throttled", f"command {ordered(reader, command)}, {wanted.why or 'no reason was given'}"
 

@@ -9,10 +9,10 @@ from airflow.models.hitl import HITLDetail
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
 from airflow.models.task_state_store import TaskStateStoreModel as Stored
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import and_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from airflow_backfill.plugin.tasks import INSTANCE, Table
+from airflow_backfill.plugin.tasks import INSTANCE, Table, same_instance
 from airflow_backfill.watching.committed import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
@@ -26,10 +26,14 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     last = table.last
     run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
     ours = Rendered.rendered_fields["target"].as_string().in_((table.target, f"{table.target}/"))
-    failed = select(TaskInstance).join(Rendered, _one(Rendered)).where(*run, TaskInstance.state == "failed", ours)
+    failed = (
+        select(TaskInstance)
+        .join(Rendered, same_instance(TaskInstance, Rendered))
+        .where(*run, TaskInstance.state == "failed", ours)
+    )
     waiting = (
         select(TaskInstance.task_id, Stored.value)
-        .join(Stored, _one(Stored))
+        .join(Stored, same_instance(TaskInstance, Stored))
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING)
     )
     asked = (
@@ -51,11 +55,6 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
             if _group(task.task_id) == group
         ],
     }
-
-
-def _one(other: Any) -> Any:
-    """Rows of one task instance."""
-    return and_(*(getattr(TaskInstance, name) == getattr(other, name) for name in INSTANCE))
 
 
 def _instance(task: TaskInstance) -> dict[str, Any]:

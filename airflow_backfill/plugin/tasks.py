@@ -112,8 +112,8 @@ def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str |
             Stored.updated_at,
             Stored.value,
         )
-        .join(Rendered, _one(Rendered))
-        .join(TaskInstance, _one(TaskInstance))
+        .join(Rendered, same_instance(Stored, Rendered))
+        .join(TaskInstance, same_instance(Stored, TaskInstance))
         .where(Stored.key == ATTEMPT, Stored.dag_id.in_(dags), TaskInstance.operator.not_in(_ORDERS))
         .order_by(Stored.updated_at.desc(), Stored.id.desc())
     )
@@ -123,9 +123,9 @@ def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str |
             yield _same(target), connection or None, task
 
 
-def _one(other: Any) -> Any:
-    """Rows of one task instance."""
-    return and_(*(getattr(Stored, name) == getattr(other, name) for name in INSTANCE))
+def same_instance(one: Any, other: Any) -> Any:
+    """The condition that rows of two models are of one task instance."""
+    return and_(*(getattr(one, name) == getattr(other, name) for name in INSTANCE))
 
 
 def _same(target: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -78,13 +79,9 @@ class GateWatch:
     approval: Approval | None = None
     ledger_conn_id: str | None = None
 
-    def __post_init__(self) -> None:
-        self._watched: WatchedBuild | None = None
-
-    @property
+    @cached_property
     def _build(self) -> WatchedBuild:
-        self._watched = self._watched or WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
-        return self._watched
+        return WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
 
     def gate(self) -> Observation:
         """The gate's verdict with the lag of the newest barrier."""

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.builds.attempts import attempts
-from airflow_backfill.builds.commands import errands, log
 from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.builds.status import status
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
@@ -30,7 +29,7 @@ def test_each_command_is_told_with_who_why_and_the_barrier_that_knows_it(build: 
     ordered(build.location, Command(Verb.HOLD, signed=ann))
     build.run(READ)
     ordered(build.location, Command(Verb.THROTTLE, 7, signed=Signature("bob")))
-    first, second = found = log(build.location)
+    first, second = found = status(build.location, commits=100)["commands"]
     assert json.loads(json.dumps(found)) == found
     assert (first["number"], first["verb"], first["by"], first["why"]) == (1, "hold", "ann", "too many writers")
     assert (first["at"], first["via"], first["acknowledged"]) == (5, "page", True)
@@ -46,11 +45,11 @@ def test_a_barrier_that_is_too_old_to_be_seen_is_not_guessed(build: JsonBuild) -
     build.target.write_checksum()
     for version in range(build.target.head - 3):
         Path(build.location, "_delta_log", commit_name(version)).unlink()
-    (command,) = log(build.location)
+    (command,) = status(build.location, commits=100)["commands"]
     assert (command["acknowledged"], command["version"], command["acknowledged_at"]) == (True, None, None)
 
 
 def test_orders_that_an_application_carries_out_are_attempts(build: JsonBuild) -> None:
     build.reader.draw_attempt({"task": "repair", "by": "ann", "why": "keys differ"})
-    found = errands(attempts(build.reader.control, build.state(), 0, 5))
+    found = [one for one in status(build.location)["attempts"] if one["by"] is not None]
     assert [(one["task"], one["by"], one["why"]) for one in found] == [("repair", "ann", "keys differ")]

@@ -8,31 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from airflow_backfill.cli.main import main
 from airflow_backfill.ledger.open_store import open_store
 from tests.ledger.json_target import JsonBuild
-
-SECRET = "wJalrXUtnSECRET"
+from tests.ledger.moto_s3 import SECRET, moto_s3
 
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    urlopen(Request(f"http://{host}:{port}/lake", method="PUT")).close()
-    yield {
-        "aws_endpoint": f"http://{host}:{port}",
-        "aws_access_key_id": "AKIAEXAMPLE",
-        "aws_secret_access_key": SECRET,
-        "aws_region": "us-east-1",
-    }
-    server.stop()
+    with moto_s3("lake") as found:
+        yield found
 
 
 def put(folder: Path, settings: dict[str, str]) -> None:

@@ -3,10 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -15,25 +13,14 @@ from airflow_backfill.ledger.object_store import ObjectStore
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
-
-SECRET = "wJalrXUtnSECRET"
+from tests.ledger.moto_s3 import SECRET, moto_s3
 
 
 @pytest.fixture(scope="module")
 def options() -> Iterator[dict[str, str]]:
     """Settings for an S3 service on this machine, with one bucket."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    urlopen(Request(f"{endpoint}/bucket", method="PUT")).close()
-    yield {
-        "aws_endpoint": endpoint,
-        "aws_access_key_id": "AKIAEXAMPLE",
-        "aws_secret_access_key": SECRET,
-        "aws_region": "us-east-1",
-    }
-    server.stop()
+    with moto_s3("bucket") as found:
+        yield found
 
 
 @pytest.fixture

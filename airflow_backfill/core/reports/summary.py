@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import to_json
 from airflow_backfill.core.reports.progress import Speed, percent, phase_percent, seconds_left
+from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
@@ -85,10 +87,10 @@ def lag(state: BuildState, source: Ahead, now: int) -> dict[str, int | None]:
 
     ``age``: how long the oldest pending epoch has been pending. ``readable``: how long the source still keeps what the
     build needs, pinned files included; they were replaced by that epoch at the earliest.
-    ``rows`` is None if the pending epochs were not read.
+    ``rows`` is None if the pending epochs were not read. A deleted epoch is as old as the source keeps epochs.
     """
     oldest = source.oldest(state.reached)
-    age = 0 if oldest is None else max(now - oldest.at, 0)
+    age = 0 if oldest is None else _age(oldest, source.kept, now)
     return {
         "head": source.head,
         "epochs": source.count(state.reached),
@@ -97,6 +99,11 @@ def lag(state: BuildState, source: Ahead, now: int) -> dict[str, int | None]:
         "readable": None if source.kept is None or oldest is None else max(source.kept - age, 0),
         "kept": source.kept,
     }
+
+
+def _age(epoch: Epoch, kept: int | None, now: int) -> int:
+    gone = isinstance(epoch.stop, HistoryLost)
+    return (kept or 0) if gone else max(now - epoch.at, 0)
 
 
 def running_out(lag: Mapping[str, int | None]) -> str | None:

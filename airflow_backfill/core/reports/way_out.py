@@ -43,9 +43,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
         "Or keep the target, if the build has a key: run 'table-backfill recover TARGET --epoch N --why REASON' "
-        "with the "
-        "source's newest epoch and 'table-backfill repair TARGET --why REASON', then clear the verify task. Raise the "
-        "source's retention."
+        "with the source's newest epoch and 'table-backfill repair TARGET --why REASON', then clear the verify task. "
+        "Raise the source's retention."
     ),
     "SOURCE_REPLACED": "Restore the planned source and clear the task, or plan again with on_existing='restart'.",
     "LANDING_INVALID": "Correct the landing table, or name the right one; then plan again.",
@@ -95,8 +94,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TARGET_DIVERGED": (
         "RESTORE the target to its last barrier, which 'table-backfill status TARGET' names. Run 'table-backfill "
         "recover TARGET --epoch N --why REASON' with the epoch of that barrier, then clear the verify task. Or plan "
-        "again "
-        "with on_existing='restart'."
+        "again with on_existing='restart'."
     ),
     "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
@@ -112,8 +110,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "FENCED": "Nothing to do if the newer attempt is running; else clear the task.",
     "POSITION_REGRESSED": (
         "Run 'table-backfill recover TARGET --epoch N --why REASON' with the epoch of the target's rows, then clear "
-        "the "
-        "verify task. Or plan again with on_existing='restart'."
+        "the verify task. Or plan again with on_existing='restart'."
     ),
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."

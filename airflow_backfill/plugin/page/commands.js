@@ -2,7 +2,7 @@
 
 import { airflow, path, post } from "./ask.js";
 import { Box, Button, Flex, h, Input, Muted, Notice, Panel, React, Text } from "./elements.js";
-import { many, span } from "./say.js";
+import { errorOf, many, span } from "./say.js";
 
 const say = (verb, text, more = {}) => ({ verb, text, ...more });
 
@@ -32,32 +32,27 @@ export const Commands = ({ found, where, again }) => {
   const [busy, setBusy] = React.useState(null);
   const [told, setTold] = React.useState(null);
   if (!found.may_command) return h(Muted, null, "You may look at this build, and not command it: that takes the permission to edit its DAG.");
-  const order = async (verb, body = {}) => {
-    setBusy(verb);
-    setTold(null);
-    try {
-      const done = await post(`${where}/commands`, { verb, ...body });
-      const said = done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; the next barrier takes it.`;
-      setTold({ hue: "green", text: said });
-      setOpen(null);
-      again();
-    } catch (error) {
-      setTold({ hue: "red", text: error.code ? `${error.code}: ${error.message}` : error.message });
-    }
-    setBusy(null);
-  };
-  const asked = async (name, work, said) => {
+  const asked = async (name, work, saying = (error) => error.message) => {
     setBusy(name);
     setTold(null);
     try {
-      await work();
-      setTold({ hue: "green", text: said });
+      setTold({ hue: "green", text: await work() });
       again();
     } catch (error) {
-      setTold({ hue: "red", text: error.message });
+      setTold({ hue: "red", text: saying(error) });
     }
     setBusy(null);
   };
+  const order = (verb, body = {}) =>
+    asked(
+      verb,
+      async () => {
+        const done = await post(`${where}/commands`, { verb, ...body });
+        setOpen(null);
+        return done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; the next barrier takes it.`;
+      },
+      errorOf,
+    );
   const refused = found.refused ?? {};
   const lost = !found.phase;
   if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
@@ -74,7 +69,7 @@ export const Commands = ({ found, where, again }) => {
       failed.length > 0 &&
         h(
           Button,
-          { size: "sm", colorPalette: "blue", disabled: busy != null, loading: busy === "clear", onClick: () => asked("clear", () => clear(failed), `Airflow runs ${namesOf(failed)} again, from the last commit.`) },
+          { size: "sm", colorPalette: "blue", disabled: busy != null, loading: busy === "clear", onClick: () => asked("clear", () => clear(failed)) },
           `Clear ${namesOf(failed)}`,
         ),
       shown.map((one) =>
@@ -104,19 +99,25 @@ const NO_STEERING = "This needs Spark: put a DAG like dags/steer.py beside your 
 
 const namesOf = (tasks) => tasks.map((task) => task.task_id).join(", ");
 
-const clear = (tasks) =>
-  airflow("POST", `${path("dags", tasks[0].dag_id)}/clearTaskInstances`, {
+const clear = async (tasks) => {
+  await airflow("POST", `${path("dags", tasks[0].dag_id)}/clearTaskInstances`, {
     dry_run: false,
     dag_run_id: tasks[0].run_id,
     task_ids: tasks.map((task) => (task.map_index < 0 ? task.task_id : [task.task_id, task.map_index])),
     include_downstream: true,
     only_failed: tasks.every((task) => task.state === "failed"),
   });
+  return `Airflow runs ${namesOf(tasks)} again, from the last commit.`;
+};
 
 // The answer goes to Airflow, which knows whom it has asked.
 const Approval = ({ task, found, asked, busy }) => {
   const where = `${path("dags", task.dag_id, "dagRuns", task.run_id, "taskInstances", task.task_id, task.map_index)}/hitlDetails`;
-  const answer = (option) => asked(option, () => airflow("PATCH", where, { chosen_options: [option], params_input: {} }), `${option}: Airflow has your answer.`);
+  const answer = (option) =>
+    asked(option, async () => {
+      await airflow("PATCH", where, { chosen_options: [option], params_input: {} });
+      return `${option}: Airflow has your answer.`;
+    });
   return h(
     Box,
     { mb: 3 },

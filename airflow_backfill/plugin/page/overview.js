@@ -75,7 +75,7 @@ export const Problem = ({ error, since }) =>
   h(
     Notice,
     { hue: "red", title: since ? `No answer since ${ago(since)}: what you see is old` : "The builds could not be read" },
-    h(Text, { fontSize: "sm" }, error.code ? `${error.code}: ${error.message}` : error.message),
+    h(Text, { fontSize: "sm" }, errorOf(error)),
     error.wayOut && h(Text, { fontSize: "sm" }, error.wayOut),
   );
 

@@ -38,4 +38,4 @@ export const phase = (name) => (name ?? "unknown").replaceAll("_", " ");
 
 export const tail = (target) => target.replace(/\/+$/, "").split("/").pop();
 
-export const errorOf = (trouble) => `${trouble.code}: ${trouble.message}`;
+export const errorOf = (error) => (error.code ? `${error.code}: ${error.message}` : error.message);

@@ -182,7 +182,7 @@ class Shell:
         log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
         outcome = self._attempted(lambda: self._commit(write, txn, text))
         if outcome == fx.CommitOutcome() and isinstance(write.work, fx.ApplyEpochs):
-            compact(self.spark, self.target, self.reader.log.head(), self.reader.properties)
+            compact(self.spark, self.reader)
         return outcome
 
     def _commit(self, write: fx.CommitRecord, txn: apply.Txn, text: str) -> None:

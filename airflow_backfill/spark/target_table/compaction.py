@@ -9,12 +9,12 @@ if it fails, the round stands, and a later round tries again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.temporary_settings import settings_for
@@ -32,10 +32,13 @@ WHOLE_BYTES = 128 << 20
 """The size that merged files have."""
 
 
-def compact(spark: SparkSession, target: str, version: int, properties: Mapping[str, str]) -> None:
-    """Merge the small files of this version of the target, if it has enough of them and its properties ask for it."""
-    if properties.get(ASKED, "false").lower() == "false":
+def compact(spark: SparkSession, reader: BuildReader) -> None:
+    """Merge the small files of the target, if it has enough of them and its properties ask for it. Costs nothing if
+    they do not.
+    """
+    if reader.properties.get(ASKED, "false").lower() == "false":
         return
+    target = reader.target
     settings = {
         "spark.databricks.delta.optimize.minFileSize": str(SMALL_BYTES),
         "spark.databricks.delta.optimize.maxFileSize": str(WHOLE_BYTES),
@@ -43,7 +46,7 @@ def compact(spark: SparkSession, target: str, version: int, properties: Mapping[
         "spark.databricks.delta.optimize.maxDeletedRowsRatio": "1",
     }
     try:
-        small = DeltaVersion(spark, target, version).files.where(F.col("size") < SMALL_BYTES).count()
+        small = DeltaVersion(spark, target, reader.log.head()).files.where(F.col("size") < SMALL_BYTES).count()
         if small < LEAST_FILES:
             return
         with settings_for(spark, settings):
