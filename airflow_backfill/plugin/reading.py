@@ -1,7 +1,8 @@
 """Reads many builds at once, and waits for none that does not answer.
 
 Each store has threads of its own, so a store that hangs keeps nobody else from answering. While a build is being read,
-everybody who asks for it waits for the same answer, until its deadline has passed; after that nobody waits for it.
+everybody who asks for it waits for the same answer, until its deadline has passed; after that nobody waits for it. The
+time that a build waits for a thread is not its store's, so it does not count as long as threads become free.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceUnavailable
@@ -31,7 +32,9 @@ log = logging.getLogger(__name__)
 READERS = FETCHERS = 100
 """Builds of one store that are read at once, and files that are fetched for them meanwhile."""
 DEADLINE_SECONDS = 2.0
-"""How long an answer waits for one build."""
+"""How long an answer waits for one build, from the start of its reading on."""
+QUEUE_SECONDS = 10.0
+"""How long it waits for that start."""
 
 _Place = tuple[str, str | None, tuple[tuple[str, Attempt], ...]]
 """A target, its connection, and the claims of DAGs that they build it."""
@@ -43,6 +46,25 @@ class _Threads:
     fetchers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(FETCHERS, "table-backfill-fetch"))
 
 
+@dataclass
+class _Reading:
+    """Of one build. ``asked``, ``begun``: times of the monotonic clock."""
+
+    asked: float = field(default_factory=time.monotonic)
+    begun: float = 0.0
+    started: Event = field(default_factory=Event)
+    found: Future[dict[str, Any]] = field(init=False)
+
+    def start(self) -> None:
+        self.begun = time.monotonic()
+        self.started.set()
+
+    def wait(self) -> None:
+        """Until there is an answer, or no time left."""
+        if self.started.wait(max(self.asked + QUEUE_SECONDS - time.monotonic(), 0)):
+            wait([self.found], max(self.begun + DEADLINE_SECONDS - time.monotonic(), 0))
+
+
 class Readings:
     """Runs ``look(target, options)`` for builds. ``ahead``: how many files of a folder of the target, and of the
     source, are fetched as soon as it is listed.
@@ -52,35 +74,37 @@ class Readings:
         self._look = look
         self._of_target, self._of_source = ahead
         self._lock = Lock()
-        self._running: dict[_Place, tuple[Future[dict[str, Any]], float]] = {}
+        self._running: dict[_Place, _Reading] = {}
 
     def of(self, tables: Sequence[Table]) -> list[dict[str, Any]]:
         """What was found of each build, and ``dags``, which build it; ``{"trouble": error}`` if nothing was found, or
         not within the deadline. NotPlanned is the trouble if none of the DAGs has worked on the table.
         """
         places = [(table.target, table.ledger_conn_id, table.claims) for table in tables]
-        begun = [self._begin(place) for place in places]
-        for future, since in begun:
-            wait([future], max(since + DEADLINE_SECONDS - time.monotonic(), 0))
-        return [_result(future, place) for (future, _), place in zip(begun, places, strict=True)]
+        readings = [self._begin(place) for place in places]
+        for reading in readings:
+            reading.wait()
+        return [_result(reading.found, place) for reading, place in zip(readings, places, strict=True)]
 
-    def _begin(self, place: _Place) -> tuple[Future[dict[str, Any]], float]:
+    def _begin(self, place: _Place) -> _Reading:
         with self._lock:
             known = self._running.get(place)
-            if known is not None and not known[0].done():
+            if known is not None and not known.found.done():
                 return known
             threads = _threads_of(place)
-            self._running[place] = begun = threads.readers.submit(self._read, place, threads), time.monotonic()
+            self._running[place] = reading = _Reading()
+            reading.found = threads.readers.submit(self._read, place, threads, reading)
         # Outside the lock: if it has ended already, it is forgotten here.
-        begun[0].add_done_callback(lambda future: self._forget(place, future))
-        return begun
+        reading.found.add_done_callback(lambda _: self._forget(place, reading))
+        return reading
 
-    def _forget(self, place: _Place, future: Future[dict[str, Any]]) -> None:
+    def _forget(self, place: _Place, reading: _Reading) -> None:
         with self._lock:
-            if place in self._running and self._running[place][0] is future:
+            if self._running.get(place) is reading:
                 del self._running[place]
 
-    def _read(self, place: _Place, threads: _Threads) -> dict[str, Any]:
+    def _read(self, place: _Place, threads: _Threads, reading: _Reading) -> dict[str, Any]:
+        reading.start()
         target, connection, claims = place
         hook = LedgerHook(connection)
 
