@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -23,20 +21,15 @@ from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.settings import assert_safe, size_session
+from airflow_backfill.spark.source.key_groups import GROUP_BYTES, MANY_KEYS, KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
-from airflow_backfill.spark.transform.transform import OWN, Transform, any_missing, parse, quoted, schema_of
+from airflow_backfill.spark.transform.transform import Transform, parse, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLE = 5
-HASH_BYTES = 24
-"""What a key's hash and its counts take in a shuffle."""
-MANY_KEYS = 10**9
-"""From so many keys on a second hash is taken, for eight bytes more a row: of 10^10 keys, three pairs are expected to
-have the same 64 bits, and that costs another scan.
-"""
 RECENT_EPOCHS = 200
 """Epochs of the source to read for its change rate, and for whether it only adds rows."""
 
@@ -121,7 +114,7 @@ def inspect_source(
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
     found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
-    hashes = HASH_BYTES * found.rows if found.rows is not None else found.bytes
+    hashes = GROUP_BYTES * found.rows if found.rows is not None else found.bytes
     size_session(spark, table_files=len(found.files), work_bytes=hashes)
     rows = source.at(epoch)
     with lost_history_named():
@@ -138,30 +131,19 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
 
     Rows outside the filter count too: an update can bring them in. The key columns are read once if no check fails.
     """
-    keys = [F.col(quoted(column)) for column in found.spec.key]
-    nameless = any_missing(keys)
-    # Hashes shuffle eight bytes a row whatever the key is, and only rows with a repeated hash are compared.
-    hashes = {OWN + "hash": F.xxhash64(*keys)}
-    if found.rows is None or found.rows >= MANY_KEYS:
-        hashes[OWN + "second"] = F.xxhash64(F.lit(1), *reversed(keys))
-    groups = rows.groupBy(*(hashed.alias(name) for name, hashed in hashes.items())).agg(
-        F.count(F.lit(1)).alias("rows"), F.count_if(nameless).alias("nameless")
-    )
-    nulls, repeated = groups.agg(F.sum("nameless"), F.count_if(F.col("rows") > 1)).collect()[0]
-    if nulls:
-        sample = [_shown(row) for row in rows.where(nameless).select(*keys).limit(SAMPLE).collect()]
+    groups = KeyGroups.of(rows, found.spec.key, found.rows is None or found.rows >= MANY_KEYS)
+    counted = groups.count()
+    if counted.nameless:
+        sample = [_shown(row) for row in groups.nameless().limit(SAMPLE).collect()]
         raise KeyNull(
-            f"{nulls} rows have no key, for example {sample[0]}; a key must identify every row; give them one in the "
-            "source, or delete them there, then clear the task",
-            count=nulls,
+            f"{counted.nameless} rows have no key, for example {sample[0]}; a key must identify every row; give them "
+            "one in the source, or delete them there, then clear the task",
+            count=counted.nameless,
             sample=sample,
         )
-    if not repeated:
+    if not counted.repeated:
         return
-    again = groups.where("rows > 1").select(*hashes).limit(10_000)
-    same = reduce(and_, (hashed == F.col(name) for name, hashed in hashes.items()))
-    suspects = rows.select(*keys).join(F.broadcast(again), same)
-    twins = suspects.groupBy(*keys).count().where("count > 1")
+    twins = groups.repeated()
     count = twins.count()
     if count:
         sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import DuplicateKey
@@ -19,9 +18,9 @@ from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.source.key_groups import KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import KeyFiles, Source
-from airflow_backfill.spark.transform.transform import OWN
 
 CLUSTERED = 1.3
 """A source counts as clustered by its key if its bytes are read at most this often."""
@@ -101,24 +100,21 @@ class Ranges:
         return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
 
     def _counted(self, epoch: int, low: Key, high: Key | None) -> int:
-        keys = self.rows(epoch, low, high).select(*self.order.columns())
-        each = keys.groupBy(*self.order.columns()).agg(F.count(F.lit(1)).alias(OWN + "rows"))
+        groups = KeyGroups.of(self.rows(epoch, low, high), self.order.names)
         with lost_history_named():
-            counted = each.agg(F.sum(OWN + "rows"), F.count_if(F.col(OWN + "rows") > 1)).first()
-        assert counted is not None
-        rows, doubles = counted
-        if doubles:
-            twins = each.where(F.col(OWN + "rows") > 1).drop(OWN + "rows").limit(SHOWN_KEYS).collect()
-            sample = [shown(row) | {"epoch": str(epoch)} for row in twins]
+            counted = groups.count()
+            twins = groups.repeated().drop("count").collect() if counted.repeated else []
+        if twins:
+            sample = [shown(row) | {"epoch": str(epoch)} for row in twins[:SHOWN_KEYS]]
             raise DuplicateKey(
-                f"{doubles} keys have several rows in the source at epoch {epoch}, for example {sample}; changes are "
-                "applied by key, so rows would be lost; delete all rows but one of each key in the source, then clear "
-                "the task",
-                count=doubles,
+                f"{len(twins)} keys have several rows in the source at epoch {epoch}, for example {sample}; changes "
+                "are applied by key, so rows would be lost; delete all rows but one of each key in the source, then "
+                "clear the task",
+                count=len(twins),
                 epoch=epoch,
                 sample=sample,
             )
-        return int(rows or 0)
+        return counted.rows
 
     def _files(self, epoch: int) -> KeyFiles:
         return self.source.key_files(epoch, self.schema, self.order, self.partitions)

@@ -22,7 +22,6 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.preflight.table import MANY_KEYS
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.target_table import apply
@@ -134,12 +133,7 @@ def test_keys_that_are_null_are_counted_and_shown(plans: Plans, spark: SparkSess
     assert refused.value.data == {"count": 2, "sample": [{"id": None}, {"id": None}]}
 
 
-@pytest.mark.parametrize("many", [0, MANY_KEYS])
-def test_repeated_keys_are_counted_and_shown(
-    plans: Plans, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
-    """By one hash, and by the two that many keys get."""
-    monkeypatch.setattr("airflow_backfill.spark.preflight.table.MANY_KEYS", many)
+def test_repeated_keys_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:
     spark.sql(f"INSERT INTO delta.`{plans.source}` VALUES (5, 0, 'twin'), (6, 0, 'twin')")
     with pytest.raises(BackfillError, match="2 keys have several rows") as refused:
         plans.plan()

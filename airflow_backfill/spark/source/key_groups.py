@@ -1,0 +1,106 @@
+"""How many keys rows have: counted in groups, so that few bytes are shuffled, and looked at one by one only where a
+group says that some key has several rows.
+
+A key that ends with a whole number is one bit among 64 neighbours. Where keys are dense and neighbours lie together,
+a whole word of them is shuffled once; at worst each key takes a word, which is what its hash would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType
+
+from airflow_backfill.spark.transform.transform import OWN, any_missing, quoted
+
+WHOLE = (ByteType, ShortType, IntegerType, LongType)
+WORD = 6
+"""A word has 2^6 bits."""
+GROUP_BYTES = 24
+"""What a group takes in a shuffle."""
+MANY_KEYS = 10**9
+"""From so many keys on a second hash is taken, for eight bytes more a row: of 10^10 keys, three pairs are expected to
+have the same 64 bits, and that costs another scan.
+"""
+SUSPECTS = 10_000
+"""Groups whose keys are looked at one by one: at most 64 times as many keys are told."""
+
+
+@dataclass(frozen=True)
+class KeyCount:
+    """``rows``: all; ``nameless``: those without a key; ``repeated``: whether some key may have several rows. It has
+    none if this is false.
+    """
+
+    rows: int
+    nameless: int
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class KeyGroups:
+    """Rows in groups of keys that have ``_by`` in common. Rows without a key are one group, where it is null."""
+
+    _rows: DataFrame
+    _key: tuple[str, ...]
+    _by: Mapping[str, Column]
+    _keys: Column
+    """How many keys a group has: an aggregate, too small if two keys cannot be told apart."""
+
+    @staticmethod
+    def of(rows: DataFrame, key: Sequence[str], many: bool = False) -> KeyGroups:
+        """``many``: whether two of the keys may have the same hash of 64 bits."""
+        columns = [F.col(quoted(name)) for name in key]
+        *others, last = columns
+        if isinstance(rows.select(last).schema[0].dataType, WHOLE):
+            whole = last.cast("long")
+            by = {"word": F.shiftright(whole, WORD)}
+            if others:
+                by["hash"] = F.xxhash64(*others)
+            place = whole.bitwiseAND(F.lit((1 << WORD) - 1).cast("long")).cast("int")
+            keys = F.bit_count(F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), place)))
+        else:
+            by, keys = {"hash": F.xxhash64(*columns)}, F.lit(1)
+            if many:
+                by["second"] = F.xxhash64(F.lit(1), *reversed(columns))
+        named = ~any_missing(columns)
+        return KeyGroups(rows, tuple(key), {OWN + name: F.when(named, value) for name, value in by.items()}, keys)
+
+    def count(self) -> KeyCount:
+        """Shuffles at most ``GROUP_BYTES`` for each row, and eight more if the key has several columns."""
+        groups = self._counted()
+        found = groups.agg(
+            F.sum("rows"), F.sum(F.when(self._is_nameless(), F.col("rows"))), F.count_if(self._repeats())
+        )
+        rows, nameless, repeated = found.collect()[0]
+        return KeyCount(rows or 0, nameless or 0, repeated > 0)
+
+    def nameless(self) -> DataFrame:
+        """The keys that miss a column, one for each row."""
+        columns = self._columns()
+        return self._rows.where(any_missing(columns)).select(*columns)
+
+    def repeated(self) -> DataFrame:
+        """The keys with several rows, and how many (``count``)."""
+        suspected = self._counted().where(self._repeats()).select(*self._by).limit(SUSPECTS)
+        same = reduce(and_, (value == F.col(name) for name, value in self._by.items()))
+        suspects = self._rows.select(*self._columns()).join(F.broadcast(suspected), same)
+        return suspects.groupBy(*self._columns()).count().where("count > 1")
+
+    def _counted(self) -> DataFrame:
+        by = (value.alias(name) for name, value in self._by.items())
+        return self._rows.groupBy(*by).agg(F.count(F.lit(1)).alias("rows"), self._keys.alias("keys"))
+
+    def _repeats(self) -> Column:
+        return ~self._is_nameless() & (F.col("rows") > F.col("keys"))
+
+    def _is_nameless(self) -> Column:
+        return F.col(next(iter(self._by))).isNull()
+
+    def _columns(self) -> list[Column]:
+        return [F.col(quoted(name)) for name in self._key]
