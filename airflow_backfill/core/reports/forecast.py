@@ -123,7 +123,7 @@ def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention
     pending = len(known) / span * work.seconds
     # The sum of a series: epochs arrive while the snapshot is read, more while those are applied, and so on.
     left = max(1 - rows / apply, 0.0)
-    log = (work.speeds.round_seconds + rows * work.seconds / apply) / left if left else None
+    log = work.speeds.log_seconds(len(known) / span * work.seconds, rows * work.seconds) / left if left else None
     whole = None if log is None else work.seconds + log
     kept = retention.shorter / 1000
     return {

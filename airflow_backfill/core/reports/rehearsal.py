@@ -33,9 +33,9 @@ class Replay:
         self._times = [(epoch.at - self.began) / 1000 for epoch in epochs]
         self._rows = [0, *accumulate(epoch.rows for epoch in epochs)]
 
-    @property
-    def rows_per_second(self) -> float:
-        return self._rows[-1] / self.seconds
+    def load(self, speeds: Speeds) -> float:
+        """The share of its time that a build spends on the changes alone: from 1 on, it falls behind for ever."""
+        return (self._rows[-1] / speeds.apply_rows + len(self._times) * speeds.epoch_seconds) / self.seconds
 
     def epochs(self, until: float) -> int:
         """Epochs committed before a time."""
@@ -74,14 +74,14 @@ def course(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, sta
     pending = replay.epochs(time) - applied
     caught: float | None = None
     worst = 0.0
-    if replay.rows_per_second >= speeds.apply_rows:
+    if replay.load(speeds) >= 1:
         return Course(snapshot, pending, None, None)
     for _ in range(MAX_ROUNDS):
         head = replay.epochs(time)
         if head > applied:
             taken = _fitting(replay, applied, head, size)
             rows = replay.rows(taken) - replay.rows(applied)
-            time += speeds.round_seconds + rows / speeds.apply_rows
+            time += speeds.log_seconds(taken - applied, rows)
             applied, head = taken, replay.epochs(time)
         elif caught is None or head == 0:
             time += speeds.round_seconds
@@ -113,6 +113,7 @@ def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -
         "copy_bytes_per_second": round(speeds.copy_bytes),
         "apply_rows_per_second": round(speeds.apply_rows),
         "round_seconds": round(speeds.round_seconds, 2),
+        "epoch_seconds": round(speeds.epoch_seconds, 4),
         "start_seconds": speeds.start_seconds,
         "replayed_epochs": replay.epochs(replay.seconds * 0.999999),
         "replayed_seconds": round(replay.seconds),

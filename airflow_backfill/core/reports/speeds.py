@@ -26,8 +26,14 @@ class Speeds:
     """Changed rows that are applied per second."""
     commit_seconds: float = COMMIT_SECONDS
     round_seconds: float = MERGE_SECONDS
+    epoch_seconds: float = 0.0
+    """What an epoch of the log takes in addition to its rows: it is found and read by itself."""
     start_seconds: float = START_SECONDS
     measured: bool = False
+
+    def log_seconds(self, epochs: float, rows: float) -> float:
+        """What a round of the log takes with so many epochs and changed rows."""
+        return self.round_seconds + epochs * self.epoch_seconds + rows / self.apply_rows
 
     @staticmethod
     def usual(cores: int) -> Speeds:

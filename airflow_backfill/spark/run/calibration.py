@@ -1,7 +1,8 @@
 """How fast this application copies and applies, measured on a sample of the source.
 
 On a local master the sample is copied and merged into a table in a temporary folder, as a build would. On a cluster it
-is only read and transformed, because executors share no temporary folder; writing is assumed to take as long.
+is only read and transformed, because executors share no temporary folder; writing is assumed to take as long. The
+source's last epochs are read as a round of the log reads them. What compiles first is done twice, and timed once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.reports.speeds import Speeds
+from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.transform.transform import quoted
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 64 << 20
 """Bytes of whole files that are read, or one file if it is larger."""
+READ_EPOCHS = 32
+"""Epochs that are read, if their changes are no more than the sample."""
 MERGED_ROWS = 100_000
 FEW_ROWS = 100
 """Rows of a MERGE that takes as long as one of no rows."""
@@ -44,9 +49,10 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
         chosen, size = chosen + 1, size + file.size
     if not size:
         return usual
+    usual = replace(usual, epoch_seconds=_reading(spark, found))
     rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(chosen)))
     if not spark.sparkContext.master.startswith("local"):
-        seconds = _timed(lambda: rows.write.format("noop").mode("overwrite").save())
+        seconds = _second(lambda: rows.write.format("noop").mode("overwrite").save())
         return replace(usual, copy_bytes=size / (2 * seconds), measured=True)
     with tempfile.TemporaryDirectory(prefix="table-backfill-") as folder:
         return _copied(rows, size, found, str(Path(folder, "sample")), usual)
@@ -57,8 +63,9 @@ def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Spee
     DeltaTable.create(spark).location(path).addColumns(rows.schema).property(
         "delta.enableDeletionVectors", "true"
     ).execute()
+    _timed(lambda: rows.write.format("delta").mode("append").save(path))  # compiles
     commit = _timed(lambda: rows.limit(0).write.format("delta").mode("append").save(path))
-    seconds = _timed(lambda: rows.write.format("delta").mode("append").save(path))
+    seconds = _timed(lambda: rows.write.format("delta").mode("overwrite").save(path))
     speeds = replace(usual, copy_bytes=size / max(seconds - commit, 0.05), commit_seconds=commit, measured=True)
     if not found.target_key:
         return speeds
@@ -66,13 +73,28 @@ def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Spee
     count = table.count()
     if count == 0:
         return speeds
-    _timed(lambda: _merge(table, FEW_ROWS / count, found.target_key))  # compiles
-    few = _timed(lambda: _merge(table, FEW_ROWS / count, found.target_key))
+    few = _second(lambda: _merge(table, FEW_ROWS / count, found.target_key))
     many = _timed(lambda: _merge(table, MERGED_ROWS / count, found.target_key))
     changed = min(count, MERGED_ROWS)
     # Of a small sample, more rows take no longer than few: then the usual speed is as good.
     apply = changed / (many - few) if many > few * 1.1 else usual.apply_rows
     return replace(speeds, apply_rows=min(apply, 10 * usual.apply_rows), round_seconds=few)
+
+
+def _reading(spark: SparkSession, found: Preflight) -> float:
+    """Seconds that one of the source's last epochs takes to read; 0 if there is none that is small enough."""
+    recent, size = [], 0
+    for epoch in reversed(found.recent[-READ_EPOCHS:]):
+        size += epoch.bytes
+        if epoch.stop is not None or size > SAMPLE_BYTES:
+            break
+        recent.append(epoch.number)
+    if not recent:
+        return 0.0
+    epochs, feed = EpochRange(recent[-1], recent[0] + 1), has_feed(found.metadata)
+    columns = found.transform.source_schema.fieldNames()
+    source = open_source(spark, found.spec.table)
+    return _second(lambda: source.changes(epochs, columns, found.spec.key, feed=feed).counted()) / len(epochs)
 
 
 def _merge(table: DataFrame, share: float, key: tuple[str, ...]) -> None:
@@ -82,6 +104,12 @@ def _merge(table: DataFrame, share: float, key: tuple[str, ...]) -> None:
     changed = table.where(F.rand(7) < min(share, 1.0)).localCheckpoint()
     merge = DeltaTable.forPath(table.sparkSession, path).alias("t").merge(changed.alias("s"), on)
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def _second(work: Callable[[], object]) -> float:
+    """Seconds of the second time."""
+    work()
+    return _timed(work)
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ def steady(rows: int, every: int, seconds: int = 86_400) -> Replay:
 def test_the_past_comes_again_and_again() -> None:
     replay = steady(rows=10, every=60, seconds=600)
     assert [replay.epochs(seconds) for seconds in (0, 1, 60, 61, 600, 601, 1201)] == [0, 1, 1, 2, 10, 11, 21]
-    assert replay.rows(25) == 250 and replay.time(11) == 660 and replay.rows_per_second == pytest.approx(1 / 6)
+    assert replay.rows(25) == 250 and replay.time(11) == 660 and replay.load(SPEEDS) == pytest.approx(1 / 6_000)
 
 
 def test_a_calm_source_is_caught_up_with_in_one_round() -> None:
@@ -43,6 +45,14 @@ def test_a_source_that_is_too_fast_is_never_caught_up_with() -> None:
     found = rehearse(steady(rows=60_000, every=60), 60, SPEEDS, RoundSize())
     assert not found["converges"] and found["best_start"] is None
     assert "never catches up" in "\n".join(described(found))
+
+
+def test_an_epoch_costs_something_however_small_it_is() -> None:
+    """An epoch of a row every second: with 0.5 s for each, half of the time is left; with 1 s, none."""
+    replay, size = steady(rows=1, every=1), RoundSize()
+    swift, slow = (rehearse(replay, 1_000, replace(SPEEDS, epoch_seconds=each), size) for each in (0.5, 1.0))
+    assert swift["converges"] and 700 < swift["log_seconds"] < 1_300
+    assert not slow["converges"]
 
 
 def test_the_best_hour_is_the_one_after_the_rush() -> None:
@@ -71,5 +81,5 @@ def test_any_past_has_a_course(past: list[tuple[int, int]], snapshot: float, rat
     replay = Replay(epochs, NOW)
     found = course(replay, snapshot, Speeds(1, rate), RoundSize(rows=rows))
     assert found.pending >= 0 and (found.caught_up is None or found.caught_up >= 0)
-    if replay.rows_per_second >= rate:
+    if replay.load(Speeds(1, rate)) >= 1:
         assert found.caught_up is None
