@@ -55,7 +55,7 @@ def _measured(
         copied = _timed(lambda: c.snapshot(spark, target, c.WHOLE))
     state = BuildReader(target).state()
     pending = watch_source(state.plan).view(state.reached).pending(state.reached)
-    applying = speeds.log_seconds(pending.epochs, pending.rows)
+    applying = speeds.log_seconds(len(pending), pending.rows)
     applied = _timed(lambda: c.consume(spark, target))
     return [_row(f"snapshot, {title}", copying, copied), _row(f"log, {title}", applying, applied)]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -173,6 +173,20 @@ class DeltaVersion:
         frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
         return DataFrame(frame, self.spark)
 
+    def read_lines(self, added: Sequence[str]) -> DataFrame:
+        """The live rows of these files (lines of a log, as added) at exactly this version."""
+        return self.read(self._parse("add", added))
+
+    def can_read(self, changes: DataFrame) -> bool:
+        """Whether Delta can list the files of these changes, each with its deletion vector. Reads none of them."""
+        try:
+            changes._jdf.queryExecution().toRdd()
+        except Py4JJavaError as error:
+            if "UTFDataFormatException" in str(error):
+                return False
+            raise
+        return True
+
     def feed(self, epochs: EpochRange, *, from_files: bool = False) -> DataFrame:
         """The complete change feed of these epochs, with this version's schema.
 
@@ -181,10 +195,6 @@ class DeltaVersion:
         """
         commits = self._log.getChanges(epochs.start, epochs.last, self._none, True)
         return self._changes(epochs.start, epochs.last, commits, from_files)
-
-    def changes_of(self, epoch: int, added: Sequence[str], removed: Sequence[str]) -> DataFrame:
-        """The combined changes of these file actions (lines of a log), as rows of ``epoch``."""
-        return self.changes_of_each([(epoch, added, removed)])
 
     def changes_of_each(self, epochs: Sequence[tuple[int, Sequence[str], Sequence[str]]]) -> DataFrame:
         """The changes of the file actions of several epochs, each with its added and removed files, in order."""

@@ -41,6 +41,8 @@ class Footprint:
     """Sizes of the data files that it added or removed with data change."""
     masked: bool = False
     """Files got other deletion vectors: the commit removes and adds the same files."""
+    long: bool = False
+    """Those differ in more rows than the feed can surely describe."""
     rewrites: bool = False
     reshapes: bool = False
     distrusted: bool = False
@@ -56,6 +58,13 @@ class Footprint:
     @property
     def heavy(self) -> bool:
         return self.distrusted or (self.masked and not self.changes)
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why its feed cannot be read; None if it can."""
+        if self.distrusted:
+            return "its change data is incomplete"
+        return "its deletion vectors differ in many rows" if self.long and not self.changes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +133,9 @@ def _ways(run: list[Footprint]) -> list[Leg]:
 
 def _whole(run: list[Footprint]) -> list[Leg]:
     """The routes that are correct for the whole run."""
-    if any(one.distrusted for one in run):
-        return [_difference(run, "its change data is incomplete")]
+    why = next((one.unreadable for one in run if one.unreadable), None)
+    if why is not None:
+        return [_difference(run, why)]
     return [_feed(run), _difference(run)]
 
 

@@ -18,6 +18,7 @@ from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
 from airflow_backfill.spark.delta.expected_changes import expected_of_feed, expected_of_files
 from airflow_backfill.spark.delta.net_files import net_files
 from airflow_backfill.spark.delta.route_difference import read_difference
+from airflow_backfill.spark.delta.vector_changes import MANY_ROWS
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, EPOCH, Changes
 from airflow_backfill.spark.transform.transform import quoted
@@ -103,6 +104,7 @@ def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
         changes=[f.size for f in files.changes] if feed else (),
         files=paths,
         masked=len(paths) < len(touched),
+        long=any(old.hidden + new.hidden > MANY_ROWS for old, new in net_files([files]).masked),
         rewrites=files.rewrites,
         reshapes=files.reshapes,
         distrusted=distrusted,

@@ -41,6 +41,8 @@ class FileAction:
     vector: str | None
     """Identity of the file's deletion vector in this commit."""
     data_change: bool
+    hidden: int = 0
+    """Rows that the deletion vector hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +150,5 @@ def _file(action: dict[str, Any]) -> FileAction:
         rows=None if records is None else records - hidden,
         vector=f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else None,
         data_change=action.get("dataChange", True),
+        hidden=hidden,
     )

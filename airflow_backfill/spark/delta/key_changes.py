@@ -19,6 +19,7 @@ from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
 from airflow_backfill.spark.delta.range_files import physical_name
+from airflow_backfill.spark.delta.vector_changes import Actions, changes_of_each
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.key_changes import KeyChanges, Touching
 from airflow_backfill.spark.source.key_value import KeyValue
@@ -105,7 +106,7 @@ def _frames(version: DeltaVersion, epochs: Sequence[_Epoch], *, feed: bool) -> I
     """A few frames that hold the changes of all these epochs."""
     named = iter([one for one in epochs if not one.whole])
     while batch := list(islice(named, EPOCHS)):
-        yield version.changes_of_each([(one.epoch, one.added, one.removed) for one in batch])
+        yield changes_of_each(version, [Actions(one.epoch, one.added, one.removed) for one in batch])
     for run in _runs([one.epoch for one in epochs if one.whole]):
         yield version.feed(run, from_files=not feed)
 

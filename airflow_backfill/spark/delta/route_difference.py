@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.epoch_files import action_lines
 from airflow_backfill.spark.delta.net_files import NetFiles
+from airflow_backfill.spark.delta.vector_changes import Actions, changes_of_each
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.changes import DELETE, INSERT, PRE_IMAGE
 from airflow_backfill.spark.transform.transform import quoted
@@ -34,18 +35,23 @@ def read_difference(
     lines = action_lines(version.spark, version.path, epochs, wanted)
     parts = []
     if net.added:
-        parts.append(version.changes_of(epoch, [lines["add"][f] for f in net.added], []))
+        parts.append(_changes(version, Actions(epoch, [lines["add"][f] for f in net.added])))
     if net.removed:
-        gone = version.changes_of(epoch, [], [lines["remove"][f] for f in net.removed])
+        gone = _changes(version, Actions(epoch, (), [lines["remove"][f] for f in net.removed]))
         parts.append(gone.withColumn("_change_type", F.lit(PRE_IMAGE)) if net.moved else _keys_only(gone, columns, key))
     if net.masked:
-        both = version.changes_of(epoch, [lines["add"][f] for f in after], [lines["remove"][f] for f in before])
+        masked = Actions(epoch, [lines["add"][f] for f in after], [lines["remove"][f] for f in before])
+        both = _changes(version, masked)
         parts.append(_keys_only(both.where(F.col("_change_type") == DELETE), columns, key))
         parts.append(both.where(F.col("_change_type") == INSERT))
     if not parts:
-        parts.append(version.changes_of(epoch, [], []))
+        parts.append(_changes(version, Actions(epoch)))
     chosen = [*(quoted(c) for c in columns), "_change_type", "_commit_version"]
     return reduce(DataFrame.unionByName, (part.select(*chosen) for part in parts))
+
+
+def _changes(version: DeltaVersion, actions: Actions) -> DataFrame:
+    return changes_of_each(version, [actions])
 
 
 def _keys_only(rows: DataFrame, columns: Sequence[str], key: Sequence[str] | None) -> DataFrame:

@@ -48,6 +48,14 @@ def test_deletes_over_the_same_files_are_read_once() -> None:
     assert "10 files are read once for 30 epochs" in leg.reason
 
 
+def test_vectors_that_differ_in_many_rows_are_not_read_by_the_feed() -> None:
+    (one,) = deletes(5, 1)
+    (leg,) = choose([replace(one, long=True)])
+    assert ways([leg]) == [(5, 6, "difference")] and leg.reason == "its deletion vectors differ in many rows"
+    (update,) = updates(5, 1)
+    assert ways(choose([replace(update, long=True)])) == [(5, 6, "feed")], "its change data has the rows"
+
+
 def test_a_run_of_deletes_among_updates_that_touched_other_files() -> None:
     light = [Footprint(n, changes=[MB], files={f"large{n}": 5000 * MB}) for n in (1, 2, 9)]
     legs = choose([*light[:2], *deletes(3, 6), light[2]])

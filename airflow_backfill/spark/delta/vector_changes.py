@@ -1,0 +1,102 @@
+"""The changes of file actions, also where Delta cannot read what a deletion vector hides.
+
+For a file whose deletion vector is replaced, Delta puts the difference of both into the file's description, as a text
+of at most 64 KiB. A commit that deletes some 26,000 scattered rows of a file that has a vector already makes it longer,
+and the query fails (UTFDataFormatException), in Delta's own change feed, too. Such files are read twice, with each
+vector, and their rows are compared by their numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, DELETE, EPOCH, INSERT
+from airflow_backfill.spark.transform.transform import OWN, quoted
+
+MANY_ROWS = 16_000
+"""Rows of two vectors, together, whose difference Delta can surely describe: it takes two bytes for each."""
+_VECTOR = "deletionVector"
+_PATH, _NUMBER = OWN + "path", OWN + "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What an epoch did to files: lines of its log, without statistics."""
+
+    epoch: int
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+
+    def without(self, pairs: Sequence[_Pair]) -> Actions:
+        """All other files."""
+        added, removed = {new for new, _ in pairs}, {old for _, old in pairs}
+        rest = ([file for file in self.added if file not in added], [f for f in self.removed if f not in removed])
+        return Actions(self.epoch, *rest)
+
+
+_Pair = tuple[str, str]
+"""A file as added and as removed."""
+
+
+def changes_of_each(version: DeltaVersion, epochs: Sequence[Actions]) -> DataFrame:
+    """The changes of each epoch (at least one, in order), with its number. A file that an epoch removes and adds got
+    another deletion vector: only the rows that it hides or reveals are changes.
+    """
+    whole = _read(version, epochs)
+    large = {one.epoch: _large(one) for one in epochs}
+    if not any(large.values()) or version.can_read(whole):
+        return whole
+    others = [one.without(large[one.epoch]) for one in epochs]
+    parts = [_by_number(version, epoch, pairs) for epoch, pairs in large.items() if pairs]
+    columns = [quoted(name) for name in parts[0].columns]
+    return reduce(DataFrame.unionByName, [_read(version, others).select(*columns), *parts])
+
+
+def _read(version: DeltaVersion, epochs: Sequence[Actions]) -> DataFrame:
+    return version.changes_of_each([(one.epoch, one.added, one.removed) for one in epochs])
+
+
+def _large(one: Actions) -> list[_Pair]:
+    """Files whose vector is replaced by one that may differ too much."""
+    removed = {found["path"]: line for found, line in _masked(one.removed)}
+    pairs = ((line, removed.get(found["path"])) for found, line in _masked(one.added))
+    return [(new, old) for new, old in pairs if old is not None and _hidden(new) + _hidden(old) > MANY_ROWS]
+
+
+def _masked(lines: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    for line in lines:
+        if _VECTOR in line and (action := json.loads(line)).get(_VECTOR):
+            yield action, line
+
+
+def _hidden(line: str) -> int:
+    rows: int = json.loads(line)[_VECTOR]["cardinality"]
+    return rows
+
+
+def _by_number(version: DeltaVersion, epoch: int, pairs: Sequence[_Pair]) -> DataFrame:
+    """The rows of files that have one of the vectors and not the other."""
+    news = [json.loads(new) for new, _ in pairs]
+    olds = [{**new, _VECTOR: json.loads(old)[_VECTOR]} for new, (_, old) in zip(news, pairs, strict=True)]
+    after, before = (_numbered(version, files) for files in (news, olds))
+    parts = [
+        rows.join(others.select(_PATH, _NUMBER), [_PATH, _NUMBER], "left_anti").withColumn(CHANGE_TYPE, F.lit(kind))
+        for rows, others, kind in ((before, after, DELETE), (after, before, INSERT))
+    ]
+    both = parts[0].unionByName(parts[1]).drop(_PATH, _NUMBER)
+    return both.withColumn(EPOCH, F.lit(epoch).cast("long"))
+
+
+def _numbered(version: DeltaVersion, files: Sequence[dict[str, Any]]) -> DataFrame:
+    """The live rows of these files, with the file and the number within it."""
+    rows = version.read_lines([json.dumps(file) for file in files])
+    names = [F.col(quoted(name)) for name in rows.columns]
+    return rows.select(*names, F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_NUMBER))
