@@ -3,7 +3,7 @@
 For a file whose deletion vector is replaced, Delta puts the difference of both into the file's description, as a text
 of at most 64 KiB. A commit that deletes some 26,000 scattered rows of a file that has a vector already makes it longer,
 and the query fails (UTFDataFormatException), in Delta's own change feed, too. Such files are read twice, with each
-vector, and their rows are compared by their numbers.
+vector, and their rows are compared by their numbers. Only numbers are shuffled, and 64 of them are one word.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.spark.delta_internals import DeltaVersion
@@ -24,7 +24,7 @@ from airflow_backfill.spark.transform.transform import OWN, quoted
 MANY_ROWS = 16_000
 """Rows of two vectors, together, whose difference Delta can surely describe: it takes two bytes for each."""
 _VECTOR = "deletionVector"
-_PATH, _NUMBER = OWN + "path", OWN + "number"
+_PATH, _WORD, _BIT, _BITS = (OWN + name for name in ("path", "word", "bit", "bits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,33 @@ def _by_number(version: DeltaVersion, epoch: int, pairs: Sequence[_Pair]) -> Dat
     news = [json.loads(new) for new, _ in pairs]
     olds = [{**new, _VECTOR: json.loads(old)[_VECTOR]} for new, (_, old) in zip(news, pairs, strict=True)]
     after, before = (_numbered(version, files) for files in (news, olds))
-    parts = [
-        rows.join(others.select(_PATH, _NUMBER), [_PATH, _NUMBER], "left_anti").withColumn(CHANGE_TYPE, F.lit(kind))
-        for rows, others, kind in ((before, after, DELETE), (after, before, INSERT))
-    ]
-    both = parts[0].unionByName(parts[1]).drop(_PATH, _NUMBER)
-    return both.withColumn(EPOCH, F.lit(epoch).cast("long"))
+    words = _words(before, "old").join(_words(after, "new"), [_PATH, _WORD], "full_outer").fillna(0, ["old", "new"])
+    old, new = F.col("old"), F.col("new")
+    gone = _chosen(before, words, old.bitwiseAND(F.bitwise_not(new)), DELETE)
+    come = _chosen(after, words, new.bitwiseAND(F.bitwise_not(old)), INSERT)
+    return gone.unionByName(come).withColumn(EPOCH, F.lit(epoch).cast("long"))
 
 
 def _numbered(version: DeltaVersion, files: Sequence[dict[str, Any]]) -> DataFrame:
-    """The live rows of these files, with the file and the number within it."""
+    """The live rows of these files. A row is a bit, and 64 neighbours within a file are a word."""
     rows = version.read_lines([json.dumps(file) for file in files])
-    names = [F.col(quoted(name)) for name in rows.columns]
-    return rows.select(*names, F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_NUMBER))
+    number = F.col("_metadata.row_index")
+    return rows.select(
+        *(F.col(quoted(name)) for name in rows.columns),
+        F.col("_metadata.file_path").alias(_PATH),
+        F.shiftright(number, 6).alias(_WORD),
+        F.call_function(
+            "shiftleft", F.lit(1).cast("long"), number.bitwiseAND(F.lit(63).cast("long")).cast("int")
+        ).alias(_BIT),
+    )
+
+
+def _words(rows: DataFrame, name: str) -> DataFrame:
+    """Which rows are live, without a column of them."""
+    return rows.groupBy(_PATH, _WORD).agg(F.bit_or(_BIT).alias(name))
+
+
+def _chosen(rows: DataFrame, words: DataFrame, bits: Column, kind: str) -> DataFrame:
+    found = words.select(_PATH, _WORD, bits.alias(_BITS)).where(F.col(_BITS) != 0)
+    chosen = rows.join(found, [_PATH, _WORD]).where(F.col(_BIT).bitwiseAND(F.col(_BITS)) != 0)
+    return chosen.drop(_PATH, _WORD, _BIT, _BITS).withColumn(CHANGE_TYPE, F.lit(kind))
