@@ -82,8 +82,8 @@ def by_number(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 @pytest.mark.parametrize("kind", [pytest.param("vectors", marks=pytest.mark.soak), "odd names"])
 def test_any_history_by_the_numbers_of_rows(history: Callable[[str], Source], by_number: list[int], kind: str) -> None:
     source = history(kind)
-    for after in range(0, source.head, 4):
-        check(source, after, min(after + 4, source.head), by_difference)
+    for after in range(0, source.head, 8):
+        check(source, after, min(after + 8, source.head), by_difference)
     assert by_number
 
 

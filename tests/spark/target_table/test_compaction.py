@@ -47,14 +47,14 @@ def asked(build: Build) -> None:
 def test_a_table_that_asks_for_it_stays_in_few_files(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(compaction, "LEAST_FILES", 6)
+    monkeypatch.setattr(compaction, "LEAST_FILES", 4)
     build = Build(source, tmp_path / "target")
     build.hand_off()
-    first = followed(build, source, 4)
+    first = followed(build, source, 2)
     assert "OPTIMIZE" not in operations(build), "nobody asked"
     asked(build)
-    assert followed(build, source, 6) <= first + 6
-    assert operations(build).count("OPTIMIZE") >= 2
+    assert followed(build, source, 4) <= first + 4
+    assert operations(build).count("OPTIMIZE") >= 1
     build.assert_equal_at(source.head)
 
     def broken(*_: object) -> None:
