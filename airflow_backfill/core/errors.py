@@ -353,6 +353,13 @@ class CredentialsExpired(BackfillError):
     retry = True
 
 
+class NoSpace(BackfillError):
+    """A disk is full, or a quota is used up: that of a store of tables, or of a machine that Spark works on."""
+
+    code = "NO_SPACE"
+    retry = True
+
+
 class ExecutorLost(BackfillError):
     """An executor of Spark ended, and with it rows that it held for a round or a proof."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, TargetExists, UnsafeCommitStore
+from airflow_backfill.core.errors import InvalidSpec, NoSpace, SourceUnavailable, TargetExists, UnsafeCommitStore
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -107,6 +107,10 @@ class LocalStore:
                 raise InvalidSpec(
                     f"{self.url}: a name in the location is too long for the file system; shorten it"
                 ) from None
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise NoSpace(
+                    f"{self.url}/{name}: {error.strerror}; make room, the task is retried", file=name
+                ) from error
             raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}; this is retried", file=name) from error
 
 

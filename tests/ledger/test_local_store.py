@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, TargetExists, UnsafeCommitStore
+from airflow_backfill.core.errors import InvalidSpec, NoSpace, SourceUnavailable, TargetExists, UnsafeCommitStore
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
+from tests.disk import SIZE, disk, leave
 from tests.ledger.contract import CHECKS
 from tests.ledger.processes import started
+
+__all__ = ["disk"]
 
 Run = Callable[..., str]
 
@@ -140,3 +143,17 @@ def test_a_name_that_is_too_long_is_refused_for_good(tmp_path: Path) -> None:
     for trouble in (lambda: store.list("f"), lambda: store.read("f/x", 9), lambda: store.create("f/x", b"data")):
         with pytest.raises(InvalidSpec, match="too long"):
             trouble()
+
+
+def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(disk: Path) -> None:
+    store = LocalStore(str(disk / "store"))
+    store.put("there", b"old")
+    leave(disk, 1 << 12)
+    for write in (store.create, store.put):
+        with pytest.raises(NoSpace, match=r"new: No space left on device; make room"):
+            write("new", bytes(1 << 14))
+    with pytest.raises(NoSpace):
+        store.put("there", bytes(1 << 14))
+    assert (store.list(""), store.read("there", 10)) == (["there"], b"old")
+    leave(disk, SIZE)
+    assert store.create("new", b"x")

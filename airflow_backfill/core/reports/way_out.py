@@ -129,6 +129,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
     "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
+    "NO_SPACE": (
+        "Make room where the message says: beside the target (old versions of it go with VACUUM), or in "
+        "spark.local.dir of the driver and the executors. The task is retried, and goes on behind its last commit."
+    ),
     "EXECUTOR_LOST": (
         "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "
         "instances, dynamic allocation)."

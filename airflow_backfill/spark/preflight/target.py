@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import TargetExists
@@ -9,10 +10,16 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UNFINISHED = re.compile(r"\..*\.(tmp|crc)|_staged_commits")
+"""What Delta writes before a commit has its name."""
+SHOWN = 3
+"""Files that an error names."""
 
 
 def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
@@ -23,10 +30,29 @@ def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | N
     return metadata
 
 
+def remove_half_made(spark: SparkSession, target: str) -> None:
+    """Remove the log of a table that a planner was stopped to create: a folder with nothing but temporary files. One
+    by one, so that a commit which somebody adds meanwhile stays. TargetExists if there is any other file.
+    """
+    log, files = _opened(spark, f"{target}/{LOG}")
+    if not files.exists(log):
+        return
+    found = [status.getPath() for status in files.listStatus(log)]
+    others = sorted(name for path in found if not _UNFINISHED.fullmatch(name := path.getName()))
+    if LogListing.of(others).head is not None:
+        return
+    if others:
+        raise TargetExists(
+            f"{target} has a log without a commit, but with {', '.join(others[:SHOWN])}, so no target is created "
+            "there; name another target, or move its files away, then clear the task",
+            target=target,
+        )
+    for path in (*found, log):
+        files.delete(path, False)
+
+
 def _check_empty(spark: SparkSession, target: str) -> None:
-    jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(target)
-    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    path, files = _opened(spark, target)
     if not files.exists(path):
         return
     inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
@@ -37,3 +63,10 @@ def _check_empty(spark: SparkSession, target: str) -> None:
             "its files away, then clear the task",
             target=target,
         )
+
+
+def _opened(spark: SparkSession, location: str) -> tuple[Any, Any]:
+    """Hadoop's path, and its file system."""
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(location)
+    return path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())

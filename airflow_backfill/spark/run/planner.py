@@ -50,7 +50,7 @@ from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
-from airflow_backfill.spark.preflight.target import inspect_target
+from airflow_backfill.spark.preflight.target import inspect_target, remove_half_made
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CREATE_TRIES = 8
-HALF_MADE = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
+"""What Delta says of a folder with a log that has no commit."""
 _ODD = set(" ,;{}()\n\t=")
 
 
@@ -204,12 +205,14 @@ class Planner:
                 table.execute()
                 return
             except Exception as error:
-                # Another planner is creating the table: Delta refuses a folder that is not empty.
+                # Another planner is creating the table, or was stopped while it did: Delta refuses its log.
                 if inspect_target(self._spark, self._spec) is not None:
                     return
-                rival = conflict_of(error) is not None or HALF_MADE in str(error)
+                rival = conflict_of(error) is not None or any(text in str(error) for text in HALF_MADE)
                 if not rival or tries + 1 == CREATE_TRIES:
                     raise
+                if tries + 2 == CREATE_TRIES:
+                    remove_half_made(self._spark, self._spec.target)
                 time.sleep(0.2 * (tries + 1))
 
     def _check_defaults(self) -> None:

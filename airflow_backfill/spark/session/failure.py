@@ -16,6 +16,7 @@ from airflow_backfill.core.errors import (
     ExpressionFailed,
     FileDamaged,
     HistoryLost,
+    NoSpace,
     QueryRefused,
     SparkIncomplete,
     TargetRefuses,
@@ -36,6 +37,8 @@ _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException
 _HELD_ROWS_GONE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
+_FULL = "No space left on device"
+_QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 
 _RESTART = "correct it, and plan again with on_existing='restart'"
@@ -82,7 +85,7 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    for known in (_expired, _executor_lost, history_lost, _damaged, incomplete, _no_python):
+    for known in (_expired, _no_space, _executor_lost, history_lost, _damaged, incomplete, _no_python):
         if (found := known(error)) is not None:
             return found
     for trouble in reversed(list(troubles(error))):
@@ -128,6 +131,12 @@ def history_lost(error: BaseException) -> HistoryLost | None:
 
 def _expired(error: BaseException) -> CredentialsExpired | None:
     return expired("a table's store", text_of(error))
+
+
+def _no_space(error: BaseException) -> NoSpace | None:
+    if any(trouble.kind in _QUOTAS or _FULL in trouble.text for trouble in troubles(error)):
+        return NoSpace(f"a disk is full, or a quota is used up: {innermost(error)}; make room, the task is retried")
+    return None
 
 
 def _executor_lost(error: BaseException) -> ExecutorLost | None:

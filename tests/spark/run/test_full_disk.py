@@ -1,0 +1,58 @@
+"""A disk that is full: the error says so, nothing is lost, and the task goes on once there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_backfill.core.errors import TargetExists
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.session.failure import coded
+from tests.disk import SIZE, disk, leave
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+__all__ = ["disk"]
+
+LITTLE, MUCH = (0, 5 << 12), (0, 1 << 12, 5 << 12, 10 << 12, 40 << 12)
+
+
+@pytest.mark.parametrize("rooms", [LITTLE, pytest.param(MUCH, marks=pytest.mark.soak)], ids=["little", "much"])
+def test_each_phase_goes_on_once_there_is_room(source: Source, disk: Path, rooms: tuple[int, ...]) -> None:
+    build = Build(source, disk / "target")
+    build.size = RoundSize(rows=100)
+
+    def through(phase: Callable[[], object]) -> list[str]:
+        codes = []
+        for room in rooms:
+            leave(disk, room)
+            try:
+                phase()
+            except Exception as error:
+                codes.append(coded(error).code)
+            leave(disk, SIZE)
+        phase()
+        return codes
+
+    refused = through(build.plan) + through(build.snapshot)
+    source.append(1000, 1300)
+    source.sql("UPDATE $table SET $name = 'later' WHERE $id % 3 = 0")
+    refused += through(build.consume_log)
+    source.sql("DELETE FROM $table WHERE $id % 5 = 0")
+    for phase in (build.catch_up, build.verify, build.finish):
+        phase() if rooms == LITTLE else through(phase)
+    build.assert_equal_at(source.head)
+    assert set(refused) == {"NO_SPACE"} and len(refused) >= 2 * len(rooms)
+
+
+def test_a_log_that_is_no_planners_is_left_alone(source: Source, tmp_path: Path) -> None:
+    log = tmp_path / "target" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "precious.csv").write_text("1")
+    with pytest.raises(TargetExists, match=r"precious\.csv"):
+        Build(source, tmp_path / "target").plan()
+    assert (log / "precious.csv").read_text() == "1"
