@@ -129,3 +129,45 @@ def test_a_whole_build(spark: SparkSession, tmp_path: Path, made: Source, case: 
     for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
         phase()
     build.assert_equal_at(source.head)
+
+
+KEYS = {
+    "timestamp": "timestampadd(SECOND, id * 7919 * 40000, timestamp'0001-01-02 00:00:00')",
+    "timestamp_ntz": "timestampadd(SECOND, id * 7919 * 4000, timestamp_ntz'1000-01-02 00:00:00')",
+    "date": "date_add(date'1500-01-01', cast(id * 997 AS int))",
+    "decimal": "cast(id * 1.0000000001 AS decimal(38, 10)) - 50",
+    "string": "concat(repeat('ü ', cast(id AS int) % 40), ' ', id, ' ')",
+}
+OTHER_KEYS = {"binary": "cast(cast(id AS string) AS binary)", "double": "cast(id AS double) / 3 - 10"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kind"),
+    [*(("arrangement", kind) for kind in KEYS), *(("snapshot", kind) for kind in (*KEYS, *OTHER_KEYS))],
+)
+def test_a_key_of_each_type(spark: SparkSession, tmp_path: Path, strategy: str, kind: str) -> None:
+    source = Source(spark, str(tmp_path / "source"), ("k", "part", "name", "n"))
+    values = f"{(KEYS | OTHER_KEYS)[kind]} AS k, 1 AS part, cast(id AS string) AS name, cast(id AS int) AS n"
+    source.sql(f"CREATE TABLE $table USING delta TBLPROPERTIES ({FEED}) AS SELECT {values} FROM range(200)")
+    changed(Build(source, tmp_path / "target", strategy=strategy, select=["k", "name", "n"]))
+
+
+LONG = "id, repeat(concat('x', id), 500000) AS name, cast(id AS int) AS n"
+WIDE = "id, 'x' AS name, cast(id AS int) AS n, " + ", ".join(f"cast(id + {n} AS string) AS c{n}" for n in range(1_500))
+
+
+@pytest.mark.parametrize("values", [LONG, WIDE], ids=["long values", "many columns"])
+def test_large_rows(spark: SparkSession, tmp_path: Path, values: str) -> None:
+    source = Source(spark, str(tmp_path / "source"), ("id", "part", "name", "n"))
+    source.sql(f"CREATE TABLE $table USING delta TBLPROPERTIES ({FEED}) AS SELECT {values} FROM range(60)")
+    changed(Build(source, tmp_path / "target"))
+
+
+def changed(build: Build) -> None:
+    build.plan()
+    build.snapshot()
+    build.source.sql("UPDATE $table SET name = 'later' WHERE n % 3 = 0")
+    build.source.sql("DELETE FROM $table WHERE n % 5 = 1")
+    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
+        phase()
+    build.assert_equal_at(build.source.head)
