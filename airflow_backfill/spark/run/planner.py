@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DateType, NumericType, StringType, StructType, TimestampNTZType, TimestampType
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
@@ -68,6 +68,8 @@ log = logging.getLogger(__name__)
 CREATE_TRIES = 8
 HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
 """What Delta says of a folder with a log that has no commit."""
+WITH_STATISTICS = (NumericType, DateType, TimestampType, TimestampNTZType, StringType)
+"""Types whose least and greatest values Delta keeps for each file."""
 _ODD = set(" ,;{}()\n\t=")
 
 
@@ -191,10 +193,10 @@ class Planner:
             "delta.enableDeletionVectors": "true",
             **more,
         }
-        if found.target_key:
-            # A MERGE skips files of the target by statistics on the key.
-            columns = ",".join(f"`{k.replace('`', '``')}`" for k in found.target_key)
-            properties["delta.dataSkippingStatsColumns"] = columns
+        # A MERGE skips files of the target by statistics on the key.
+        skipping = [k for k in found.target_key if isinstance(found.transform.schema[k].dataType, WITH_STATISTICS)]
+        if skipping:
+            properties["delta.dataSkippingStatsColumns"] = ",".join(f"`{k.replace('`', '``')}`" for k in skipping)
         if any(set(field.name) & _ODD for field in schema.fields):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)

@@ -304,3 +304,13 @@ def test_another_strategy_than_the_recommended_one_is_taken_and_told(plans: Plan
 def test_a_chain_has_one_lane(plans: Plans) -> None:
     with pytest.raises(BackfillError, match=r"SPEC_INVALID.*lanes"):
         plans.plan(strategy="chain", lanes=2)
+
+
+def test_a_key_without_statistics_is_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    source = str(tmp_path / "source")
+    rows = spark.range(20).selectExpr("id", "cast(string(id) AS binary) AS uuid", "id % 2 = 0 AS even")
+    rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(source)
+    for key, kept in ((["uuid"], None), (["even", "id"], "`id`")):
+        plans = Plans(spark, source, tmp_path / "-".join(key))
+        plans.plan(key=key)
+        assert BuildReader(plans.target).properties.get("delta.dataSkippingStatsColumns") == kept
