@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from airflow_backfill.core.values.commit import Protocol, TableMetadata
 
 MAX_LINE_BYTES = 32 << 20
+_VECTOR = re.compile(r"(?:.*/)?deletion_vector_[0-9a-f-]{36}\.bin")
 _Value = TypeVar("_Value")
 
 
@@ -34,6 +36,13 @@ def decode(text: bytes | str) -> dict[str, Any]:
         return mapping(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from error
+
+
+def is_vector(path: object) -> bool:
+    """Whether an action names a file of deletion vectors. DROP FEATURE removes them like data files, which they are
+    not.
+    """
+    return isinstance(path, str) and _VECTOR.fullmatch(path) is not None
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -102,18 +102,22 @@ class _Reading:
     metadata: TableMetadata | None = None
     protocol: Protocol | None = None
 
+    def _count(self, name: str, action: dict[str, Any]) -> None:
+        if actions.is_vector(action.get("path")):
+            return
+        (self.added if name == "add" else self.removed).count(action)
+        # Only an explicit "false" means that no row changes.
+        if action.get("dataChange") is False:
+            self.rewrites = True
+        else:
+            self.data_change = True
+
     def take(self, line: dict[str, Any]) -> None:
         for name, value in line.items():
             if value is None:
                 continue
             if name in ("add", "remove"):
-                action = actions.mapping(value)
-                (self.added if name == "add" else self.removed).count(action)
-                # Only an explicit "false" means that no row changes.
-                if action.get("dataChange") is False:
-                    self.rewrites = True
-                else:
-                    self.data_change = True
+                self._count(name, actions.mapping(value))
             elif name == "cdc":
                 # cdc actions always have dataChange=false, and exist only if rows changed.
                 self.changed.count(actions.mapping(value))

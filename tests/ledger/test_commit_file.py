@@ -105,6 +105,14 @@ def test_rewrites_do_not_change_rows() -> None:
     assert (commit.data_change, commit.rewrites) == (True, False)
 
 
+def test_files_of_deletion_vectors_are_no_data_files() -> None:
+    """DROP FEATURE deletionVectors removes them, without a number of rows."""
+    path = "ab/deletion_vector_b0668b60-e597-4d8c-a68e-0c056db59ec4.bin"
+    commit = parse({"remove": {"path": path, "deletionTimestamp": 1, "dataChange": False}})
+    assert (commit.data_change, commit.rewrites, commit.belied, commit.removed.files) == (False, False, False, 0)
+    assert parse(remove(path="data.bin", dataChange=False)).rewrites
+
+
 def test_change_files_are_change() -> None:
     commit = parse({"cdc": {"path": "c", "size": 9, "dataChange": False}}, add())
     assert commit.changed == FileTotals(1, 9, None, 0) and not commit.append_only

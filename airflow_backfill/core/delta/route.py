@@ -3,12 +3,12 @@
 A change feed has change data for some commits only. For a deletion vector, the feed reads the touched files once per
 epoch; the difference between first and last version reads them once for all epochs. The sizes in the log tell the cost
 of each way. A difference must not span a rewrite without data change, whose rows would all seem new, nor a change of
-schema.
+schema. Nothing spans a change of the protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
@@ -45,6 +45,8 @@ class Footprint:
     """Those differ in more rows than the feed can surely describe."""
     rewrites: bool = False
     reshapes: bool = False
+    upgrades: bool = False
+    """It changes the protocol: what is before it is read by another version of the table."""
     distrusted: bool = False
     """Its change data is known to be incomplete."""
 
@@ -84,17 +86,18 @@ def choose(footprints: Sequence[Footprint]) -> list[Leg]:
     the size of a round limits the number of segments.
     """
     segments = list(_segments(footprints))
-    best = _joined(leg for segment in segments for leg in _cheapest(segment))
+    ends = {one.epoch for one in footprints if one.upgrades}
+    best = _joined((leg for segment in segments for leg in _cheapest(segment)), ends)
     if len(best) <= MAX_LEGS:
         return best
-    return _joined(min(_whole(segment), key=lambda leg: leg.cost) for segment in segments)
+    return _joined((min(_whole(segment), key=lambda leg: leg.cost) for segment in segments), ends)
 
 
-def _joined(chosen: Iterable[Leg]) -> list[Leg]:
-    """The legs, with adjacent ones that read the feed merged."""
+def _joined(chosen: Iterable[Leg], ends: Collection[int]) -> list[Leg]:
+    """The legs, with adjacent ones that read the feed merged, unless one begins at one of ``ends``."""
     legs: list[Leg] = []
     for leg in chosen:
-        if legs and legs[-1].route is leg.route is Route.FEED:
+        if legs and legs[-1].route is leg.route is Route.FEED and leg.epochs.start not in ends:
             before = legs.pop()
             leg = Leg(
                 EpochRange(before.epochs.start, leg.epochs.stop),
@@ -110,7 +113,7 @@ def _segments(footprints: Sequence[Footprint]) -> Iterator[list[Footprint]]:
     """Segments that a difference may span."""
     segment: list[Footprint] = []
     for one in footprints:
-        if segment and (one.rewrites or one.reshapes or segment[-1].rewrites):
+        if segment and (one.rewrites or one.reshapes or one.upgrades or segment[-1].rewrites):
             yield segment
             segment = []
         segment.append(one)

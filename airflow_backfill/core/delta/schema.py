@@ -10,7 +10,8 @@ from airflow_backfill.core.errors import (
     SchemaChanged,
 )
 
-_MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
 
 
 def schema_change(
@@ -19,7 +20,8 @@ def schema_change(
     """The first difference of two schemas that affects rows, with epoch and column; None if there is none.
 
     Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
-    columns do not. With ``used``, only these columns of ``before`` matter.
+    columns do not, and neither does column mapping that is switched on: it names each column's files as they are. With
+    ``used``, only these columns of ``before`` matter.
     """
     known = _columns(before)
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
@@ -33,7 +35,7 @@ def schema_change(
     for name, shape in old.items():
         if name not in new:
             return SchemaChanged(f"epoch {version} drops or renames column {name!r}", epoch=version, column=name)
-        if new[name] != shape:
+        if _in_files(new[name]) != _in_files(shape):
             was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
             return SchemaChanged(
                 f"epoch {version} changes column {name!r} from {was} to {now}",
@@ -42,8 +44,8 @@ def schema_change(
                 before=json.dumps(shape)[:500],
                 after=json.dumps(new[name])[:500],
             )
-    mapped = [shape["mapping"] for shape in known.values() if "mapping" in shape]
-    added = [name for name, shape in new.items() if name not in known and shape.get("mapping") not in mapped]
+    there = {_physical(shape) for shape in known.values()}
+    added = [name for name, shape in new.items() if name not in known and _physical(shape) not in there]
     if added and not allow_new:
         return SchemaChanged(f"epoch {version} adds column {added[0]!r}", epoch=version, column=added[0])
     return None
@@ -51,6 +53,19 @@ def schema_change(
 
 def _columns(schema_json: str) -> dict[str, Any]:
     return {field["name"]: _shape(field) for field in json.loads(schema_json)["fields"]}
+
+
+def _physical(shape: Any) -> Any:
+    """The name of a column in files."""
+    return shape.get("mapping", {}).get(PHYSICAL_NAME, shape["name"])
+
+
+def _in_files(shape: Any) -> Any:
+    """The shape without column mapping where files have the same name as the table."""
+    if isinstance(shape, dict):
+        mapped = "mapping" in shape and _physical(shape) != shape.get("name")
+        return {name: _in_files(value) for name, value in shape.items() if name != "mapping" or mapped}
+    return [_in_files(item) for item in shape] if isinstance(shape, list) else shape
 
 
 def _shape(part: Any) -> Any:

@@ -57,10 +57,11 @@ def read_legs(
     distrusted: frozenset[int] = frozenset(),
 ) -> Changes:
     """The changes of ``epochs``, each read by the route of its leg."""
-    version = DeltaVersion(spark, source, epochs[-1].epoch)
     first = epochs[0].epoch
+    versions = {end: DeltaVersion(spark, source, end) for end in {_read_at(leg, epochs) for leg in legs}}
     frames, expected, moved, keys_only = [], [], False, False
     for leg in legs:
+        version = versions[_read_at(leg, epochs)]
         here = epochs[leg.epochs.start - first : leg.epochs.stop - first]
         if leg.route is Route.FEED:
             names = [*(quoted(c) for c in columns), CHANGE_TYPE, EPOCH]
@@ -89,6 +90,12 @@ def read_legs(
     )
 
 
+def _read_at(leg: Leg, epochs: Sequence[EpochFiles]) -> int:
+    """The version by whose protocol a leg is read: without the feature, Delta ignores deletion vectors."""
+    upgraded = any(one.upgrades and one.epoch > leg.epochs.last for one in epochs)
+    return leg.epochs.last if upgraded else epochs[-1].epoch
+
+
 def footprints(
     epochs: Sequence[EpochFiles], *, feed: bool = True, distrusted: frozenset[int] = frozenset()
 ) -> list[Footprint]:
@@ -107,5 +114,6 @@ def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
         long=any(old.hidden + new.hidden > MANY_ROWS for old, new in net_files([files]).masked),
         rewrites=files.rewrites,
         reshapes=files.reshapes,
+        upgrades=files.upgrades,
         distrusted=distrusted,
     )

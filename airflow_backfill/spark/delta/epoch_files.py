@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.values.epoch import EpochRange
-from airflow_backfill.ledger.actions import Malformed, decode, lines, mapping
+from airflow_backfill.ledger.actions import Malformed, decode, is_vector, lines, mapping
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
@@ -59,6 +59,8 @@ class EpochFiles:
     """Rows copied unchanged from removed to added files; None if the commit does not say."""
     reshapes: bool
     """The commit has a metaData action: schema, partitioning or properties may differ from here on."""
+    upgrades: bool = False
+    """The commit has a protocol action: files may have to be read in another way from here on."""
 
     @property
     def data_change(self) -> bool:
@@ -120,23 +122,26 @@ def _lost_if_unreadable(epoch: int) -> Iterator[None]:
 
 def _epoch_files(epoch: int, chunks: Iterable[bytes]) -> EpochFiles:
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
-    empty, no_op, reshapes = True, False, False
+    empty, no_op, reshapes, upgrades = True, False, False, False
     copied = None
     for line in lines(chunks):
         empty = False
         for kind, action in decode(line).items():
             if kind in files:
-                files[kind].append(_file(mapping(action)))
+                if not is_vector(mapping(action).get("path")):
+                    files[kind].append(_file(action))
             elif kind == "commitInfo":
                 metrics = mapping(action).get("operationMetrics") or {}
                 no_op = action.get("operation") == "MERGE" and all(metrics.get(m) == "0" for m in _CHANGED)
                 copied = next((int(metrics[m]) for m in _COPIED if m in metrics), None)
             elif kind == "metaData":
                 reshapes = True
+            elif kind == "protocol":
+                upgrades = True
     if empty:
         raise Malformed("it is empty")
     added, removed, changes = (tuple(files[kind]) for kind in ("add", "remove", "cdc"))
-    return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes)
+    return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes, upgrades)
 
 
 def _file(action: dict[str, Any]) -> FileAction:

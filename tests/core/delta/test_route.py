@@ -56,6 +56,13 @@ def test_vectors_that_differ_in_many_rows_are_not_read_by_the_feed() -> None:
     assert ways(choose([replace(update, long=True)])) == [(5, 6, "feed")], "its change data has the rows"
 
 
+def test_nothing_reaches_over_a_change_of_the_protocol() -> None:
+    upgrade = Footprint(4, files={"x": MB}, upgrades=True)
+    assert ways(choose([*updates(1, 3), upgrade, *updates(5, 2)])) == [(1, 4, "feed"), (4, 7, "feed")]
+    (upgrade,) = (replace(one, upgrades=True) for one in deletes(4, 1))
+    assert ways(choose([*deletes(1, 3), upgrade, *deletes(5, 2)])) == [(1, 4, "difference"), (4, 7, "difference")]
+
+
 def test_a_run_of_deletes_among_updates_that_touched_other_files() -> None:
     light = [Footprint(n, changes=[MB], files={f"large{n}": 5000 * MB}) for n in (1, 2, 9)]
     legs = choose([*light[:2], *deletes(3, 6), light[2]])

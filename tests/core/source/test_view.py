@@ -202,6 +202,15 @@ def test_a_schema_change_names_epoch_and_column(before: list[Any], after: list[A
         assert name in str(error)
 
 
+def mapping(name: str, number: int) -> dict[str, Any]:
+    return {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name}
+
+
+def named(field: dict[str, Any], number: int) -> dict[str, Any]:
+    """A column whose files name it as the table does."""
+    return {**field, "metadata": mapping(field["name"], number)}
+
+
 HARMLESS = [
     ("comment", [ID], [column("id", comment="the key")]),
     ("default", [ID], [column("id", CURRENT_DEFAULT="1")]),
@@ -209,6 +218,8 @@ HARMLESS = [
      [column("id", **{"delta.identity.highWaterMark": 9})]),
     ("inner comment", [column("s", struct(ID))], [column("s", struct(column("id", comment="x")))]),
     ("same", [ID, NAME], [ID, NAME]),
+    ("mapping switched on, with the names that files have", [column("s", struct(ID)), NAME],
+     [column("s", struct(named(ID, 2)), **mapping("s", 1)), named(NAME, 3)]),
 ]  # fmt: skip
 
 
@@ -231,6 +242,9 @@ def test_columns_that_the_build_does_not_read_may_go_and_change() -> None:
         assert schema_change(before, schema(*after), 12) is not None
     dropped = schema_change(before, schema(other), 12, used=["id"])
     assert dropped is not None and dropped.data["column"] == "id"
+    renamed = {**NAME, "name": "title", "metadata": mapping("name", 2)}
+    assert schema_change(schema(ID, NAME), schema(named(ID, 1), renamed), 12, used=["id"]) is None
+    assert schema_change(schema(ID, NAME), schema(named(ID, 1), renamed), 12) is not None
     added = schema_change(before, schema(mine, other, column("z")), 12, used=["id"])
     assert added is not None and added.data["column"] == "z"
 
