@@ -46,6 +46,8 @@ class PlanOperator(ApplicationOperator):
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
         ranges of the key are compared. See "The proof" in the documentation. (templated)
+    :param clustering: "none", or "key": the target is a clustered table, so that a change of a key rewrites only files
+        that may hold it. See "Performance" in the documentation. (templated)
     :param lanes: number of lanes that read the snapshot.
     :param round_bytes: bytes of a round, for the forecast.
     :param round_rows: rows of a round, for the forecast.
@@ -56,7 +58,7 @@ class PlanOperator(ApplicationOperator):
     template_fields: Sequence[str] = (
         *ApplicationOperator.template_fields,
         *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic", "functions"),
-        "proof",
+        *("proof", "clustering"),
     )
 
     def __init__(
@@ -72,6 +74,7 @@ class PlanOperator(ApplicationOperator):
         topic: Mapping[str, Any] | None = None,
         functions: Mapping[str, str] | None = None,
         proof: str | None = None,
+        clustering: str | None = None,
         lanes: int = 1,
         round_bytes: int = ROUND_BYTES,
         round_rows: int = ROUND_ROWS,
@@ -89,6 +92,7 @@ class PlanOperator(ApplicationOperator):
         self.topic = topic
         self.functions = functions
         self.proof = proof
+        self.clustering = clustering
         self.lanes = lanes
         self.round_bytes = round_bytes
         self.round_rows = round_rows
@@ -109,6 +113,7 @@ class PlanOperator(ApplicationOperator):
             "topic": self.topic,
             "functions": self.functions,
             "proof": self.proof,
+            "clustering": self.clustering,
         }
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 

@@ -151,6 +151,12 @@ class DeltaVersion:
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))
 
     @property
+    def clustered(self) -> bool:
+        """Whether an OPTIMIZE clusters the table by some columns."""
+        info = self._jvm.org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
+        return not info.extractLogicalNames(self._snapshot).isEmpty()
+
+    @property
     def files(self) -> DataFrame:
         """One row for each data file, in the log's schema. Statistics are JSON strings."""
         _activate(self.spark)  # perhaps another thread than the one that opened it

@@ -64,6 +64,8 @@ class BackfillTaskGroup(TaskGroup):
     :param verify: whether to prove that the target equals its source before the hand-off.
     :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
         ranges of the key are compared. See "The proof" in the documentation. (templated)
+    :param clustering: "none", or "key": the target is a clustered table, so that a change of a key rewrites only files
+        that may hold it. See "Performance" in the documentation. (templated)
     :param gate_timeout: how long the gate waits before it fails for good.
     :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.
@@ -104,6 +106,7 @@ class BackfillTaskGroup(TaskGroup):
         approval: bool | Mapping[str, Any] = False,
         verify: bool = True,
         proof: str | None = None,
+        clustering: str | None = None,
         gate_timeout: timedelta = timedelta(days=7),
         poke_interval: float = 30.0,
         deferrable: bool = True,
@@ -152,6 +155,7 @@ class BackfillTaskGroup(TaskGroup):
                 topic=topic,
                 functions=functions,
                 proof=proof,
+                clustering=clustering,
                 lanes=lanes,
                 **rounds,
                 on_existing=on_existing,

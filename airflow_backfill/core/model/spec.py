@@ -30,6 +30,7 @@ from airflow_backfill.core.values.options import (
 from airflow_backfill.core.values.proof_kind import ProofKind
 
 NEW_COLUMNS = ("stop", "ignore")
+CLUSTERINGS = ("none", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class BackfillSpec:
     "stop" or "ignore". With a ``topic``, ``source`` is the topic's landing table, or None if there is none; ``select``,
     ``where`` and ``key`` then name columns of the decoded records. ``functions`` are the user's functions in these
     expressions, with their versions. With ``proof`` "incremental", the digest of the source is added up while the
-    target is built.
+    target is built. With ``clustering`` "key", the target is clustered by its key.
     """
 
     name: str
@@ -56,6 +57,7 @@ class BackfillSpec:
     topic: TopicSpec | None = None
     functions: Mapping[str, str] = field(default_factory=dict)
     proof: ProofKind = ProofKind.FULL
+    clustering: str = "none"
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> BackfillSpec:
@@ -76,6 +78,7 @@ class BackfillSpec:
             topic=TopicSpec.parse(options["topic"]) if options.get("topic") is not None else None,
             functions=versions(options, "functions") if options.get("functions") is not None else {},
             proof=ProofKind(choice(options, "proof", [kind.value for kind in ProofKind])),
+            clustering=choice(options, "clustering", CLUSTERINGS),
         )
         spec._check()
         return spec
@@ -91,6 +94,8 @@ class BackfillSpec:
                 "topic.checkpoint", self.topic.checkpoint, "needs a landing table; name it in source, or remove this"
             )
         self._check_proof()
+        if self.clustering == "key" and not self.key:
+            raise invalid("clustering", self.clustering, "the build has no key; name one, or remove the option")
         if len({column.lower() for column in self.key}) != len(self.key):
             raise invalid("key", list(self.key), "names a column twice (case is ignored); name each one once")
         for (one, first), (other, second) in combinations(self._tables.items(), 2):
@@ -144,7 +149,7 @@ class BackfillSpec:
         document["proof"] = self.proof.value
         document["topic"] = None if self.topic is None else self.topic.to_json()
         # Plans of version 0.1 lack these fields, and their fingerprints must not change.
-        later = {"functions": {}, "proof": ProofKind.FULL.value}
+        later = {"functions": {}, "proof": ProofKind.FULL.value, "clustering": "none"}
         return {name: value for name, value in document.items() if name not in later or value != later[name]}
 
     @property

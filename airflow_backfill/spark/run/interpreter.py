@@ -6,9 +6,9 @@ It decides nothing: the core decides what a commit carries, and reads back what 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from functools import cached_property
-from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Fenced, Interrupted
@@ -21,6 +21,7 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.interruption import Begun
+from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
@@ -56,7 +57,7 @@ class Shell:
         self,
         spark: SparkSession,
         target: str,
-        stopped: Event | None = None,
+        stopped: threading.Event | None = None,
         round_bytes: int = ROUND_BYTES,
         me: Attempt | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Shell:
         size_session(spark)
         self.round_bytes = round_bytes
         self._me = me
-        self.stopped = stopped or Event()
+        self.stopped = stopped or threading.Event()
         self.spark = spark
         self.target = target
         self.reader = BuildReader(target, spark)
@@ -181,7 +182,7 @@ class Shell:
         txn, text = apply.Txn(record.app_id, record.seq), self.reader.control.enclosures.enclosed(record.encode())
         log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
         outcome = self._attempted(lambda: self._commit(write, txn, text))
-        if outcome == fx.CommitOutcome() and isinstance(write.work, fx.ApplyEpochs):
+        if outcome == fx.CommitOutcome() and (isinstance(write.work, fx.ApplyEpochs) or _seals(write)):
             compact(self.spark, self.reader)
         return outcome
 
@@ -227,6 +228,11 @@ def _name(record: Record | Announcement | Fence) -> str:
             return "fence"
 
 
+def _seals(write: fx.CommitRecord) -> bool:
+    """Whether the snapshot is read with this commit, so that the target may be compacted."""
+    return isinstance(write.record, Record) and write.record.event is Event.SEAL
+
+
 def _ended(why: str) -> BackfillError:
     """The error of a round that was stopped."""
     if why == SUPERSEDED:
@@ -238,7 +244,7 @@ def _long(effect: fx.Effect[Any]) -> bool:
     """Whether the effect may take long, so that commands can interrupt it."""
     match effect:
         case fx.CommitRecord(_, work):
-            return not isinstance(work, fx.Nothing)
+            return not isinstance(work, fx.Nothing) or _seals(effect)
         case fx.NextChunk() | fx.ReadLanded() | fx.FetchRecords() | fx.DecodeRecords() | fx.VerifyTarget():
             return True
         case _:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from pyspark.sql.types import DateType, NumericType, StringType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
@@ -59,6 +59,8 @@ from airflow_backfill.spark.session.removal import remove
 from airflow_backfill.spark.session.settings import SessionSettings
 from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
+from airflow_backfill.spark.target_table.clustering import WITH_STATISTICS, clustering_columns
+from airflow_backfill.spark.target_table.compaction import ASKED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +70,6 @@ log = logging.getLogger(__name__)
 CREATE_TRIES = 8
 HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
 """What Delta says of a folder with a log that has no commit."""
-WITH_STATISTICS = (NumericType, DateType, TimestampType, TimestampNTZType, StringType)
-"""Types whose least and greatest values Delta keeps for each file."""
 _ODD = set(" ,;{}()\n\t=")
 
 
@@ -197,11 +197,16 @@ class Planner:
         skipping = [k for k in found.target_key if isinstance(found.transform.schema[k].dataType, WITH_STATISTICS)]
         if skipping:
             properties["delta.dataSkippingStatsColumns"] = ",".join(f"`{k.replace('`', '``')}`" for k in skipping)
+        clustered = self._spec.clustering == "key"
+        if clustered:
+            properties[ASKED] = "true"
         if any(set(field.name) & _ODD for field in schema.fields):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
         for name, value in properties.items():
             table = table.property(name, value)
+        if clustered:
+            table = table.clusterBy(clustering_columns(found.target_key, schema))
         for tries in range(CREATE_TRIES):
             try:
                 table.execute()

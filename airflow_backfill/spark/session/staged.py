@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -17,9 +18,16 @@ def stage(rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
+def held_bytes(staged: DataFrame) -> int:
+    """The bytes of staged rows in memory and on disk; 0 if they were not read yet."""
+    number = _rdd(staged).id()
+    held = staged.sparkSession.sparkContext._jsc.sc().getRDDStorageInfo()
+    return sum(int(one.memSize() + one.diskSize()) for one in held if one.id() == number)
+
+
 def release(staged: DataFrame) -> None:
     """Free the staged rows."""
-    staged._jdf.queryExecution().analyzed().rdd().unpersist(False)
+    _rdd(staged).unpersist(False)
 
 
 @contextmanager
@@ -30,3 +38,7 @@ def held(rows: DataFrame) -> Iterator[DataFrame]:
         yield staged
     finally:
         release(staged)
+
+
+def _rdd(staged: DataFrame) -> Any:
+    return staged._jdf.queryExecution().analyzed().rdd()

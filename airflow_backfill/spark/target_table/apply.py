@@ -20,6 +20,8 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark.delta_internals import commit_nothing
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
+from airflow_backfill.spark.session.staged import held_bytes
+from airflow_backfill.spark.target_table.key_ranges import in_ranges, key_ranges
 from airflow_backfill.spark.target_table.net_change import BESIDE, DELETE, NEW, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.transform import quoted
 
@@ -28,8 +30,15 @@ if TYPE_CHECKING:
 
 _KEPT = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
 NARROW_BYTES = 1 << 30
-"""From this snapshot size on, a MERGE gets the range of the changed keys."""
+"""From this snapshot size on, a MERGE gets ranges of the changed keys, clustered or not."""
+BROADCAST_BYTES = 32 << 20
+"""Up to this size in memory, changes are broadcast: the driver holds them, and every executor."""
 _SOURCE = "spark.databricks.delta.merge.materializeSource"
+_ONE_FILE = {
+    "spark.databricks.delta.optimizeWrite.enabled": "true",
+    "spark.databricks.delta.optimizeWrite.maxShufflePartitions": "1",
+}
+"""Otherwise each task that finds a changed key writes a file."""
 _MET = "the target has a row of a key that the changes add"
 
 
@@ -79,8 +88,8 @@ def changes(
 
 
 def narrowed(plan: Plan) -> bool:
-    """Whether the target is large enough that a MERGE should get the range of the changed keys."""
-    return plan.splits.bytes >= NARROW_BYTES
+    """Whether a MERGE should get ranges of the changed keys: the target is large, or files hold ranges of the key."""
+    return plan.spec.clustering == "key" or plan.splits.bytes >= NARROW_BYTES
 
 
 def merge(
@@ -95,19 +104,25 @@ def merge(
 ) -> None:
     """Bring the rows of the changed keys to their last state, in one commit.
 
-    ``narrowed`` tells Delta the range of the changed keys, so it skips files outside of it. On a small target that
-    costs more than it saves: half a second on 60 MB. With ``place`` (columns), a change with a smaller place than the
-    target's row is ignored. Without it, raises KeyMet if a ``NEW`` key matches a row: the MERGE's own join tells, so
-    nobody has to read the target before.
+    ``narrowed`` tells Delta ranges that hold the changed keys, so it skips files outside of them. On a small target
+    that costs more than it saves: half a second on 60 MB. With ``place`` (columns), a change with a smaller place than
+    the target's row is ignored. Without it, raises KeyMet if a ``NEW`` key matches a row: the MERGE's own join tells,
+    so nobody has to read the target before.
 
     Runs in its own session: Delta takes the transaction id of a MERGE from the session, and other statements in the
     same session would use it too.
     """
     session = _session(net.frame.sparkSession, txn, user_metadata)
-    columns = [name for name in net.frame.columns if name not in (OP, NEW)]
+    rows = net.frame
+    if not net.more and 0 < held_bytes(net.staged) <= BROADCAST_BYTES:
+        # Otherwise the scan of the target shuffles all rows of the files that may hold a key.
+        rows = F.broadcast(rows)
+        for name, value in _ONE_FILE.items():
+            session.conf.set(name, value)
+    columns = [name for name in rows.columns if name not in (OP, NEW)]
     values: dict[str, str | Column] = {quoted(c): _of("s", c) for c in columns}
     is_upsert, is_delete = _of("s", OP) == UPSERT, _of("s", OP) == DELETE
-    merged = DeltaTable.forPath(session, target).alias("t").merge(net.frame.alias("s"), _same_key(net, key, narrowed))
+    merged = DeltaTable.forPath(session, target).alias("t").merge(rows.alias("s"), _same_key(net, key, narrowed))
     if place:
         newer = place_of("s", place) >= place_of("t", place)
         merged = merged.whenMatchedDelete(is_delete & newer).whenMatchedUpdate(is_upsert & newer, values)
@@ -118,8 +133,11 @@ def merge(
         merged = merged.whenMatchedDelete(is_delete & ~_of("s", NEW)).whenMatchedUpdate(set={**values, first: guard})
     else:
         merged = merged.whenMatchedDelete(is_delete).whenMatchedUpdate(set=values)
+    if not net.only_matches:
+        # With this clause Delta shuffles all rows of the touched files, because each change may have to stay alone.
+        merged = merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values)
     try:
-        merged.whenNotMatchedInsert(_of("s", OP) != DELETE, values).execute()
+        merged.execute()
     except (PySparkException, Py4JJavaError) as error:
         if any(_MET in trouble.text for trouble in troubles(error)):
             raise KeyMet(_MET) from error
@@ -163,13 +181,12 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
 
 
 def _same_key(net: NetChanges, key: Sequence[str], narrowed: bool) -> Column:
-    """Equal keys, and the range of the keys as literals: Delta prunes files by literals only."""
+    """Equal keys, and ranges of the keys as literals: Delta prunes files by literals only."""
     condition = _of("s", OP) != BESIDE if net.beside else F.lit(True)
     for column in key:
         condition = condition & (_of("t", column) == _of("s", column))
         if narrowed and column in net.bounds:
-            low, high = net.bounds[column]
-            condition = condition & _of("t", column).between(F.expr(low), F.expr(high))
+            condition = condition & in_ranges(_of("t", column), key_ranges(net, column))
     return condition
 
 

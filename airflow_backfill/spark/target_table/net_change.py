@@ -93,10 +93,17 @@ class NetChanges:
     """The ``bounds`` of the ``NEW`` keys."""
     beside: bool = False
     """Whether some rows are ``BESIDE``."""
+    known: bool = False
+    """Whether the target has a row of every ``UPSERT`` that is not ``NEW``."""
     digest: Digest | None = None
     """The digest of the target's rows that come, minus that of those that go; None if it was not asked for, or if
     removed rows were read without all their columns.
     """
+
+    @property
+    def only_matches(self) -> bool:
+        """Whether the target has a row of every ``UPSERT``, so that nothing is inserted."""
+        return self.known and not self.new
 
     def rows(self) -> DataFrame:
         """The rows to append if ``only_inserts``. Deletes are left out: the target has no row of those keys."""
@@ -112,7 +119,7 @@ class NetChanges:
         rest = self.frame.join(gone, key, "left_anti").select(*columns, OP, NEW)
         frame = rest.union(gone.select(*absent, F.lit(DELETE), F.lit(False)))
         frame = frame.union(come.select(*columns, F.lit(BESIDE), F.lit(False)))
-        return replace(self, frame=frame, only_inserts=False, more=True, repeated=0, beside=True)
+        return replace(self, frame=frame, only_inserts=False, more=True, repeated=0, beside=True, known=False)
 
     @property
     def empty(self) -> bool:
@@ -123,7 +130,7 @@ class NetChanges:
         """The changes, plus ``rows`` (columns of the target) whose keys are neither in the changes nor the target."""
         frame = self.frame.union(rows.withColumns({OP: F.lit(UPSERT), NEW: F.lit(False)}))
         unchanged = self.upserts + self.deletes == 0 and not self.beside
-        return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True)
+        return replace(self, frame=frame, only_inserts=self.only_inserts or unchanged, more=True, known=False)
 
     def release(self) -> None:
         """Free the staged rows."""
@@ -280,6 +287,8 @@ def _net(
         new=sum(g["new"] for g in groups),
         new_bounds=_bounds(groups, "new_", key, transform.schema),
         digest=balance(groups) if HASHES[0] in staged.columns else None,
+        # With the keys of removed rows only, it is not known whether they passed the filter.
+        known=transform.where is None or not changes.keys_only,
     )
 
 

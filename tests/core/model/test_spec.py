@@ -69,8 +69,17 @@ def test_a_sampled_proof_needs_ranges_of_a_key() -> None:
     assert refused(strategy="chain", key=None, proof="sampled").data["field"] == "proof"
 
 
+def test_a_target_is_clustered_by_the_key_that_a_build_has() -> None:
+    spec = BackfillSpec.parse({**GOOD, "clustering": "key"})
+    assert BackfillSpec.parse(spec.to_json()) == spec
+    assert spec.fingerprint != BackfillSpec.parse(GOOD).fingerprint
+    assert refused(strategy="chain", key=None, clustering="key").data["field"] == "clustering"
+    assert refused(clustering="date").data["field"] == "clustering"
+
+
 def test_a_spec_of_the_first_version_keeps_its_fingerprint() -> None:
-    assert not {"proof", "functions"} & BackfillSpec.parse({**GOOD, "proof": "full"}).to_json().keys()
+    spec = BackfillSpec.parse({**GOOD, "proof": "full", "clustering": "none"})
+    assert not {"proof", "functions", "clustering"} & spec.to_json().keys()
 
 
 def test_the_order_of_options_does_not_matter_and_every_value_does() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_backfill.spark import delta_internals as delta_log
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.session.failure import conflict_of
+from airflow_backfill.spark.session.temporary_settings import settings_for
+from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.apply import KeyMet, Txn, append, empty, merge
 from airflow_backfill.spark.target_table.net_change import NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import parse
@@ -148,15 +151,21 @@ def test_a_merge_is_one_commit_and_leaves_no_trace_in_the_session(spark: SparkSe
     assert not of_kind(commits(target)[2], "txn")
 
 
-def test_a_merge_does_not_open_files_outside_the_range_of_its_keys(spark: SparkSession, target: str) -> None:
-    """The files that it must not need are gone."""
+@pytest.mark.parametrize("gone", [31, 99])
+def test_a_merge_does_not_open_files_without_its_keys(spark: SparkSession, target: str, gone: int) -> None:
+    """The files that it must not need are gone: those before and after its keys, or between them."""
+    firsts = {25, gone // 25 * 25}
     needed = {
-        add["path"] for add in of_kind(commits(target)[0], "add") if json.loads(add["stats"])["minValues"]["id"] == 25
+        add["path"]
+        for add in of_kind(commits(target)[0], "add")
+        if json.loads(add["stats"])["minValues"]["id"] in firsts
     }
+    assert len(needed) == len(firsts)
     for file in Path(target).glob("*.parquet"):
         if file.name not in needed:
             file.unlink()
-    changed = [(30, "v30", 1, "update_preimage", 5), (30, "x", 1, "update_postimage", 5), (31, "v31", 1, "delete", 5)]
+    changed = [(30, "v30", 1, "update_preimage", 5), (30, "x", 1, "update_postimage", 5)]
+    changed.append((gone, f"v{gone}", 1, "delete", 5))
     with net_of(spark, changed) as net:
         merge(net, target, ("id",), Txn("a", 1), "m")
     assert len(commits(target)) == 2
@@ -262,3 +271,42 @@ def test_what_is_no_conflict(spark: SparkSession) -> None:
     with pytest.raises(Exception) as raised:
         spark.sql("SELECT nothing").collect()
     assert conflict_of(raised.value) is None
+
+
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+
+
+def shuffled(spark: SparkSession) -> dict[int, int]:
+    """The rows that each stage has shuffled."""
+    jvm: Any = spark._jvm
+    context = spark._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    none, no_quantiles = jvm.java.util.ArrayList(), spark.sparkContext._gateway.new_array(jvm.double, 0)
+    stages = context.statusStore().stageList(none, False, False, no_quantiles, none)
+    return {
+        one.stageId(): one.shuffleWriteRecords() for one in jvm.scala.jdk.javaapi.CollectionConverters.asJava(stages)
+    }
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_merge_of_few_changes_does_not_shuffle_the_target(
+    spark: SparkSession, target: str, new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = [(key, f"v{key}", 1, "update_preimage", 5) for key in (1, 30, 60)]
+    changed += [(key, "x", 1, "update_postimage", 5) for key in (1, 30, 60)]
+    changed += [(99, "v99", 1, "delete", 5), *([(500, "new", 1, "insert", 5)] if new else [])]
+    # The target is so small that Spark would broadcast it.
+    monkeypatch.setattr(apply, "_KEPT", (*apply._KEPT, BROADCAST))
+    rows = {}
+    limits = (apply.BROADCAST_BYTES, 0)
+    for most in limits:
+        monkeypatch.setattr(apply, "BROADCAST_BYTES", most)
+        copy = shutil.copytree(target, f"{target}-{most}")
+        with settings_for(spark, {BROADCAST: "-1"}), net_of(spark, changed) as net:
+            before = shuffled(spark)
+            merge(net, str(copy), ("id",), Txn("a", 1), "m", narrowed=False)
+        rows[most] = sum(count for stage, count in shuffled(spark).items() if stage not in before)
+    one, other = (content(spark, f"{target}-{most}") for most in limits)
+    assert one == other and len(one) == 99 + new
+    few, many = (rows[most] for most in limits)
+    assert many > 300 and few < (200 if new else 60), rows
