@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempts.attempt import run
@@ -207,6 +207,9 @@ class Planner:
             table = table.property(name, value)
         if clustered:
             table = table.clusterBy(clustering_columns(found.target_key, schema))
+        self._create(table)
+
+    def _create(self, table: DeltaTableBuilder) -> None:
         for tries in range(CREATE_TRIES):
             try:
                 table.execute()
