@@ -1,34 +1,54 @@
-"""The attempts at a build, read from beside its target."""
+"""The attempts at a build, read from beside its target. A damaged file hides what it tells, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_backfill.core.errors import BackfillError, DocumentDamaged
 from airflow_backfill.core.reports.tried import Instance, Life, Tried, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.store import NotFound
 
 AT_ONCE = 8
 """Attempts whose files are read at one time."""
 
 
-def attempts(control: ControlFolder, state: BuildState | None, now: int, last: int) -> list[Tried]:
-    """The ``last`` attempts, oldest first. ``state``: what is committed, None before the plan; ``now`` in milliseconds
-    since 1970.
-    """
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    tried: tuple[Tried, ...]
+    """Oldest first."""
+    damage: BackfillError | None
+    """The error of the newest file that cannot be read."""
+
+
+def attempts(control: ControlFolder, state: BuildState | None, now: int, last: int) -> Attempts:
+    """The ``last`` attempts. ``state``: what is committed, None before the plan; ``now`` in milliseconds since 1970."""
     known = max((one.record.generation for one in state.known), default=0) if state is not None else 0
-    drawn = control.attempts(last, known)
+    try:
+        drawn = control.generations(last, known)
+    except DocumentDamaged as error:
+        return Attempts((), error)
+
+    def read(generation: int) -> Tried:
+        try:
+            return attempt(control, state, now, generation, control.attempt(generation))
+        except (DocumentDamaged, NotFound) as error:
+            damage = error if isinstance(error, DocumentDamaged) else DocumentDamaged(str(error))
+            return Tried.unreadable(generation, damage)
+
     if len(drawn) > 1:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(lambda one: attempt(control, state, now, *one), drawn))
+            found = list(pool.map(read, drawn))
     else:
-        found = [attempt(control, state, now, *one) for one in drawn]
+        found = list(map(read, drawn))
     newest = newest_of(found)
-    return [replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found]
+    tried = tuple(replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found)
+    return Attempts(tried, next((one.damage for one in reversed(tried) if one.damage is not None), None))
 
 
 def attempt(
@@ -38,7 +58,18 @@ def attempt(
     me = Attempt(generation, document["attempt"])
     barriers = () if state is None else (known for known in state.known if known.record.attempt == me.name)
     committed = max((barrier.at for barrier in barriers), default=None)
-    return Tried.told(generation, document, control.announced(me) or {}, control.outcome(me), committed, now)
+    announced, silent = _read(control.announced, me)
+    outcome, lost = _read(control.outcome, me)
+    return Tried.told(generation, document, announced or {}, outcome, committed, now, lost or silent)
+
+
+def _read(
+    read: Callable[[Attempt], dict[str, Any] | None], me: Attempt
+) -> tuple[dict[str, Any] | None, BackfillError | None]:
+    try:
+        return read(me), None
+    except DocumentDamaged as error:
+        return None, error
 
 
 def _superseded(one: Tried, newest: Mapping[tuple[str, Instance], Tried]) -> bool:

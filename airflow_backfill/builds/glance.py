@@ -11,9 +11,11 @@ from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.history import History
+from airflow_backfill.builds.look import commands_of
 from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
+from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.health import health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
@@ -31,7 +33,7 @@ RESTS = (Phase.FINISHED, Phase.CANCELLED)
 def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
     """As ``status``, with less: of the attempts only the last one is looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
-    the state from being read; one that keeps only the source from being read is in ``trouble``.
+    the state from being read; that of the source, or of a file beside the target, is in ``trouble``.
     """
     now = time.time_ns() // 1_000_000
     reader = BuildReader(target, options=options)
@@ -42,7 +44,7 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
         if found is None:
             raise
         return found
-    commands = reader.commands(state.plan.build)
+    commands, unread = commands_of(reader, state)
     control = obey(state.control, commands).at(now)
     speed = Speed.of_barriers(state, History.read(reader.log, state, COMMITS).of_this_phase)
     source, trouble = None, None
@@ -51,10 +53,13 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
             source = watch_source(state.plan, options=options).glance(state.reached)
         except BackfillError as error:
             trouble = error
+    trouble = unread or trouble
+    last = attempts(reader.control, state, now, 1)
+    shown = trouble or last.damage
     return {
         **told(state, source, speed, now),
-        "health": health(state, control, commands, attempts(reader.control, state, now, 1), trouble, now).to_json(),
+        "health": health(state, control, commands, last.tried, trouble, now).to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, None, trouble, now),
-        "trouble": None if trouble is None else trouble.to_json(),
+        "trouble": None if shown is None else way_out.told(shown),
     }

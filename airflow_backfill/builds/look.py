@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.history import COMMITS, History
-from airflow_backfill.core.errors import BackfillError, HistoryLost
+from airflow_backfill.core.errors import BackfillError, DocumentDamaged, HistoryLost
 from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
@@ -28,10 +28,13 @@ class Look:
     """When, in milliseconds since 1970."""
     state: BuildState
     commands: Sequence[tuple[int, Command]]
+    """Empty if one of them is damaged."""
     source: SourceView | None
     """None if it cannot be read, or is another one than planned."""
     trouble: BackfillError | None
     """What keeps the build from going on, apart from an epoch that stops it."""
+    damage: BackfillError | None
+    """The error of a file of an attempt that cannot be read. The build goes on without it."""
     history: History
     tried: Sequence[Tried]
     """The last attempts, oldest first."""
@@ -39,21 +42,29 @@ class Look:
     @staticmethod
     def at(reader: BuildReader, now: int, commits: int = COMMITS) -> Look:
         """Look at a build, and at the last ``commits`` commits of its target. Errors as those of ``BuildReader.state``;
-        one of the source is in ``trouble``.
+        one of the source or of the commands is in ``trouble``, one of the attempts in ``damage``.
         """
         state = reader.state()
         with ThreadPoolExecutor() as pool:
-            ordered = pool.submit(reader.commands, state.plan.build)
+            ordered = pool.submit(commands_of, reader, state)
             looked = pool.submit(_source, reader, state)
             past = pool.submit(History.read, reader.log, state, commits)
-            tried = attempts(reader.control, state, now, ATTEMPTS)
-        source, trouble = looked.result()
-        return Look(now, state, ordered.result(), source, trouble, past.result(), tried)
+            told = attempts(reader.control, state, now, ATTEMPTS)
+        (source, trouble), (commands, unread) = looked.result(), ordered.result()
+        return Look(now, state, commands, source, unread or trouble, told.damage, past.result(), told.tried)
 
     @property
     def control(self) -> Control:
         """What is in force, commands included that no barrier has acknowledged."""
         return obey(self.state.control, self.commands).at(self.now)
+
+
+def commands_of(reader: BuildReader, state: BuildState) -> tuple[Sequence[tuple[int, Command]], DocumentDamaged | None]:
+    """The commands; none, and the error that stops the build at its next barrier, if one of them is damaged."""
+    try:
+        return reader.commands(state.plan.build), None
+    except DocumentDamaged as error:
+        return (), error
 
 
 def _source(reader: BuildReader, state: BuildState) -> tuple[SourceView | None, BackfillError | None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_backfill.builds.history import barriers_in
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.reports.prediction import compared
+from airflow_backfill.core.reports.prediction import compared, is_rehearsal
 from airflow_backfill.core.state.state import Barrier
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -32,7 +32,7 @@ def prediction(target: str | BuildReader) -> dict[str, Any] | None:
 def _prediction(reader: BuildReader) -> dict[str, Any] | None:
     state = reader.state()
     report = reader.control.report(state.plan.build)
-    if report is None or "rehearsal" not in report:
+    if report is None or not is_rehearsal(report.get("rehearsal")):
         return None
     build, first = state.plan.build, state.plan.target_version
     newest = first if state.newest is None else state.newest.version

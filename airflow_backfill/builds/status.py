@@ -12,11 +12,11 @@ from airflow_backfill.builds.history import COMMITS
 from airflow_backfill.builds.look import ATTEMPTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.due import to_clear
-from airflow_backfill.core.reports.health import Condition, Health, health
+from airflow_backfill.core.reports.health import health, health_of_plan, in_words
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import running_out, told
-from airflow_backfill.core.reports.tried import Life, Tried
 from airflow_backfill.ledger.reader import BuildReader
 
 SHOWN_COMMANDS = 20
@@ -47,6 +47,7 @@ def shown(look: Look) -> dict[str, Any]:
     state, source, control, now = look.state, look.source, look.control, look.now
     stop = look.trouble or stopping(state, source)
     known = health(state, control, look.commands, look.tried, stop, now, look.history.longest_ms)
+    trouble = look.trouble or look.damage
     return {
         **told(state, source, Speed.of_barriers(state, look.history.of_this_phase), now),
         "health": known.to_json(),
@@ -55,37 +56,31 @@ def shown(look: Look) -> dict[str, Any]:
         "to_clear": [asdict(instance) for instance in to_clear(state, look.tried)],
         "commands": logged(state, look.commands[-SHOWN_COMMANDS:], look.history),
         "attempts": [one.to_json() for one in look.tried],
+        "trouble": None if trouble is None else way_out.told(trouble),
     }
 
 
 def planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
-    """The status of a build that is being planned; None if the last attempt was no plan."""
-    last = attempts(reader.control, None, now, ATTEMPTS)
+    """The status of a build that is being planned; None if the last attempt was no plan. DocumentDamaged if the files
+    of that attempt do not tell.
+    """
+    found = attempts(reader.control, None, now, ATTEMPTS)
+    last = found.tried
+    if found.damage is not None and not (last and last[-1].task):
+        raise found.damage
     if not last or last[-1].task != "plan":
         return None
+    known = health_of_plan(last[-1])
     return {
         "phase": PLANNING,
         "target": reader.target,
         "since": last[-1].drawn,
-        "health": _planner(last[-1]).to_json(),
-        "waits_for": [_planner(last[-1]).why],
+        "health": known.to_json(),
+        "waits_for": [known.why],
         "attempts": [one.to_json() for one in last],
+        "trouble": None if found.damage is None else way_out.told(found.damage),
         "seen": now,
     }
-
-
-def _planner(one: Tried) -> Health:
-    """What a build without a plan does."""
-    name = f"attempt {one.generation} of the plan task"
-    match one.life:
-        case Life.ENDED:
-            return Health(Condition.WAITING, f"an operator: {name} has ended with {one.outcome}", since=one.ended)
-        case Life.SILENT:
-            return Health(Condition.STUCK, f"an operator: {name} gives no sign of life; clear the task", since=one.last)
-        case Life.STARTING:
-            return Health(Condition.STARVED, f"{name}, which waits until Spark starts", since=one.drawn)
-        case _:
-            return Health(Condition.WORKING, f"{name}, which plans the build", since=one.started)
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -93,7 +88,8 @@ def as_text(found: dict[str, Any]) -> str:
     if found["phase"] == PLANNING:
         since = "" if found["since"] is None else f" for {_duration((found['seen'] - found['since']) // 1000)}"
         waits = [f"  waits for {reason}" for reason in found["waits_for"]]
-        return "\n".join([f"{found['target']}: planning{since}", *waits, *map(_attempt, found["attempts"])])
+        lines = [f"{found['target']}: planning{since}", *waits, *_unread(found)]
+        return "\n".join([*lines, *map(_attempt, found["attempts"])])
     rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']} {found['phase_percent']} %, in all {found['percent']} %{_ahead(found)}",
@@ -107,6 +103,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  health    {_health(found)}",
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *([f"  still     {found['waits']}"] if found["waits"] else []),
+        *_unread(found),
         *_in_force(found),
         *_partitions(found),
     ]
@@ -121,7 +118,7 @@ def as_text(found: dict[str, Any]) -> str:
 
 def _attempt(one: dict[str, Any]) -> str:
     said = one["outcome"] or f"no outcome yet, {one['life']}"
-    return f"  attempt   {one['generation']} {one['task']}: {said}"
+    return f"  attempt   {one['generation']} {one['task'] or 'of an unknown task'}: {said}"
 
 
 def _ahead(found: dict[str, Any]) -> str:
@@ -136,7 +133,7 @@ def _health(found: dict[str, Any]) -> str:
     health = found["health"]
     by = "" if health["by"] is None else f" by {health['by']}"
     since = "" if health["since"] is None else f", for {_duration(max(found['seen'] - health['since'], 0) // 1000)}"
-    return f"{health['condition']}{by}{since}: {health['why']}"
+    return f"{in_words(health)}{by}{since}: {health['why']}"
 
 
 def _no_rows(found: dict[str, Any]) -> str:
@@ -164,6 +161,13 @@ def _pending(lag: dict[str, int] | None) -> str:
 def _warnings(lag: dict[str, int | None] | None) -> list[str]:
     warning = None if lag is None else running_out(lag)
     return [] if warning is None else [f"  WARNING   {warning}"]
+
+
+def _unread(found: dict[str, Any]) -> list[str]:
+    """What cannot be read, unless the health names it."""
+    trouble = found["trouble"]
+    known = trouble is None or trouble["message"] in found["health"]["why"]
+    return [] if known else [f"  WARNING   [{trouble['code']}] {trouble['message']}"]
 
 
 def _in_force(found: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from airflow_backfill.builds.status import status
 from airflow_backfill.cli.answer import Answer
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta, SourceUnavailable
+from airflow_backfill.core.reports.health import in_words
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import LOG
 from airflow_backfill.ledger.open_store import open_store
@@ -123,6 +124,6 @@ def _row(row: Sequence[str], widths: Sequence[int]) -> str:
 def _cells(build: Mapping[str, Any]) -> tuple[str, ...]:
     percent = "" if build["percent"] is None else f"{build['percent']:.1f}"
     pending = "" if build["pending"] is None else f"{build['pending']:,}"
-    error, health = build["error"], build["health"] or {"condition": "", "why": ""}
-    said = f"[{error['code']}] {error['message']}" if error else health["why"]
-    return build["state"], health["condition"], percent, pending, build["target"], said[:160]
+    error, health = build["error"], build["health"]
+    said = f"[{error['code']}] {error['message']}" if error else health["why"] if health else ""
+    return build["state"], in_words(health) if health else "", percent, pending, build["target"], said[:160]

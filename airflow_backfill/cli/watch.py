@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from airflow_backfill.builds.status import PLANNING, as_text
 from airflow_backfill.cli.terminal import CLEAR_BELOW, bar, coloured, is_terminal
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.reports.health import in_words
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Phase
 
@@ -72,7 +73,7 @@ def _line(found: dict[str, Any]) -> str:
     rows = "" if found["rows_per_second"] is None else f", {found['rows_per_second']:,.0f} rows/s"
     health = found["health"]
     where = f"{found['name']}: {found['phase']}, {found['percent']} %, epoch {found['epoch']}{rows}"
-    return f"{where}; {health['condition']}: {health['why']}"
+    return f"{where}; {in_words(health)}: {health['why']}"
 
 
 def _now() -> str:

@@ -6,7 +6,7 @@ same facts. ``retry`` says whether a retry can help; ``airflow_backfill.failure`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 
@@ -278,6 +278,12 @@ class RecordInvalid(BackfillError):
     code = "RECORD_INVALID"
 
 
+class DocumentDamaged(RecordInvalid):
+    """A file beside the target is damaged: of an attempt, its heartbeat, its outcome, or a command. Names it."""
+
+    code = "DOCUMENT_DAMAGED"
+
+
 class NotPlanned(BackfillError):
     """The target has no plan of a build."""
 
@@ -376,6 +382,12 @@ class ApplicationFailed(BackfillError):
 
 def error_in(outcome: Mapping[str, Any]) -> BackfillError:
     """The error in an attempt's outcome. An unknown code, of a newer version, keeps its ``retry``."""
-    kinds = {kind.code: kind for kind in BackfillError.__subclasses__()}
+    kinds = {kind.code: kind for kind in _kinds(BackfillError)}
     fallback = ApplicationFailed if outcome["retry"] else BackfillError
     return kinds.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])
+
+
+def _kinds(of: type[BackfillError]) -> Iterator[type[BackfillError]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from _kinds(kind)

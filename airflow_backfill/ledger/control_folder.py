@@ -19,7 +19,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.plan import MAX_BYTES, Plan
-from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.attempt import Attempt, flaw
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
@@ -73,10 +73,24 @@ class ControlFolder:
         """
         return self._attempts.last(count, max(known - KEPT_ATTEMPTS, 0))
 
+    def generations(self, count: int, known: int = 0) -> list[int]:
+        """The generations of the ``count`` newest attempts, ascending, as for ``attempts``; reads none of them."""
+        return self._attempts.numbers(max(known - KEPT_ATTEMPTS, 0))[-count:]
+
+    def attempt(self, generation: int) -> dict[str, Any]:
+        """The document of an attempt that is listed; DocumentDamaged if it is not one."""
+        found = self._attempts.read(generation)
+        if (what := flaw(found, "attempt")) is not None:
+            raise self._attempts.damaged(generation, "", what)
+        return found
+
     def drawn(self, attempt: Attempt) -> dict[str, Any] | None:
         """The document of an attempt; None if it was not drawn here."""
-        _, found = next(self._attempts.following(attempt.generation - 1), (0, {}))
-        return found if found.get("attempt") == attempt.name else None
+        try:
+            found = self.attempt(attempt.generation)
+        except NotFound:
+            return None
+        return found if found["attempt"] == attempt.name else None
 
     def superseded_by(self, attempt: Attempt) -> str | None:
         """The name of a newer attempt of the same task instance of Airflow; None if there is none.
@@ -106,11 +120,15 @@ class ControlFolder:
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
         """How the attempt ended; None if it stored no outcome."""
-        return self._beside(attempt, OUTCOME)
+        return self._beside(attempt, OUTCOME, "code")
 
-    def _beside(self, attempt: Attempt, suffix: str) -> dict[str, Any] | None:
+    def _beside(self, attempt: Attempt, suffix: str, *needed: str) -> dict[str, Any] | None:
         found = self._attempts.read_beside(attempt.generation, suffix)
-        return found if found is not None and found.get("attempt") == attempt.name else None
+        if found is None or (found.get("attempt") != attempt.name and isinstance(found.get("attempt"), str)):
+            return None
+        if (what := flaw(found, "attempt", *needed)) is not None:
+            raise self._attempts.damaged(attempt.generation, suffix, what)
+        return found
 
     def order(self, build: str, command: Command, floor: int = 0) -> int:
         """Append a command. Returns the number under which a barrier acknowledges it."""
@@ -124,8 +142,14 @@ class ControlFolder:
         found = []
         for number, document in documents:
             ordered = dict(document)
-            if ordered.pop("build", None) == build:
-                found.append((number, Command.from_json(ordered)))
+            whose = ordered.pop("build", None)
+            try:
+                if whose == build:
+                    found.append((number, Command.from_json(ordered)))
+                elif not isinstance(whose, str):
+                    raise RecordInvalid(f"it is of no build: {whose!r:.50}")
+            except RecordInvalid as error:
+                raise self._commands.damaged(number, "", error.message) from None
         return found
 
     def store_plan(self, plan: Plan) -> None:
@@ -182,7 +206,7 @@ class ControlFolder:
     def _document(self, name: str) -> Any:
         try:
             return json.loads(self._store.read(name, MAX_BYTES + 1))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RecordInvalid(
                 f"{self._store.url}/{name} is not JSON; restore the file or delete it", file=name
             ) from None

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import DocumentDamaged, RecordInvalid
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.store import NotFound, Store
@@ -26,7 +26,7 @@ class Journal:
     """Documents ``000000001.json``, ``000000002.json`` ... in one folder of a store.
 
     The store's put-if-absent gives each number to one writer. A document may get companions later:
-    ``000000007.outcome.json``. Other or truncated files raise ``RecordInvalid``, with the name.
+    ``000000007.outcome.json``. Other or truncated files raise ``DocumentDamaged``, with the name.
     """
 
     def __init__(self, store: Store, folder: str) -> None:
@@ -40,20 +40,24 @@ class Journal:
         numbers are listed. If the store's answer is lost, the document may be stored twice.
         """
         data = _encoded(document)
-        number = max(self._numbers(floor), default=floor) + 1
+        number = max(self.numbers(floor), default=floor) + 1
         while not self._store.create(self._path(number), data):
             number += 1
         return number
 
     def after(self, number: int, known: Mapping[int, dict[str, Any]] = NONE) -> list[tuple[int, dict[str, Any]]]:
         """The documents with greater numbers, ascending. The ``known`` ones are listed, and not read again."""
-        numbers = self._numbers(number)
+        numbers = self.numbers(number)
         read = {**known, **self._documents([found for found in numbers if found not in known])}
         return [(found, read[found]) for found in numbers]
 
     def last(self, count: int, after: int = 0) -> list[tuple[int, dict[str, Any]]]:
         """The ``count`` newest of the documents with greater numbers, ascending. Reads only these."""
-        return list(self._documents(self._numbers(after)[-count:]).items())
+        return list(self._documents(self.numbers(after)[-count:]).items())
+
+    def read(self, number: int) -> dict[str, Any]:
+        """The document under a number; NotFound if there is none."""
+        return self._document(self._path(number))
 
     def following(self, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents under the next numbers, up to the first number that has none. Lists nothing."""
@@ -80,12 +84,13 @@ class Journal:
         for suffix in (*suffixes, ""):
             self._store.delete(self._path(number, suffix))
 
-    def _numbers(self, after: int) -> list[int]:
+    def numbers(self, after: int = 0) -> list[int]:
+        """The numbers of the documents with greater ones, ascending. Lists the folder, and reads nothing."""
         numbers = []
         for name in self._store.list(self._folder, after=f"{after:09}"):
             match = _NAME.fullmatch(name)
             if match is None:
-                raise RecordInvalid(
+                raise DocumentDamaged(
                     f"{self._store.url}: {self._folder}/{name} is not a file of a build; move it away", file=name
                 )
             if not match["companion"] and int(match["number"]) > after:
@@ -106,7 +111,12 @@ class Journal:
                 raise Malformed(f"longer than {MAX_DOCUMENT_BYTES} bytes")
             return actions.decode(data)
         except Malformed as error:
-            raise RecordInvalid(f"{self._store.url}: {path}: {error}", file=path) from error
+            raise DocumentDamaged(f"{self._store.url}: {path}: {error}", file=path) from error
+
+    def damaged(self, number: int, suffix: str, what: str) -> DocumentDamaged:
+        """The error of a document, or of a companion of it, whose fields are not what its reader needs."""
+        path = self._path(number, suffix)
+        return DocumentDamaged(f"{self._store.url}: {path}: {what}", file=path)
 
     def _path(self, number: int, suffix: str = "") -> str:
         name = f"{number:09}.{suffix}.json" if suffix else f"{number:09}.json"

@@ -110,7 +110,8 @@ class BuildReader:
                 found = self.control.plan(build)
             except RecordInvalid:
                 found = None
-            found = found or self._plan_in_log(build)
+            if found is None or found.build != build:
+                found = self._plan_in_log(build)
             if found is None:
                 return None
             self._plans[build] = found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.builds.attempts import attempt
 from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
-from airflow_backfill.core.reports.health import Condition, health
+from airflow_backfill.core.reports.health import Condition, health, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.reports.tried import Tried
@@ -124,4 +124,4 @@ def _line(progress: Mapping[str, Any]) -> str:
     if health["condition"] == Condition.WORKING.value:
         return line
     by = "" if health["by"] is None else f" by {health['by']}"
-    return f"{line}; {health['condition']}{by}: {health['why']}"
+    return f"{line}; {in_words(health)}{by}: {health['why']}"

@@ -37,7 +37,7 @@ def attention(found: Mapping[str, Any]) -> str:
     """``trouble``: it cannot go on by itself, or soon cannot; ``waits``: somebody or something has to happen first;
     ``works``; or ``done``.
     """
-    if found.get("trouble") is not None or found["problems"] or found["health"]["why"].startswith("an operator"):
+    if found.get("trouble") is not None or found["problems"] or found["health"]["needs_somebody"]:
         return "trouble"
     return _OF[Condition(found["health"]["condition"])]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
 
-from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceUnavailable
-from airflow_backfill.core.reports.way_out import way_out
+from airflow_backfill.core.errors import BackfillError, DocumentDamaged, NotPlanned, SourceUnavailable
+from airflow_backfill.core.reports.way_out import told
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand, Verb
 from airflow_backfill.hooks.ledger import LedgerHook
@@ -118,26 +118,34 @@ class Readings:
         with wrapped(ahead):
             dags = builders(hook.control(target), claims)
             if not dags:
-                raise not_built(target, [dag for dag, _ in claims])
+                raise not_built(target, dict.fromkeys(dag for dag, _ in claims))
             return {**self._look(target, hook.options), "dags": dags}
 
 
 def builders(control: ControlFolder, claims: Sequence[tuple[str, Attempt]]) -> list[str]:
     """The DAGs among those with a claim whose attempt lies beside the target, and is no order of people: whoever may
-    steer all builds with one DAG gets no page of them by that.
+    steer all builds with one DAG gets no page of them by that. The newest readable attempt of each DAG counts;
+    DocumentDamaged if there is none.
     """
-    drawn = ((dag, control.drawn(attempt)) for dag, attempt in claims)
-    return [
-        dag
-        for dag, document in drawn
-        if document is not None and document.get("dag_id") == dag and document.get("task") not in _ORDERS
-    ]
+    told: dict[str, bool] = {}
+    damage = None
+    for dag, attempt in claims:
+        if dag not in told:
+            try:
+                document = control.drawn(attempt) or {}
+            except DocumentDamaged as error:
+                damage = error  # an earlier attempt of the DAG may tell
+            else:
+                told[dag] = document.get("dag_id") == dag and document.get("task") not in _ORDERS
+    if damage is not None and not any(told.values()):
+        raise damage
+    return [dag for dag, builds in told.items() if builds]
 
 
 _ORDERS = (Verb.CANCEL.value, *(errand.value for errand in Errand))
 
 
-def not_built(target: str, dags: Sequence[str]) -> NotPlanned:
+def not_built(target: str, dags: Iterable[str]) -> NotPlanned:
     """For a target that none of these DAGs has worked on."""
     named = ", ".join(dags) or "a DAG that you may look at"
     return NotPlanned(
@@ -173,7 +181,7 @@ def _result(future: Future[dict[str, Any]], place: _Place) -> dict[str, Any]:
 def troubled(error: BaseException) -> dict[str, Any]:
     """An error as JSON, with its way out."""
     if isinstance(error, BackfillError):
-        return {**error.to_json(), "way_out": way_out(error)}
+        return told(error)
     log.error("a build could not be read", exc_info=error)
     said = f"{type(error).__name__}: {error}"
     return {"code": "UNEXPECTED", "message": said, "way_out": "The log of the API server has more.", "retry": True}

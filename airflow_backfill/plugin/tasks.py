@@ -30,6 +30,9 @@ from airflow_backfill.operators.repair import RepairOperator
 
 INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
 
+CLAIMS = 3
+"""Attempts of a DAG that may show that it builds a table. All but the newest are for when a file is damaged."""
+
 _ORDERS = [one.__name__ for one in (CancelOperator, ProveOperator, RecoverOperator, RepairOperator)]
 """Operators that people steer a build with: their DAG does not build it."""
 
@@ -73,12 +76,13 @@ class Table:
 
     @property
     def claims(self) -> tuple[tuple[str, Attempt], ...]:
-        """For each DAG the last attempt that it says it has drawn."""
-        found: dict[str, Attempt] = {}
+        """For each DAG the last attempts that it says it has drawn, the newest first."""
+        found: dict[str, list[Attempt]] = {}
         for task in self.tasks:
-            if task.attempt is not None:
-                found.setdefault(task.dag_id, task.attempt)
-        return tuple(found.items())
+            known = found.setdefault(task.dag_id, [])
+            if task.attempt is not None and len(known) < CLAIMS:
+                known.append(task.attempt)
+        return tuple((dag, attempt) for dag, attempts in found.items() for attempt in attempts)
 
 
 def tables(session: Session, dags: Collection[str], targets: Collection[str] | None = None) -> list[Table]:

@@ -212,6 +212,29 @@ def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:
     assert client("viewer").get(f"dags/orders_dag/builds/{key_of(client)}").json()["may_command"] is False
 
 
+def test_a_build_whose_last_attempts_file_is_damaged_is_shown(client: Client, target: str) -> None:
+    worked("orders_dag", "orders.consume_log", target)
+    file = max(Path(f"{target}.backfill/attempts").glob("?????????.json"))
+    file.write_text('{"attempt": ')
+    [build] = client("viewer").get("builds").json()["builds"]
+    found = client("viewer").get(f"dags/orders_dag/builds/{build['key']}").json()
+    for one in (build, found):
+        assert (one["phase"], one["trouble"]["code"]) == ("snapshot", "DOCUMENT_DAMAGED")
+        assert file.name in one["trouble"]["message"] and one["trouble"]["way_out"]
+    assert build["attention"] == "trouble" and found["attempts"][-1]["life"] == "unknown"
+    path = f"dags/orders_dag/builds/{build['key']}/commands"
+    assert client("editor").post(path, json=PAUSE, headers=OWN).status_code == 201
+
+
+def test_nothing_is_shown_if_no_readable_attempt_says_whose_build_it_is(client: Client, target: str) -> None:
+    file = max(Path(f"{target}.backfill/attempts").glob("?????????.json"))
+    file.write_text("")
+    [build] = client("viewer").get("builds").json()["builds"]
+    assert build.get("phase") is None and build["trouble"]["code"] == "DOCUMENT_DAMAGED"
+    answer = client("editor").post(f"dags/orders_dag/builds/{build['key']}/commands", json=PAUSE, headers=OWN)
+    assert answer.status_code == 409 and ordered(target) == []
+
+
 def test_a_build_that_is_planned_shows_as_such(tmp_path: Path, client: Client) -> None:
     attempt = BuildReader(target := str(tmp_path / "later")).draw_attempt({"task": "plan", "dag_id": "orders_dag"})
     stored = json.dumps({"generation": attempt.generation, "name": attempt.name})

@@ -6,8 +6,8 @@ right to within minutes, and nothing is decided by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
@@ -49,9 +49,13 @@ class Health:
     """Who ordered it, if somebody did."""
     since: int | None = None
     """Milliseconds since 1970; None if unknown."""
+    needs_somebody: bool = False
+    """Whether it goes on only after somebody has removed a cause: an error that no retry helps against, an application
+    that has died or gets nowhere. Not what somebody has ordered, such as a pause. Decided in this module only.
+    """
 
     def to_json(self) -> dict[str, Any]:
-        return {"condition": self.condition.value, "why": self.why, "by": self.by, "since": self.since}
+        return {**asdict(self), "condition": self.condition.value}
 
 
 def health(
@@ -72,7 +76,7 @@ def health(
     if control.cancelled:
         return _ordered(Condition.WAITING, "the cancel application: a cancel is ordered", commands, Verb.CANCEL)
     if trouble is not None:
-        return Health(Condition.WAITING, f"an operator: {trouble}")
+        return _asks(str(trouble))
     if control.paused:
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
@@ -97,7 +101,7 @@ def _running(
     last = max((at for at in (one.started, newest.at if newest is not None else None) if at is not None), default=now)
     if now - last > patience and due(state) != ("verify",):
         why = f"{name} runs, but nothing was committed for {lasting((now - last) / 1000)}; look at its log"
-        return Health(Condition.STUCK, why, since=last)
+        return _stuck(why, last)
     stalled = "" if state.bound is None or not state.bound.stalled else "; the log grows as fast as it is applied"
     return Health(Condition.WORKING, f"{name}{stalled}", since=one.started)
 
@@ -109,10 +113,10 @@ def _resting(
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits until Spark starts its application", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
-        return Health(Condition.STUCK, f"{_name(last)} gives no sign of life; clear its task", since=last.last)
+        return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.failed and not last.retry:
-        return Health(Condition.WAITING, f"an operator: {_name(last)} ended with {_error(last)}", since=last.ended)
+        return _asks(f"{_name(last)} ended with {_error(last)}", last.ended)
     if last is not None and last.failed:
         why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
         return Health(_next(last, now), why, since=last.ended)
@@ -125,6 +129,33 @@ def _resting(
         return Health(Condition.WAITING, why, since=last.last)
     why = f"the {due(state)[0]} task, which is due: it is queued, or its DAG is paused"
     return Health(_next(last, now), why, since=None if last is None else last.last)
+
+
+def health_of_plan(one: Tried) -> Health:
+    """The condition of a build without a plan, whose last attempt plans it."""
+    name = f"attempt {one.generation} of the plan task"
+    match one.life:
+        case Life.ENDED:
+            return _asks(f"{name} has ended with {one.outcome}", one.ended)
+        case Life.SILENT:
+            return _stuck(f"{name} gives no sign of life; clear the task", one.last)
+        case Life.STARTING:
+            return Health(Condition.STARVED, f"{name}, which waits until Spark starts", since=one.drawn)
+        case _:
+            return Health(Condition.WORKING, f"{name}, which plans the build", since=one.started)
+
+
+def in_words(health: Mapping[str, Any]) -> str:
+    """The condition in a health's JSON, and whether it needs somebody."""
+    return f"{health['condition']}{' (needs somebody)' if health['needs_somebody'] else ''}"
+
+
+def _asks(why: str, since: int | None = None) -> Health:
+    return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_somebody=True)
+
+
+def _stuck(why: str, since: int | None) -> Health:
+    return Health(Condition.STUCK, why, since=since, needs_somebody=True)
 
 
 def _next(last: Tried | None, now: int) -> Condition:

@@ -32,6 +32,15 @@ def compared(rehearsal: Mapping[str, Any], barriers: Sequence[Barrier]) -> dict[
     }
 
 
+def is_rehearsal(value: Any) -> bool:
+    """Whether ``compared`` can read it: it may be of another version, or damaged."""
+    if not isinstance(value, dict):
+        return False
+    kinds = (int, float)
+    known = all(type(value.get(name)) in kinds for name in ("snapshot_seconds", "start_seconds"))
+    return known and (value.get("log_seconds") is None or type(value["log_seconds"]) in kinds)
+
+
 def _takes_all(barrier: Barrier) -> bool:
     """Whether a round of the log applied every epoch that was pending."""
     pending, epochs = barrier.record.pending, barrier.record.epochs

@@ -6,9 +6,11 @@ The protocol never asks whether an attempt lives: the newest attempt wins whatev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
+
+from airflow_backfill.core.errors import BackfillError
 
 SIGN_SECONDS = 30.0
 """Time between two signs of life of an application."""
@@ -71,6 +73,8 @@ class Tried:
     message: str | None = None
     application: str | None = None
     ui: str | None = None
+    damage: BackfillError | None = None
+    """The error of a file that should tell more of it."""
 
     @property
     def lives(self) -> bool:
@@ -88,8 +92,14 @@ class Tried:
 
     def to_json(self) -> dict[str, Any]:
         named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
-        fields = {name: part for name, part in asdict(self).items() if name not in ("instance", "life", "retry")}
-        return {**fields, **named, "life": self.life.value}
+        left_out = ("instance", "life", "retry", "damage")
+        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
+        return {**plain, **named, "life": self.life.value}
+
+    @staticmethod
+    def unreadable(generation: int, damage: BackfillError) -> Tried:
+        """An attempt of which nothing but its number is known."""
+        return Tried(generation, "", "", Life.UNKNOWN, message=str(damage), damage=damage)
 
     @staticmethod
     def told(
@@ -99,8 +109,11 @@ class Tried:
         outcome: Mapping[str, Any] | None,
         committed: int | None,
         now: int,
+        damage: BackfillError | None = None,
     ) -> Tried:
-        """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier."""
+        """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier.
+        ``damage``: why one of the files tells nothing; then its life is unknown, unless another one says that it ended.
+        """
         said = outcome or {}
         signs = (announced.get("alive"), announced.get("at"), committed)
         seen = max((at for at in signs if at is not None), default=None)
@@ -109,7 +122,7 @@ class Tried:
             generation=generation,
             attempt=document["attempt"],
             task=document.get("task", ""),
-            life=_life(document.get("at"), seen, outcome is not None, now),
+            life=_life(document.get("at"), seen, outcome is not None, now) if outcome or not damage else Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
             by=document.get("by"),
@@ -120,7 +133,8 @@ class Tried:
             ended=said.get("at"),
             outcome=said.get("code"),
             retry=bool(said.get("retry")),
-            message=said.get("message"),
+            message=said.get("message") if damage is None else str(damage),
+            damage=damage,
             application=announced.get("application"),
             ui=announced.get("ui"),
         )

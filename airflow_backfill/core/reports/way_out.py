@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from airflow_backfill.core.errors import BackfillError
 
@@ -106,6 +106,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "--why REASON' with the epoch of the target's rows, then clear the verify task. Or plan again with "
         "on_existing='restart'."
     ),
+    "DOCUMENT_DAMAGED": (
+        "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "
+        "command can be given again. Delete an attempt once a newer one is drawn. No row is affected."
+    ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
     "FENCED": "Nothing to do if the newer attempt is running; else clear the task.",
     "POSITION_REGRESSED": (
@@ -144,3 +148,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 def way_out(error: BackfillError) -> str:
     """The way out of an error; for an unknown code, where to look."""
     return WAYS_OUT.get(error.code, "See the log of the Spark application.")
+
+
+def told(error: BackfillError) -> dict[str, Any]:
+    """The error as people are told it: as JSON, with its way out."""
+    return {**error.to_json(), "way_out": way_out(error)}

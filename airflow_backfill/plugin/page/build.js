@@ -23,7 +23,7 @@ export const Build = ({ dag, build, whole }) => {
     { p: { base: 2, md: 4 }, maxW: "1400px", mx: "auto", w: "100%", display: "flex", flexDirection: "column", gap: 4 },
     h(Head, { found, whole, dag }),
     error && h(Problem, { error, since: at }),
-    found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
+    found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, !found.health?.why.includes(found.trouble.message) && h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
     (found.problems ?? []).map((said) => h(Notice, { key: said, hue: "red" }, h(Text, { fontSize: "sm" }, said))),
     found.phase && h(Waits, { found }),
     (found.phase || found.trouble) && h(Commands, { found, where, again }),

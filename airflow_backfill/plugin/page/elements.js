@@ -10,8 +10,8 @@ export const { Badge, Box, Button, Flex, Grid, Heading, Input, Spinner, Table, T
 export const HUES = { trouble: "red", waits: "orange", works: "blue", done: "green" };
 
 // A build's condition, as in its health.
-const CONDITIONS = { working: "blue", throttled: "blue", paused: "orange", waiting: "orange", starved: "orange", stuck: "red", done: "green" };
-export const hueOf = (health) => (health?.why.startsWith("an operator") ? "red" : (CONDITIONS[health?.condition] ?? "gray"));
+const CONDITIONS = { working: "blue", throttled: "blue", paused: "orange", waiting: "orange", starved: "orange", done: "green" };
+export const hueOf = (health) => (health?.needs_somebody ? "red" : (CONDITIONS[health?.condition] ?? "gray"));
 
 export const colour = (hue) => `var(--chakra-colors-${hue}-solid)`;
 

@@ -140,7 +140,7 @@ const Row = ({ one }) => {
       Box,
       { role: "cell", minW: 0, gridColumn: { base: "1 / -1", lg: "auto" }, fontSize: "sm", overflowWrap: "anywhere" },
       one.trouble && h(Text, { color: "fg.error", lineClamp: 3, title: one.trouble.message }, errorOf(one.trouble)),
-      one.health && !one.trouble && h(Condition, { health: one.health, seen: one.seen }),
+      one.health && !one.health.why.includes(one.trouble?.message) && h(Condition, { health: one.health, seen: one.seen }),
       (one.problems ?? []).map((said) => h(Text, { key: said, color: "fg.error", lineClamp: 2, title: said }, said)),
     ),
   );

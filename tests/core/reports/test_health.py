@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import SourceUnavailable
-from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health
+from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health, health_of_plan, in_words
 from airflow_backfill.core.reports.tried import SILENT_MS, STARTING_MS, Life, Tried
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.state.state import BuildState
@@ -115,6 +115,25 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
 def test_what_a_build_does_is_told_with_its_reason(name: str) -> None:
     found, condition, why = SITUATIONS[name]
     assert found.condition is condition and why in found.why, found
+
+
+NEED_SOMEBODY = {"died", "failed for good", "an epoch stops it", "a proof is no work on the build"}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_build_needs_somebody_only_for_what_nobody_has_ordered_and_no_retry_helps_against(name: str) -> None:
+    found = SITUATIONS[name][0]
+    assert found.needs_somebody is found.to_json()["needs_somebody"] is (name in NEED_SOMEBODY)
+    assert in_words(found.to_json()).endswith(" (needs somebody)") is found.needs_somebody
+
+
+PLANS = {"starts": (STARTS, False), "runs": (RUNS, False), "died": (DEAD, True), "failed": (WRONG, True)}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_needs_somebody_once_it_has_ended_or_died(name: str) -> None:
+    tried, needs = PLANS[name]
+    assert health_of_plan(tried).needs_somebody is needs
 
 
 def test_who_paused_it_and_when() -> None:
