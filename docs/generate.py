@@ -24,7 +24,7 @@ PACKAGE = ROOT / "airflow_backfill"
 sys.path.insert(0, str(ROOT))
 
 from airflow_backfill.cli import parser as command_line  # noqa: E402
-from airflow_backfill.core.errors import BackfillError  # noqa: E402
+from airflow_backfill.core.errors import kinds  # noqa: E402
 from airflow_backfill.core.kafka import decoding, topic_spec  # noqa: E402
 from airflow_backfill.core.model.spec import BackfillSpec  # noqa: E402
 from airflow_backfill.core.reports.way_out import WAYS_OUT  # noqa: E402
@@ -51,14 +51,13 @@ def one_line(text: str | None) -> str:
 
 
 def errors() -> str:
-    kinds = sorted(BackfillError.__subclasses__(), key=lambda kind: kind.code)
     parts = [
         "# Errors\n",
         "Every error has a stable code. A *final* error fails the task for good: Airflow does not retry it. A "
         "*retryable* one is tried again. The message holds the numbers; `table-backfill` and the task's log "
         "add the way out.\n",
     ]
-    for kind in kinds:
+    for kind in sorted(kinds(), key=lambda kind: kind.code):
         parts += [
             f"## {kind.code}\n",
             f"{'Retryable' if kind.retry else 'Final'}. {one_line(kind.__doc__)}\n",

@@ -382,12 +382,13 @@ class ApplicationFailed(BackfillError):
 
 def error_in(outcome: Mapping[str, Any]) -> BackfillError:
     """The error in an attempt's outcome. An unknown code, of a newer version, keeps its ``retry``."""
-    kinds = {kind.code: kind for kind in _kinds(BackfillError)}
+    known = {kind.code: kind for kind in kinds()}
     fallback = ApplicationFailed if outcome["retry"] else BackfillError
-    return kinds.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])
+    return known.get(outcome["code"], fallback)(outcome["message"], **outcome["data"])
 
 
-def _kinds(of: type[BackfillError]) -> Iterator[type[BackfillError]]:
+def kinds(of: type[BackfillError] = BackfillError) -> Iterator[type[BackfillError]]:
+    """Every class with a code, below one of them."""
     for kind in of.__subclasses__():
         yield kind
-        yield from _kinds(kind)
+        yield from kinds(kind)

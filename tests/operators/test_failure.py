@@ -8,11 +8,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core import errors
-from airflow_backfill.core.errors import BackfillError, error_in
+from airflow_backfill.core.errors import BackfillError, error_in, kinds
 from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.failure import FAILURE, decided
 
-KINDS = sorted(BackfillError.__subclasses__(), key=lambda kind: kind.code)
+KINDS = sorted(kinds(), key=lambda kind: kind.code)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
