@@ -95,7 +95,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{found['name']}: {found['phase']} {found['phase_percent']} %, in all {found['percent']} %{_ahead(found)}",
         f"  source    {found['source']}, planned at epoch {found['snapshot_epoch']}",
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
-        f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}",
+        f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}, {found['snapshot_bytes']:,} bytes",
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
         f"{rows['consuming_upstream']:,} upstream{_no_rows(found)}",
         f"  pending   {_pending(found['lag'])}",

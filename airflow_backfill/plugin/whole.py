@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +23,8 @@ COMMITS = 60
 """Commits of the target in the drawings."""
 CELLS = 120
 """Cells of the strip of splits, at most."""
+SHOWN_READING = 8
+"""Splits that are being read, in words."""
 
 
 def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -46,26 +50,58 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def strip(state: BuildState) -> dict[str, Any]:
-    """How far the splits are, in at most ``CELLS`` cells of neighbours: from 0 to 1, and in words."""
+    """How far the splits are, in at most ``CELLS`` cells of neighbours: from 0 to 1, and in words; and the first of
+    those that are being read. Of a split, records count files, chunks, or records and rows of a partition. Neither the
+    rows of a file nor the tries of a split are in them: only which attempt committed a lane's last round.
+    """
     parts = [_part(state, split, position) for split, position in enumerate(state.positions)]
     count = min(len(parts), CELLS)
     borders = [len(parts) * n // count for n in range(count + 1)] if count else []
     cells = [
-        {"done": round(sum(done for done, _ in parts[a:b]) / (b - a), 3), "said": _said(a, b, parts)}
+        {"done": round(sum(part.done for part in parts[a:b]) / (b - a), 3), "said": _said(a, parts[a:b])}
         for a, b in pairwise(borders)
     ]
-    return {"count": len(parts), "lanes": state.layout.lanes, "cells": cells}
+    reading = [_said(n, [part]) for n, part in enumerate(parts) if part.reading]
+    return {"count": len(parts), "lanes": state.layout.lanes, "cells": cells, "reading": reading[:SHOWN_READING]}
 
 
-def _said(first: int, end: int, parts: Sequence[tuple[float, str]]) -> str:
-    if end - first == 1:
-        return f"split {first}: {parts[first][1]}"
-    read = sum(done == 1 for done, _ in parts[first:end])
-    return f"splits {first} to {end - 1}: {read} of {end - first} are read"
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A split of the strip."""
+
+    done: float
+    stands: str
+    counts: Mapping[str, int]
+    by: str | None
+    """Who reads it."""
+    reading: bool
 
 
-def _part(state: BuildState, split: int, position: Position) -> tuple[float, str]:
-    done, epoch = state.plan.splits.share(split, position), position.newest_epoch
+def _said(first: int, parts: Sequence[_Part]) -> str:
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.counts)
+    counted = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
+    if len(parts) == 1:
+        said = (f"split {first}: {parts[0].stands}", counted, parts[0].by)
+        return "; ".join(one for one in said if one)
+    read = sum(part.done == 1 for part in parts)
+    said_of_all = f"splits {first} to {first + len(parts) - 1}: {read} of {len(parts)} are read"
+    return f"{said_of_all}; {counted}" if counted else said_of_all
+
+
+def _part(state: BuildState, split: int, position: Position) -> _Part:
+    splits, epoch = state.plan.splits, position.newest_epoch
+    done, counts = splits.share(split, position), splits.counts(split, position)
     if position.read:
-        return done, "read" if epoch is None else f"stands at epoch {epoch}"
-    return done, "is being read" if position.begun else "has not begun"
+        stands = "read" if epoch is None else f"stands at epoch {epoch}"
+        return _Part(done, stands, counts, None, reading=False)
+    stands = "is being read" if position.begun else "has not begun"
+    return _Part(done, stands, counts, _by(state, split), reading=position.begun)
+
+
+def _by(state: BuildState, split: int) -> str | None:
+    """The attempt that committed the last round of the split's lane."""
+    lane = next(lane for lane in range(state.layout.lanes) if state.owns(lane, split))
+    barrier = state.lanes[lane]
+    return None if barrier is None else f"lane {lane}, last by attempt {barrier.record.generation}"

@@ -38,6 +38,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "percent": percent(state),
         "phase_percent": phase_percent(state),
         "read": asdict(strategy.progress(state)),
+        "snapshot_bytes": totals.snapshot_bytes,
         "lanes": state.layout.lanes,
         "rows": {
             "consuming_snapshot": totals.snapshot_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -95,6 +95,10 @@ class FileSplits(Splits):
         if isinstance(position, AtFile):
             return position.files / max(self.size(split), 1)
         return Splits.share(self, split, position)
+
+    def counts(self, split: int, position: Position) -> Mapping[str, int]:
+        done = position.files if isinstance(position, AtFile) else self.size(split)
+        return {"files read": done, "files left": self.size(split) - done}
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         for split, position in enumerate(positions):

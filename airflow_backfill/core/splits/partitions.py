@@ -113,6 +113,12 @@ class Partitions(Splits):
         missing = range(len(positions), count)
         return positions + tuple(AtOffset(epoch, Split(partition)) for partition in missing)
 
+    def counts(self, split: int, position: Position) -> Mapping[str, int]:
+        if not isinstance(position, AtOffset):
+            return {}
+        part = position.split
+        return {"records read": part.read, "rows of them": part.written, "records left": part.left}
+
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         """Each partition has its own epoch, at or after the pinned one."""
         for partition, position in enumerate(positions):

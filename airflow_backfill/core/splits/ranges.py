@@ -7,6 +7,7 @@ compare borders. Split i has the keys after ``borders[i - 1]`` up to ``borders[i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -85,6 +86,9 @@ class KeyRanges(Splits):
 
     def first(self, epoch: int) -> tuple[Position, ...]:
         return (AtKey(epoch, 0),) * len(self)
+
+    def counts(self, split: int, position: Position) -> Mapping[str, int]:
+        return {"chunks read": position.chunks} if isinstance(position, AtKey) else {}
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         """A round takes all ranges to one epoch, at or after the planned one."""

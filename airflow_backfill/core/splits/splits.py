@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_backfill.core.splits.position import Position, together
@@ -57,6 +58,10 @@ class Splits(ABC):
     def share(self, split: int, position: Position) -> float:
         """How much of a split is read, from 0 to 1; a half while it is read, if only Spark or Kafka could tell."""
         return 1.0 if position.read else 0.5 if position.begun else 0.0
+
+    def counts(self, split: int, position: Position) -> Mapping[str, int]:
+        """What the position counts of a split's snapshot, by what it is: only what records hold."""
+        return {}
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:
         """``positions`` extended to at least ``count`` splits, if splits may appear later."""

@@ -5,7 +5,7 @@ import { Lines, perMinute, Strip } from "./charts.js";
 import { Commands } from "./commands.js";
 import { Badge, Bar, Box, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
 import { Condition, PAGE, Problem } from "./overview.js";
-import { ago, clock, count, many, phase, PHASES, short, span, tail } from "./say.js";
+import { ago, bytes, clock, count, many, phase, PHASES, short, span, tail } from "./say.js";
 
 const CHANGING_MS = 3_000;
 const RESTING_MS = 20_000;
@@ -99,7 +99,7 @@ const Progress = ({ found }) => {
     h(
       Grid,
       { templateColumns: wide, gap: 4 },
-      h(Panel, { title: "Splits", note: `${count(found.splits.count)} in ${found.splits.lanes} lane${found.splits.lanes > 1 ? "s" : ""}` }, h(Strip, { splits: found.splits }), h(Partitions, { found })),
+      h(Panel, { title: "Splits", note: `${count(found.splits.count)} in ${found.splits.lanes} lane${found.splits.lanes > 1 ? "s" : ""}` }, h(Strip, { splits: found.splits }), h(Reading, { found }), h(Partitions, { found })),
       h(Panel, { title: "Proof" }, h(Proof, { found })),
     ),
   );
@@ -131,6 +131,7 @@ const Numbers = ({ found }) => {
   return h(Facts, {
     facts: [
       ["Copied", `${count(read.done)} of ${count(read.of)} ${read.unit}`, `${short(rows.consuming_snapshot)} rows`],
+      ["Read of the snapshot", bytes(found.snapshot_bytes), "by the sizes of its files"],
       ["Applied from the log", `${short(rows.consuming_log_store + rows.consuming_upstream)} rows`, many(found.epochs.log + found.epochs.upstream, "epoch")],
       ["Speed", found.rows_per_second == null ? "–" : `${short(found.rows_per_second)} rows/s`, "with waiting times"],
       ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "of this phase"],
@@ -170,6 +171,12 @@ const Rates = ({ found }) => {
     ],
   });
 };
+
+// The first splits that are being read. Of a topic's partitions more is known.
+const Reading = ({ found }) =>
+  !found.partitions &&
+  found.splits.reading.length > 0 &&
+  h(Box, { mt: 3, display: "grid", gap: 1 }, found.splits.reading.map((said) => h(Muted, { key: said, fontSize: "xs" }, said)));
 
 const Partitions = ({ found }) => {
   const behind = (found.partitions ?? []).filter((one) => one.state !== "finished");

@@ -12,6 +12,8 @@ export const short = (n) => {
   return `${value >= 100 || unit === 1 ? Math.round(value) : value.toFixed(1)}${name && `\u202f${name}`}`;
 };
 
+export const bytes = (n) => (n == null ? "–" : `${short(n)}${n < 1000 ? "\u202f" : ""}B`);
+
 export const many = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 export const span = (milliseconds) => {

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.errors import PositionRegressed, RecordInvalid
+from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.kinds import position_from_json
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position, check_successor, later
 from airflow_backfill.core.splits.ranges import AtKey, KeyRanges
 from airflow_backfill.core.splits.splits import Splits
@@ -119,12 +121,26 @@ def test_what_is_no_position_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("splits", "positions", "shares"),
+    ("splits", "positions", "shares", "counts"),
     [
-        (FileSplits((0, 4, 6), 100, None, "d"), (AtFile(1), Consumed(3)), [0.25, 1.0]),
-        (FileSplits((0, 0), 0, 0, "d"), (AtFile(0),), [0.0]),
-        (KeyRanges((("1",), ("2",)), 100, None), (AtKey(3, 0), AtKey(3, 2, ("1",)), Consumed(3)), [0.0, 0.5, 1.0]),
+        (FileSplits((0, 4, 6), 100, None, "d"), (AtFile(1), Consumed(3)), [0.25, 1.0], [(1, 3), (2, 0)]),
+        (FileSplits((0, 0), 0, 0, "d"), (AtFile(0),), [0.0], [(0, 0)]),
+        (
+            KeyRanges((("1",), ("2",)), 100, None),
+            (AtKey(3, 0), AtKey(3, 2, ("1",)), Consumed(3)),
+            [0.0, 0.5, 1.0],
+            [(0,), (2,), ()],
+        ),
+        (
+            Partitions("t", (Split(0), Split(1)), "r"),
+            (AtOffset(3, Split(0, target=9, read=6, written=5, scanned=5, end=12)), AtOffset(3, Split(1).finished())),
+            [0.5, 1.0],
+            [(6, 5, 4), (0, 0, 0)],
+        ),
     ],
 )
-def test_how_much_of_a_split_is_read(splits: Splits, positions: tuple[Position, ...], shares: list[float]) -> None:
+def test_how_much_of_a_split_is_read(
+    splits: Splits, positions: tuple[Position, ...], shares: list[float], counts: list[tuple[int, ...]]
+) -> None:
     assert [splits.share(split, position) for split, position in enumerate(positions)] == shares
+    assert [tuple(splits.counts(split, position).values()) for split, position in enumerate(positions)] == counts

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.splits.files import AtFile, FileSplits
+from airflow_backfill.core.splits.position import Consumed
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.plugin.whole import CELLS, strip
+from tests.core.states import V, state
+
+
+def half_read(splits: int) -> BuildState:
+    """A build of this many splits of two files, in two lanes. Of each three, one is read, one begun, one not."""
+    build = state(Phase.SNAPSHOT, AtFile(0), generation=7)
+    positions = tuple((Consumed(V), AtFile(1), AtFile(0))[split % 3] for split in range(splits))
+    plan = replace(build.plan, splits=FileSplits(tuple(range(0, 2 * splits + 1, 2)), 100, None, "d"))
+    return replace(build, plan=plan, positions=positions, layout=Layout(1, 2), lanes=(build.newest, None))
+
+
+def test_a_split_says_what_records_hold_of_it_and_no_more() -> None:
+    found = strip(half_read(3))
+    assert [cell["said"] for cell in found["cells"]] == [
+        "split 0: stands at epoch 7; files read: 2, files left: 0",
+        "split 1: is being read; files read: 1, files left: 1",
+        "split 2: has not begun; files read: 0, files left: 2; lane 0, last by attempt 7",
+    ]
+    assert [cell["done"] for cell in found["cells"]] == [1.0, 0.5, 0.0]
+    assert found["reading"] == ["split 1: is being read; files read: 1, files left: 1"]
+
+
+def test_many_splits_share_cells_and_add_up() -> None:
+    found = strip(half_read(3 * CELLS))
+    assert (found["count"], len(found["cells"]), len(found["reading"])) == (3 * CELLS, CELLS, 8)
+    assert found["cells"][-1] == {
+        "done": 0.5,
+        "said": f"splits {3 * CELLS - 3} to {3 * CELLS - 1}: 1 of 3 are read; files read: 3, files left: 3",
+    }
