@@ -11,6 +11,7 @@ from places import spark
 from airflow_backfill.core.values.control import Errand, Verb
 from airflow_backfill.operators.cancel import CancelOperator
 from airflow_backfill.operators.command import CommandOperator
+from airflow_backfill.operators.explain import ExplainOperator
 from airflow_backfill.operators.prove import ProveOperator
 from airflow_backfill.operators.recover import RecoverOperator
 from airflow_backfill.operators.repair import RepairOperator
@@ -30,6 +31,8 @@ with DAG(
         "until": Param(None, type=["null", "string"], format="date-time", description="throttle: when it ends"),
         "drop": Param(False, type="boolean", description="cancel: also delete the target"),
         "epoch": Param(None, type=["null", "integer"], minimum=0, description="recover: the epoch of the rows"),
+        "key": Param(None, type=["null", "array"], items={"type": "string"}, description="explain: column=value"),
+        "since": Param(None, type=["null", "integer"], minimum=0, description="explain: the first epoch to look at"),
     },
     tags=["table backfill", "steers table backfills"],  # the second one: the page gives its orders with this DAG
 ):
@@ -37,7 +40,7 @@ with DAG(
     @task.branch
     def chosen(params: dict | None = None) -> str:
         verb = (params or {})["verb"]
-        return verb if verb in ("cancel", "recover", "repair", "prove") else "command"
+        return verb if verb in ("cancel", "recover", "repair", "prove", "explain") else "command"
 
     chosen() >> [
         CommandOperator(
@@ -53,4 +56,12 @@ with DAG(
         RecoverOperator(task_id="recover", target=TARGET, why=WHY, epoch="{{ params.epoch }}", **spark()),
         RepairOperator(task_id="repair", target=TARGET, why=WHY, **spark()),
         ProveOperator(task_id="prove", target=TARGET, why=WHY, **spark()),
+        ExplainOperator(
+            task_id="explain",
+            target=TARGET,
+            why=WHY,
+            key="{{ params.key | tojson }}",
+            since="{{ params.since }}",
+            **spark(),
+        ),
     ]

@@ -18,9 +18,9 @@ FORGOTTEN = "the details were removed by 'table-backfill clean'"
 
 
 def clean(target: str | BuildReader, days: float) -> dict[str, Any]:
-    """Remove parts of proofs, and from errors older than ``days`` their messages and data, which may hold values of
-    rows. The codes stay. Returns how much was removed. NotAllowedNow while the build is verified: the proof needs its
-    parts.
+    """Remove parts of proofs, and what may hold values of rows and is older than ``days``: explanations, and the
+    messages and data of errors, whose codes stay. Returns how much was removed. NotAllowedNow while the build is
+    verified: the proof needs its parts.
     """
     if not 1 <= days <= 36_500:
         raise invalid("--days", days, "must be between 1 and 36,500 days")
@@ -29,7 +29,9 @@ def clean(target: str | BuildReader, days: float) -> dict[str, Any]:
     if state.phase is Phase.CATCH_UP:
         raise NotAllowedNow("clean: the build is being verified, and the proof needs its parts; wait for its end")
     before = time.time_ns() // 1_000_000 - int(days * DAY)
-    return {"target": reader.target, "proof_parts": reader.control.remove_parts(), "errors": _forget(reader, before)}
+    control = reader.control
+    removed = {"proof_parts": control.remove_parts(), "explanations": control.remove_explanations(before)}
+    return {"target": reader.target, **removed, "errors": _forget(reader, before)}
 
 
 def _forget(reader: BuildReader, before: int) -> int:

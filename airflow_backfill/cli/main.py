@@ -88,7 +88,9 @@ def _clean(options: argparse.Namespace) -> Answer:
     from airflow_backfill.builds.cleaning import clean
 
     found = clean(reader(options), options.days)
-    return Answer(found, f"removed {found['proof_parts']} parts of proofs, and the details of {found['errors']} errors")
+    text = f"removed {found['proof_parts']} parts of proofs, {found['explanations']} explanations, and the details of "
+    text += f"{found['errors']} errors"
+    return Answer(found, text)
 
 
 def _recover(options: argparse.Namespace) -> Answer:

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,10 @@ from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
-from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.spark.run.phases import REPORT
 from airflow_backfill.spark.session.redaction import REDACT
 from airflow_backfill.spark_home import default_jars
-
-LOOKED_AT = 50
-"""Attempts among which one with settings is looked for."""
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -110,15 +106,9 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
         ) from None
 
 
-def _settings(options: argparse.Namespace) -> dict[str, str]:
-    """Spark's settings of the build's newest application that has announced them, without secrets."""
-    control = reader(options).control
-    for generation, document in reversed(control.attempts()[-LOOKED_AT:]):
-        announced = control.announced(Attempt(generation, str(document.get("attempt")))) or {}
-        conf = announced.get("conf")
-        if isinstance(conf, dict):
-            return {str(name): str(value) for name, value in conf.items()}
-    return {}
+def _settings(options: argparse.Namespace) -> Mapping[str, str]:
+    """Spark's settings of the build's newest application that has announced them."""
+    return next(reader(options).control.settings(), {})
 
 
 def _result(outcome: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import DocumentDamaged, RecordInvalid
 from airflow_backfill.core.model.plan import MAX_BYTES, Plan
 from airflow_backfill.core.values.attempt import Attempt, flaw
 from airflow_backfill.core.values.control import Command
@@ -28,19 +28,24 @@ from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
-OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory")
+EXPLANATIONS = "explanations"
+OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory", EXPLANATIONS)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
 STARTED = "started"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
 """The fields of an attempt's document that name its task instance in Airflow."""
 OUTCOME = "outcome"
+SETTINGS_OF = 50
+"""Newest attempts among which those are looked for that have announced Spark's settings."""
 KEPT_ATTEMPTS = 200
 """Newest attempts of a target that stay; of older ones, those that have no outcome."""
 
 
 class ControlFolder:
-    """``attempts/``, ``commands/``, ``plans/``, ``proofs/``, ``digests/`` and ``records/`` of one target."""
+    """``attempts/``, ``commands/``, ``plans/``, ``proofs/``, ``digests/``, ``explanations/`` and ``records/`` of one
+    target.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -129,6 +134,44 @@ class ControlFolder:
         if (what := flaw(found, "attempt", *needed)) is not None:
             raise self._attempts.damaged(attempt.generation, suffix, what)
         return found
+
+    def settings(self) -> Iterator[Mapping[str, str]]:
+        """Spark's settings of the last attempts that have announced them, the newest first, without secrets."""
+        for generation in reversed(self.generations(SETTINGS_OF)):
+            conf = (self.announced(Attempt(generation, self.attempt(generation)["attempt"])) or {}).get("conf")
+            if isinstance(conf, dict):
+                yield {str(name): str(value) for name, value in conf.items()}
+
+    def store_explanation(self, attempt: Attempt, explanation: Mapping[str, Any]) -> None:
+        """Store why a row is as it is, as an attempt found it. It holds values of rows."""
+        document = {"at": _now(), "attempt": attempt.name, "explanation": explanation}
+        self._store.put(_explanation_name(attempt.generation), json.dumps(document).encode())
+
+    def explanation(self, generation: int) -> dict[str, Any] | None:
+        """The explanation that an attempt stored; None if there is none, or it was removed."""
+        try:
+            found = self._document(_explanation_name(generation))
+        except NotFound:
+            return None
+        explanation = found.get("explanation") if isinstance(found, dict) else None
+        if not isinstance(explanation, dict):
+            name = _explanation_name(generation)
+            raise DocumentDamaged(f"{self._store.url}: {name}: it has no explanation", file=name)
+        return explanation
+
+    def remove_explanations(self, before: int) -> int:
+        """Delete explanations that were stored before a time, and damaged ones. Returns their number."""
+        old = [name for name in self._store.list(EXPLANATIONS) if self._stored(f"{EXPLANATIONS}/{name}") < before]
+        for name in old:
+            self._store.delete(f"{EXPLANATIONS}/{name}")
+        return len(old)
+
+    def _stored(self, name: str) -> int:
+        with suppress(NotFound, RecordInvalid):
+            found = self._document(name)
+            at = found.get("at") if isinstance(found, dict) else None
+            return at if type(at) is int else 0
+        return 0
 
     def order(self, build: str, command: Command, floor: int = 0) -> int:
         """Append a command. Returns the number under which a barrier acknowledges it."""
@@ -241,6 +284,10 @@ def _report_name(build: str) -> str:
 
 def _digests_of(build: str) -> str:
     return f"digests/{build}"
+
+
+def _explanation_name(generation: int) -> str:
+    return f"{EXPLANATIONS}/{generation:09}.json"
 
 
 def _part_name(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
 from airflow.models.log import Log
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
@@ -19,9 +19,18 @@ from sqlalchemy.orm import Session
 
 from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.ordering import ordered
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import (
+    BackfillError,
+    DocumentDamaged,
+    InvalidSpec,
+    NotAllowedNow,
+    NotPlanned,
+    SourceNotDelta,
+)
+from airflow_backfill.core.reports.explained import as_text
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import Order, order_in
@@ -83,6 +92,20 @@ def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[st
     return {**both, "problems": problems(both, both["tasks"])}
 
 
+@api.get("/dags/{dag_id}/builds/{key}/explanations/{generation}", dependencies=[COMMANDS])
+def explanation(dag_id: str, key: str, generation: int, session: SessionDep) -> dict[str, Any]:
+    """Why a row is as it is, as an attempt has found it. It holds values of the row, so it is for those who may command
+    the build.
+    """
+    found = _reader(_table(session, dag_id, key)).control.explanation(generation)
+    if found is None:
+        raise HTTPException(404, f"attempt {generation} has left no explanation, or it was removed; ask again")
+    try:
+        return {"key": found["key"], "verdict": found["verdict"], "text": as_text(found)}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DocumentDamaged(f"the explanation of attempt {generation} cannot be read: {error!r:.100}") from None
+
+
 @api.post("/dags/{dag_id}/builds/{key}/commands", status_code=201, dependencies=[COMMANDS, OWN_SITE])
 async def command(dag_id: str, key: str, request: Request, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """Order a command. It takes effect at the next barrier, whose record acknowledges its number."""
@@ -92,9 +115,7 @@ async def command(dag_id: str, key: str, request: Request, session: SessionDep, 
 
 def _ordered(dag_id: str, key: str, order: Order, session: Session, user: Any) -> dict[str, Any]:
     table = _table(session, dag_id, key)
-    reader = LedgerHook(table.ledger_conn_id).reader(table.target)
-    if not builders(reader.control, table.claims):
-        raise not_built(table.target, [dag_id])
+    reader = _reader(table)
     steering = steering_dag(session, user) if order.needs_spark else None
     told: dict[str, Any] = {"verb": order.verb, "target": table.target, "why": order.signed.why}
     if isinstance(order.what, Command) and steering is None:
@@ -115,6 +136,14 @@ def _table(session: SessionDep, dag_id: str, key: str) -> Table:
     raise NotPlanned(
         f"no task of DAG {dag_id} works on such a build; open the page of the DAG that builds it", dag=dag_id
     )
+
+
+def _reader(table: Table) -> BuildReader:
+    """The reader of a table; NotPlanned unless its DAG has worked on it."""
+    reader = LedgerHook(table.ledger_conn_id).reader(table.target)
+    if not builders(reader.control, table.claims):
+        raise not_built(table.target, [table.last.dag_id])
+    return reader
 
 
 def _glanced(found: list[Table]) -> list[dict[str, Any]]:

@@ -17,15 +17,19 @@ from airflow_backfill.ledger.reader import BuildReader
 
 MAX_BYTES = 1 << 14
 VIA = "page"
+MAX_KEY = 100
+"""Columns of a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command, or an errand; ``epoch`` is for a recovery."""
+    """A command, or an errand; ``epoch`` is for a recovery, ``key`` and ``since`` are for an explanation."""
 
     what: Command | Errand
     signed: Signature
     epoch: int | None = None
+    key: tuple[str, ...] = ()
+    since: int | None = None
 
     @property
     def verb(self) -> str:
@@ -39,7 +43,8 @@ class Order:
     def parameters(self, target: str) -> dict[str, Any]:
         """For a run that carries it out; those of other orders are left out."""
         drop = self.what.drop if isinstance(self.what, Command) else None
-        given = {"why": self.signed.why, "drop": drop, "epoch": self.epoch}
+        given: dict[str, Any] = {"why": self.signed.why, "drop": drop, "epoch": self.epoch}
+        given |= {"key": list(self.key) or None, "since": self.since}
         told = {name: value for name, value in given.items() if value is not None}
         return {"target": target, "verb": self.verb, **told}
 
@@ -59,8 +64,8 @@ class Order:
 
 
 def order_in(body: bytes, by: str) -> Order:
-    """The order in a request's body: ``verb``, and ``rate``, ``byte_rate``, ``until``, ``drop``, ``epoch`` and ``why``
-    where it takes them. Nothing else is taken from it. InvalidSpec for anything else.
+    """The order in a request's body: ``verb``, and ``rate``, ``byte_rate``, ``until``, ``drop``, ``epoch``, ``key``,
+    ``since`` and ``why`` where it takes them. Nothing else is taken from it. InvalidSpec for anything else.
     """
     if len(body) > MAX_BYTES:
         raise InvalidSpec(f"a command has at most {MAX_BYTES} bytes")
@@ -74,8 +79,9 @@ def order_in(body: bytes, by: str) -> Order:
     raise InvalidSpec("verb: a command is a JSON object with a verb", field="verb")
 
 
-_TYPES = {"rate": int, "byte_rate": int, "until": int, "epoch": int, "drop": bool, "why": str}
-_WORDS = {int: "a whole number", bool: "true or false", str: "a text"}
+_NUMBERS = ("rate", "byte_rate", "until", "epoch", "since")
+_TYPES: Mapping[str, type] = {**dict.fromkeys(_NUMBERS, int), "drop": bool, "why": str, "key": list}
+_WORDS = {int: "a whole number", bool: "true or false", str: "a text", list: "a list of texts"}
 
 
 def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
@@ -92,7 +98,23 @@ def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
     epoch = more.get("epoch")
     if (verb == Errand.RECOVER.value) != (epoch is not None) or (epoch or 0) < 0:
         raise invalid("epoch", epoch, "recover takes the epoch at which the rows stand, and nothing else does")
+    key, since = _key(verb, more)
     if verb in [one.value for one in Errand]:
-        return Order(Errand(verb), signed, epoch)
+        return Order(Errand(verb), signed, epoch, key, since)
     rates = {name: more.get(name) for name in ("rate", "byte_rate", "until")}
     return Order(Command(Verb(verb), drop=bool(more.get("drop")), signed=signed, **rates), signed)
+
+
+def _key(verb: str, more: Mapping[Any, Any]) -> tuple[tuple[str, ...], int | None]:
+    """The key and the first epoch of an explanation; nothing for other orders."""
+    key, since = more.get("key"), more.get("since")
+    if verb != Errand.EXPLAIN.value:
+        if (key, since) != (None, None):
+            raise invalid("key", key, "only explain takes a key, and the first epoch to look at")
+        return (), None
+    sound = isinstance(key, list) and 0 < len(key) <= MAX_KEY
+    if not sound or not all(isinstance(part, str) and "=" in part for part in key or ()):
+        raise invalid("key", key, "explain takes column=value for each column of the key")
+    if since is not None and since < 0:
+        raise invalid("since", since, "must be an epoch, 0 or more")
+    return tuple(key or ()), since

@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.operators.application import ATTEMPT, attempt_in
 from airflow_backfill.operators.cancel import CancelOperator
+from airflow_backfill.operators.explain import ExplainOperator
 from airflow_backfill.operators.prove import ProveOperator
 from airflow_backfill.operators.recover import RecoverOperator
 from airflow_backfill.operators.repair import RepairOperator
@@ -33,7 +34,7 @@ INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
 CLAIMS = 3
 """Attempts of a DAG that may show that it builds a table. All but the newest are for when a file is damaged."""
 
-_ORDERS = [one.__name__ for one in (CancelOperator, ProveOperator, RecoverOperator, RepairOperator)]
+_ORDERS = [one.__name__ for one in (CancelOperator, ExplainOperator, ProveOperator, RecoverOperator, RepairOperator)]
 """Operators that people steer a build with: their DAG does not build it."""
 
 

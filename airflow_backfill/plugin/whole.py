@@ -42,6 +42,7 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
     return {
         **shown(look),
         "in_force": look.control.to_json(),
+        "key": list(state.plan.spec.key),
         "splits": strip(state),
         "phases": phase_times(reader.log, state),
         "history": look.history.to_json(),

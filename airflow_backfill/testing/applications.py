@@ -27,6 +27,7 @@ from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.explained import UNKNOWN
 from airflow_backfill.core.reports.forecast import Work, report
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.summary import summarize
@@ -45,8 +46,8 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import concluded, ended, work_through
-from airflow_backfill.spark.run.phases import checked, parser, size
+from airflow_backfill.spark.run.application import concluded, ended, kept, work_through
+from airflow_backfill.spark.run.phases import EXPLAIN, checked, parser, size
 from airflow_backfill.testing.json_log import JsonLog
 
 MADE = "airflow_backfill.testing"
@@ -83,6 +84,8 @@ def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attem
 
     if application == "prove":
         return drive(prove(options.build, RowHash(options.row_hash), full=options.full), shell.answer).to_json()
+    if application == EXPLAIN:
+        return kept(shell.reader.control, me, _explained(options.key, shell.reader.state()))
     if application == "recover":
         return summarize(drive(recover(me, options.epoch), shell.answer))
     if application == "cancel" and options.drop:
@@ -90,6 +93,19 @@ def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attem
         _drop(shell)
         return {**result, "dropped": [shell.target]}
     return summarize(work_through(application, options, shell, reach))
+
+
+def _explained(key: Sequence[str], state: BuildState) -> dict[str, Any]:
+    """An explanation that has looked at no row."""
+    spec, epoch = state.plan.spec, state.plan.source.epoch
+    return {
+        **{"target": spec.target, "source": spec.source, "build": state.plan.build, "strategy": spec.strategy},
+        "key": dict(part.split("=", 1) for part in key),
+        "snapshot": {"epoch": epoch, "rows": [], "error": None},
+        "epochs": {"from": epoch + 1, "to": epoch, "looked_at": 0, "read": 0, "missing": []},
+        **{"changes": [], "truncated": False, "applied": state.applied, "target_version": state.proven},
+        **{"holds": [], "should_hold": None, "verdict": UNKNOWN, "why": "no row is read without Spark"},
+    }
 
 
 def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:

@@ -156,6 +156,15 @@ def test_steering_a_build(airflow, source, target):
     assert [command.rate for _, command in reader.commands(reader.state().plan.build)] == [500, 0]
 
 
+def test_a_row_is_explained_from_airflow(airflow, source, target):
+    built(source, target, "plan")
+    conf = {"target": str(target), "verb": "explain", "key": ["id=4 2", "name=\"x\""]}
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf, without_spark=True) == ["success"]
+    control = BuildReader(str(target)).control
+    found = control.explanation(control.generations(1)[0])
+    assert found is not None and found["key"] == {"id": "4 2", "name": '"x"'}
+
+
 @pytest.mark.parametrize("drop", [False, True])
 def test_a_cancel_from_airflow_does_what_the_command_line_does(airflow, source, target, drop):
     built(source, target, "plan")

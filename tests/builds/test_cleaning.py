@@ -12,6 +12,7 @@ from airflow_backfill.builds.status import status
 from airflow_backfill.cli.main import main
 from airflow_backfill.core.errors import InvalidSpec, KeyNull, NotAllowedNow
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger import control_folder
 from tests.cli.schema import check
 from tests.core.tasks import CATCH_UP, CONSUME, READ
 from tests.ledger.json_target import JsonBuild
@@ -60,3 +61,15 @@ def test_a_build_that_is_verified_is_left_alone(tmp_path: Path) -> None:
     assert build.reader.control.part("one") == {"1": 2}
     with pytest.raises(InvalidSpec, match="--days"):
         clean(build.location, 0)
+
+
+def test_old_explanations_are_removed_and_damaged_ones_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = JsonBuild(tmp_path)
+    build.plan()
+    control = build.reader.control
+    for generation, now in ((5, 1), (6, status(build.location)["seen"])):
+        monkeypatch.setattr(control_folder, "_now", lambda now=now: now)
+        control.store_explanation(Attempt(generation, "a"), {"key": {"id": "1"}})
+    (tmp_path / "target.backfill/explanations/000000007.json").write_text("{")
+    assert clean(build.location, 1)["explanations"] == 2
+    assert control.explanation(5) is None and control.explanation(6) == {"key": {"id": "1"}}

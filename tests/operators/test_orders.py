@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.control_folder import location_beside
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.cancel import CancelOperator
+from airflow_backfill.operators.explain import ExplainOperator
 from airflow_backfill.operators.prove import ProveOperator
 from airflow_backfill.operators.recover import RecoverOperator
 from airflow_backfill.operators.repair import RepairOperator
 from airflow_backfill.testing.launcher import run_here
 from tests.airflow.launchers import dies, loses_touch
 from tests.airflow.without_spark import built, foreign, order
+from tests.cli.schema import check
 
 WHY = "a test"
 
@@ -144,3 +147,23 @@ def test_a_proof_returns_the_certificate_and_disturbs_nobody(context, source, ta
     assert BuildReader(str(target)).state() == state
     with pytest.raises(InvalidSpec, match="row_hash"):
         ProveOperator(task_id="t", target=str(target), row_hash="md5")
+
+
+def test_an_explanation_lies_beside_the_target_and_the_task_returns_no_value_of_the_row(context, source, target):
+    state = built(source, target, "plan", "snapshot", "consume_log")
+    found = run(context, ExplainOperator, target, key='["id=42"]', since="None", by="ann")
+    assert found.keys() == {"target", "build", "verdict", "explanation"} and "42" not in json.dumps(found["verdict"])
+    control = BuildReader(str(target)).control
+    stored = control.explanation(found["explanation"])
+    check("explain", stored)
+    assert stored["key"] == {"id": "42"} and BuildReader(str(target)).state() == state
+    assert (drawn(target)[-1]["task"], drawn(target)[-1]["by"]) == ("explain", "ann")
+    assert control.explanation(found["explanation"] - 1) is None
+
+
+@pytest.mark.parametrize("wrong", [{"key": ""}, {"key": "id=42"}, {"key": "[]"}, {"key": ["id"]}, {"since": "-1"}])
+def test_what_is_no_key_and_no_epoch_is_not_explained(context, source, target, wrong):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match=next(iter(wrong))):
+        run(context, ExplainOperator, target, **{"key": ["id=42"], **wrong})
+    assert len(drawn(target)) == 1

@@ -10,8 +10,10 @@ from airflow import settings
 from airflow.models.log import Log
 from sqlalchemy import select
 
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin import api
+from airflow_backfill.testing.applications import main
 from tests.airflow.without_spark import built
 from tests.plugin import database
 from tests.plugin.conftest import Client
@@ -83,7 +85,7 @@ def test_who_may_command(user: str | None, status: int, client: Client, target: 
 
 def test_every_route_is_behind_airflows_user() -> None:
     routes = [route for route in api.api.routes if hasattr(route, "dependant")]
-    assert len(routes) == 6
+    assert len(routes) == 7
     for route in routes:
         assert "get_user" in str([dependency.call for dependency in route.dependant.dependencies])  # type: ignore[attr-defined]
 
@@ -126,6 +128,15 @@ def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
         (b'{"verb": "recover", "why": "damaged"}', 422, "SPEC_INVALID", "epoch"),
         (b'{"verb": "recover", "epoch": 3}', 422, "SPEC_INVALID", "why"),
         (b'{"verb": "recover", "epoch": 3, "why": "damaged"}', 409, "NOT_ALLOWED_NOW", "dags/steer.py"),
+        (b'{"verb": "explain"}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": []}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": "id=1"}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": [1]}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": ["id"]}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": ["id=1"], "since": -1}', 422, "SPEC_INVALID", "since"),
+        (b'{"verb": "pause", "key": ["id=1"]}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "prove", "since": 1}', 422, "SPEC_INVALID", "key"),
+        (b'{"verb": "explain", "key": ["id=1"]}', 409, "NOT_ALLOWED_NOW", "dags/steer.py"),
         (b'{"verb": "repair", "why": "it differs"}', 409, "NOT_ALLOWED_NOW", "catch_up"),
         (b" " * 20_000, 422, "SPEC_INVALID", "bytes"),
         (b"\xff\xfe", 422, "SPEC_INVALID", "JSON"),
@@ -159,6 +170,33 @@ def test_another_site_gives_no_commands(headers: dict[str, str], status: int, cl
     sent = {"Content-Type": "application/json", **headers}
     assert client("editor").post(path, content=json.dumps(PAUSE), headers=sent).status_code == status
     assert ordered(target) == (["pause"] if status == 201 else [])
+
+
+def test_why_a_row_is_as_it_is_shows_to_those_who_may_command(client: Client, target: str) -> None:
+    me = BuildReader(target).draw_attempt({"task": "explain", "dag_id": "steer", "task_id": "explain"})
+    outcome = main("explain", ["--target", target, *_drawn(me), "--key", "id=42"])
+    assert outcome["code"] == "OK", outcome
+    path = f"dags/orders_dag/builds/{key_of(client)}/explanations"
+    shown = {user: client(user).get(f"{path}/{me.generation}") for user in (None, "viewer", "other", "editor")}
+    assert {user: answer.status_code for user, answer in shown.items()} == {
+        **{None: 401, "viewer": 403, "other": 403, "editor": 200}
+    }
+    assert shown["editor"].json()["text"].startswith(f"id=42 in {target}\n")
+    assert client("editor").get(f"{path}/1").status_code == 404
+    Path(f"{target}.backfill/explanations/{me.generation:09}.json").write_text('{"explanation": {"key": {}}}')
+    damaged = client("editor").get(f"{path}/{me.generation}")
+    assert (damaged.status_code, damaged.json()["code"]) == (409, "DOCUMENT_DAMAGED")
+
+
+def test_whoever_may_command_one_dag_sees_no_explanation_of_another(client: Client, target: str) -> None:
+    main("explain", ["--target", target, *_drawn(BuildReader(target).draw_attempt({})), "--key", "id=42"])
+    path = f"dags/param_dag/builds/{key_of(client)}/explanations"
+    generation = BuildReader(target).control.generations(1)[0]
+    assert client("editor").get(f"{path}/{generation}").status_code == 404
+
+
+def _drawn(attempt: Attempt) -> list[str]:
+    return ["--generation", str(attempt.generation), "--attempt", attempt.name]
 
 
 @pytest.mark.parametrize("path", ["dags/orders_dag/builds/0000000000000000", "dags/param_dag/builds/KEY"])

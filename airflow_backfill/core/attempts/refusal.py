@@ -25,6 +25,8 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
         case Errand.PROVE:
             stands = state.applied is not None and state.part is None
             return None if stands else _refused(state, "prove: the target stands at no epoch now; wait for one")
+        case Errand.EXPLAIN:
+            return None if state.plan.explains else _refused(state, "explain: the build has no key, or reads a topic")
     if state.phase is Phase.CANCELLED and order is not Verb.CANCEL:
         return _refused(state, f"{order.value}: the build was cancelled; run the plan task again to resume it")
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
@@ -39,7 +41,7 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
 
 def check_reason(order: Command | Errand, signed: Signature) -> None:
     """InvalidSpec unless an order that deletes or rewrites rows has a reason."""
-    destroys = order.drop if isinstance(order, Command) else order is not Errand.PROVE
+    destroys = order.drop if isinstance(order, Command) else not order.looks
     if destroys and signed.why is None:
         name = "cancel with drop" if isinstance(order, Command) else order.value
         raise invalid("why", None, f"{name} deletes or rewrites rows of the target: say why, for the log of commands")

@@ -69,6 +69,11 @@ class Plan:
         return self.appends and not (self.splits.landing and self.spec.key)
 
     @property
+    def explains(self) -> bool:
+        """Whether the changes of one row can be told apart: they have a key, and are no records of a topic."""
+        return bool(self.spec.key) and not self.splits.landing
+
+    @property
     def strategy(self) -> Traits:
         return registered(self.spec.strategy)
 

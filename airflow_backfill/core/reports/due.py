@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from airflow_backfill.core.reports.tried import Instance, Tried, newest_of
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import LOOKS
 from airflow_backfill.core.values.phase import Phase
 
 
@@ -36,7 +37,7 @@ def to_clear(state: BuildState, tried: Sequence[Tried]) -> tuple[Instance, ...]:
     candidates = [one for (task, _), one in newest_of(tried).items() if task in due(state)]
     if not candidates:
         # The work is due for the first time. An application may have failed on its way to it.
-        candidates = [one for one in newest_of(tried).values() if one.failed]
+        candidates = [one for one in newest_of(tried).values() if one.failed and one.task not in LOOKS]
     newest = max(candidates, key=lambda one: one.generation, default=None)
     if newest is None or newest.instance is None:
         return ()

@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.due import due
 from airflow_backfill.core.reports.tried import FENCED, Life, Tried
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.control import Command, Control, Errand, Verb
+from airflow_backfill.core.values.control import LOOKS, Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.phase import Phase
 
@@ -81,7 +81,7 @@ def health(
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
         return _ordered(Condition.PAUSED, "the rate is 0; another rate lifts it", commands, Verb.THROTTLE)
-    attempts = [one for one in tried if one.task != Errand.PROVE.value and one.outcome != FENCED]
+    attempts = [one for one in tried if one.task not in LOOKS and one.outcome != FENCED]
     running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
     if running is not None:
         return _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))

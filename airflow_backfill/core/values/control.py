@@ -35,6 +35,16 @@ class Errand(str, Enum):
     RECOVER = "recover"
     REPAIR = "repair"
     PROVE = "prove"
+    EXPLAIN = "explain"
+
+    @property
+    def looks(self) -> bool:
+        """Whether it only looks: it writes no row, and is no work on the build."""
+        return self in (Errand.PROVE, Errand.EXPLAIN)
+
+
+LOOKS = frozenset(errand.value for errand in Errand if errand.looks)
+"""The applications of errands that only look."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 // One build: where it is, where it goes, what it waits for, and what people may do about it.
 
-import { path, useLive } from "./ask.js";
+import { get, path, useLive } from "./ask.js";
 import { Lines, perMinute, Strip } from "./charts.js";
 import { Commands } from "./commands.js";
-import { Badge, Bar, Box, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
+import { Badge, Bar, Box, Button, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
 import { Condition, PAGE, Problem } from "./overview.js";
-import { ago, bytes, clock, count, many, phase, PHASES, short, span, tail } from "./say.js";
+import { ago, bytes, clock, count, errorOf, many, phase, PHASES, short, span, tail } from "./say.js";
 
 const CHANGING_MS = 3_000;
 const RESTING_MS = 20_000;
@@ -28,6 +28,7 @@ export const Build = ({ dag, build, whole }) => {
     found.phase && h(Waits, { found }),
     (found.phase || found.trouble) && h(Commands, { found, where, again }),
     found.phase === "planning" ? null : found.phase && h(Progress, { found }),
+    found.attempts && h(Answers, { found, where }),
     found.attempts && h(Attempts, { found }),
     found.commands && h(Orders, { found }),
   );
@@ -205,6 +206,37 @@ const Proof = ({ found }) => {
           proof.gone > 0 && h(Muted, null, `Kafka has deleted ${count(proof.gone)} records since: counted, not compared`),
         )
       : !failed && h(Muted, null, "Not proven yet: the copy is compared with the source after the catch-up."),
+  );
+};
+
+// Why rows are as they are, as the last attempts have found it. Each answer is asked for when somebody wants to see it.
+const Answers = ({ found, where }) => {
+  const [shown, setShown] = React.useState(null);
+  const asked = found.attempts.filter((one) => one.task === "explain").reverse();
+  if (!found.may_command || asked.length === 0) return null;
+  const show = async ({ generation }) => {
+    try {
+      setShown({ generation, text: (await get(`${where}/${path("explanations", generation)}`)).text });
+    } catch (error) {
+      setShown({ generation, text: errorOf(error) });
+    }
+  };
+  return h(
+    Panel,
+    { title: "Why a row is as it is", note: "the newest first" },
+    asked.map((one) =>
+      h(
+        Box,
+        { key: one.generation, mb: 2 },
+        h(
+          Flex,
+          { gap: 3, align: "center", wrap: "wrap" },
+          h(Button, { size: "xs", variant: "outline", disabled: one.outcome !== "OK", onClick: () => show(one) }, `Answer of attempt ${one.generation}`),
+          h(Muted, null, one.outcome ?? one.life, one.by && `, asked by ${one.by}`, one.why && `: ${one.why}`),
+        ),
+        shown?.generation === one.generation && h(Box, { as: "pre", mt: 2, fontFamily: "mono", fontSize: "xs", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }, shown.text),
+      ),
+    ),
   );
 };
 

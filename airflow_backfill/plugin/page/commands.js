@@ -14,6 +14,7 @@ const offered = ({ in_force: force, phase, refused, certificate, attempts }) => 
     say("throttle", "Throttle …", { form: "throttle" }),
     force?.held ? say("release", "Release the gate") : say("hold", "Hold the gate"),
     say("prove", "Prove again …", { form: "why", spark: true, optional: true, note: "Compares the target with its source at the epoch where it stands now. Writes nothing." }),
+    say("explain", "Explain a row …", { form: "explain", spark: true, optional: true, note: "Looks at one row in source and target, and says why it is as it is. Writes nothing to the target. The answer lies beside it, for those who may command the build." }),
     differs && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ, to what the source says. Then clear the verify task." }),
     !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "What Kafka and the landing table have lost is counted from then on. This cannot be taken back." }),
     say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build; a later plan resumes it." }),
@@ -90,7 +91,7 @@ export const Commands = ({ found, where, again }) => {
         ),
       ),
     ),
-    open && h(Form, { key: open.verb, command: open, order, close: () => setOpen(null), busy }),
+    open && h(Form, { key: open.verb, command: open, columns: found.key ?? [], order, close: () => setOpen(null), busy }),
     told && h(Box, { mt: 3 }, h(Notice, { hue: told.hue, live: told.hue === "red" ? "alert" : "status" }, h(Text, { fontSize: "sm" }, told.text))),
   );
 };
@@ -139,8 +140,9 @@ const Field = ({ label, help, children }) =>
 
 const whole = (text) => (text.trim() === "" ? null : Number(text));
 
-const Form = ({ command, order, close, busy }) => {
+const Form = ({ command, columns, order, close, busy }) => {
   const [given, setGiven] = React.useState({ rate: "", bytes: "", until: "", why: "", epoch: "", drop: false });
+  const [values, setValues] = React.useState({});
   const first = React.useRef(null);
   React.useEffect(() => first.current?.focus(), []);
   const set = (name) => (event) => setGiven({ ...given, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
@@ -154,6 +156,7 @@ const Form = ({ command, order, close, busy }) => {
     }),
     ...(command.form === "cancel" && { drop: given.drop }),
     ...(command.form === "recover" && { epoch: whole(given.epoch) }),
+    ...(command.form === "explain" && { key: columns.map((column) => `${column}=${values[column] ?? ""}`) }),
   });
   return h(
     Box,
@@ -187,6 +190,14 @@ const Form = ({ command, order, close, busy }) => {
       ),
     command.form === "recover" &&
       h(Flex, null, h(Field, { label: "Epoch", help: "of the source, at which the rows stand" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", required: true, value: given.epoch, onChange: set("epoch") }))),
+    command.form === "explain" &&
+      h(
+        Flex,
+        { gap: 3, wrap: "wrap" },
+        columns.map((column, n) =>
+          h(Field, { key: column, label: column, help: "of the key" }, h(Input, { ref: n ? undefined : first, size: "sm", maxLength: 1000, required: true, value: values[column] ?? "", onChange: (event) => setValues({ ...values, [column]: event.target.value }) })),
+        ),
+      ),
     h(Flex, null, h(
       Field,
       { label: needsWhy ? "Why (needed)" : "Why", help: "for the log of commands" },

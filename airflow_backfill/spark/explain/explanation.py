@@ -68,7 +68,7 @@ class Explanation:
         ``MAX_EPOCHS`` epochs). InvalidSpec if the build has no key, or reads a topic.
         """
         plan = self.state.plan
-        if plan.splits.landing or not plan.spec.key:
+        if not plan.explains:
             why = "reads a topic" if plan.splits.landing else "has no key"
             raise InvalidSpec(
                 f"explain: the build {why}, so the changes of a row cannot be told apart; run `table-backfill prove "

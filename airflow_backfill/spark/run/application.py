@@ -50,7 +50,7 @@ from airflow_backfill.spark.run.phases import (
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.carried import carried
 from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.redaction import redacts
+from airflow_backfill.spark.session.redaction import REDACT, redacts, shows_no_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         options = parser(application).parse_args(argv)
         Location.parse(options.target)
         spark = session()
-        if application == EXPLAIN:
+        if application == EXPLAIN and not options.attempt:
             return reported(lambda: explain(options, spark))
         if application == "plan" and options.explain:
             return reported(lambda: dry_run(options, spark))
@@ -102,8 +102,16 @@ def explain(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
 
     shell = Shell(spark, options.target)
     shell.reader.check_ours()
+    if any(map(shows_no_values, shell.reader.control.settings())):
+        spark.conf.set(REDACT, "true")  # an application of the build hides values, so this one does
     state = shell.run(load(options.build))
     return Explanation(spark, shell.reader, state).of(options.key, options.since)
+
+
+def kept(control: ControlFolder, me: Attempt, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep an explanation beside the target, and return what may be told without the values of the row."""
+    control.store_explanation(me, found)
+    return {**{name: found[name] for name in ("target", "build", "verdict")}, "explanation": me.generation}
 
 
 def dry_run(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
@@ -201,6 +209,8 @@ def work(
         with locked(spark, spec.target):
             state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
+    if application == EXPLAIN:
+        return kept(ControlFolder.beside(options.target, spark), me, explain(options, spark))
     shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES), me)
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.

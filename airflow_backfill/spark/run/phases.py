@@ -142,7 +142,7 @@ def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
 REPORT = "airflow_backfill_report"
 """The first field of an outcome that is printed."""
 EXPLAIN = "explain"
-"""Prints its outcome, and stores none: it holds values of rows."""
+"""Without an attempt it prints its outcome, and stores none: it holds values of rows."""
 GATE = "gate"
 """Follows a phase, but has no entry point: phases after it run only if the gate is open."""
 

@@ -6,6 +6,7 @@ not cover what Spark itself logs, nor a topic's table of dead letters, whose pur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 REDACT = "spark.table_backfill.redact"
@@ -21,7 +22,12 @@ def redacts() -> bool:
     if SparkContext._active_spark_context is None:
         return False
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    return (session.conf.get(REDACT, "false") or "false").strip().lower() != "false"
+    return shows_no_values({REDACT: session.conf.get(REDACT, "false") or "false"})
+
+
+def shows_no_values(settings: Mapping[str, str]) -> bool:
+    """Whether values of rows are hidden under these settings of Spark."""
+    return settings.get(REDACT, "false").strip().lower() != "false"
 
 
 def shown(value: Any) -> str | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_backfill.core.attempts.refusal import check_reason, refusal
@@ -10,7 +12,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.signature import UNSIGNED, Signature
 from tests.core.states import CERTIFICATE, V, state
 
-ALWAYS = {Errand.RECOVER}
+ALWAYS = {Errand.RECOVER, Errand.EXPLAIN}
 STATES = {
     "snapshot": (state(Phase.SNAPSHOT), set()),
     "consume_log": (state(Phase.CONSUME_LOG), {Errand.PROVE}),
@@ -40,6 +42,13 @@ def test_what_destroys_needs_a_reason(order: Command | Errand) -> None:
     assert caught.value.data["field"] == "why"
 
 
-@pytest.mark.parametrize("order", [*(Command(verb) for verb in Verb), Errand.PROVE])
+@pytest.mark.parametrize("order", [*(Command(verb) for verb in Verb), Errand.PROVE, Errand.EXPLAIN])
 def test_nothing_else_needs_one(order: Command | Errand) -> None:
     check_reason(order, UNSIGNED)
+
+
+def test_a_row_without_a_key_is_not_explained() -> None:
+    build = state(Phase.CONSUME_LOG)
+    spec = replace(build.plan.spec, key=(), strategy="chain")
+    error = refusal(Errand.EXPLAIN, replace(build, plan=replace(build.plan, spec=spec)))
+    assert error is not None and "no key" in error.message

@@ -55,6 +55,11 @@ def test_a_task_that_died_or_whose_work_is_not_done_is_cleared_too() -> None:
     assert cleared(ARRIVED, tried(2, "verify", "OK")) == [("orders.verify", "r", -1)], "it was repaired since"
 
 
+def test_a_look_that_failed_is_no_work_to_clear() -> None:
+    for task in ("prove", "explain"):
+        assert cleared(HALF, tried(2, task, "EXPRESSION_FAILED")) == []
+
+
 def test_nothing_is_cleared_that_runs() -> None:
     assert cleared(HALF, tried(2, "snapshot", "KEY_NULL"), tried(3, "snapshot")) == []
 

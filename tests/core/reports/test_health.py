@@ -103,6 +103,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     ),
     "a newer attempt wins": (asked(HALF, RUNS, FENCED), Condition.WORKING, "attempt 4"),
     "a proof is no work on the build": (asked(HALF, DEAD, PROVES), Condition.STUCK, "attempt 4"),
+    "an explanation is none": (asked(HALF, DEAD, replace(PROVES, task="explain")), Condition.STUCK, "attempt 4"),
     "the log grows": (
         asked(state(Phase.CONSUME_LOG, bound=Bound(9, 5, 3)), RUNS),
         Condition.WORKING,
@@ -117,7 +118,13 @@ def test_what_a_build_does_is_told_with_its_reason(name: str) -> None:
     assert found.condition is condition and why in found.why, found
 
 
-NEED_SOMEBODY = {"died", "failed for good", "an epoch stops it", "a proof is no work on the build"}
+NEED_SOMEBODY = {
+    "died",
+    "failed for good",
+    "an epoch stops it",
+    "a proof is no work on the build",
+    "an explanation is none",
+}
 
 
 @pytest.mark.parametrize("name", SITUATIONS)

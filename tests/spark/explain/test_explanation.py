@@ -15,7 +15,9 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.reports.explained import as_text
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.explain.explanation import Explanation
+from airflow_backfill.spark.run.application import main
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.redaction import REDACT
 from tests.cli.schema import check
@@ -91,6 +93,28 @@ def test_redaction_hides_all_values_but_the_key(build: Build, spark: SparkSessio
     assert found["verdict"] == "equal" and found["holds"] == [{"id": 42, "name": "***"}]
     assert "secret" not in json.dumps(found).lower() and "made42" not in json.dumps(found).lower()
     assert found["changes"][0]["image"]["id"] == 42 and found["changes"][0]["image"]["n"] == "***"
+
+
+def test_one_that_an_attempt_asks_for_lies_beside_the_target_and_nowhere_else(
+    build: Build, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Values are hidden if an application of the build has hidden them, whatever this one is given."""
+    reader = BuildReader(build.target)
+    for hides in ("false", "true"):
+        before = reader.draw_attempt({"task": "snapshot"})
+        reader.control.announce(before, {"conf": {REDACT: hides}})
+        me = reader.draw_attempt({"task": "explain"})
+        line = ["--target", build.target, "--generation", str(me.generation), "--attempt", me.name, "--key=id=42"]
+        assert main("explain", line) == 0
+        outcome, found = reader.control.outcome(me), reader.control.explanation(me.generation)
+        assert outcome is not None and found is not None
+        check("explain", found)
+        assert outcome["result"]["verdict"] == "equal" and outcome["result"]["explanation"] == me.generation
+        assert ("SECRET" in json.dumps(found)) is (hides == "false")
+        assert "SECRET" not in json.dumps(outcome)
+    said = capfd.readouterr()
+    assert "SECRET" not in said.out + said.err
+    build.spark.conf.unset(REDACT)
 
 
 def test_without_a_complete_snapshot_nothing_is_concluded(build: Build, tmp_path: Path) -> None:
