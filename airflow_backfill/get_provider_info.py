@@ -24,7 +24,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             *("operators.plan", "operators.snapshot", "operators.consume_log", "operators.catch_up"),
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
-            *("operators.cancel", "operators.recover", "operators.repair", "operators.prove"),
+            *("operators.cancel", "operators.recover", "operators.repair", "operators.prove", "operators.explain"),
             *("operators.service", "operators.served", "operators.throttle"),
         ),
         "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),

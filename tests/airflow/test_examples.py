@@ -158,7 +158,7 @@ def test_steering_a_build(airflow, source, target):
 
 def test_a_row_is_explained_from_airflow(airflow, source, target):
     built(source, target, "plan")
-    conf = {"target": str(target), "verb": "explain", "key": ["id=4 2", "name=\"x\""]}
+    conf = {"target": str(target), "verb": "explain", "key": ["id=4 2", 'name="x"']}
     assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf, without_spark=True) == ["success"]
     control = BuildReader(str(target)).control
     found = control.explanation(control.generations(1)[0])
