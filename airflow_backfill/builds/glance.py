@@ -21,7 +21,7 @@ from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.open_source import glance_at_source
 from airflow_backfill.ledger.reader import BuildReader
 
 COMMITS = 3
@@ -50,7 +50,9 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
     source, trouble = None, None
     if state.phase not in RESTS and state.plan.spec.source is not None:
         try:
-            source = watch_source(state.plan, options=options).glance(state.reached)
+            pending = None if state.newest is None else state.newest.record.pending
+            known = state.reached if pending is None else pending.head
+            source = glance_at_source(state.plan, state.reached, known, options)
         except BackfillError as error:
             trouble = error
     trouble = unread or trouble

@@ -27,12 +27,13 @@ class History:
     @staticmethod
     def read(log: DeltaLog, state: BuildState, commits: int = COMMITS) -> History:
         """The barriers of the build among the last ``commits`` commits up to its newest barrier."""
-        newest = state.plan.target_version if state.newest is None else state.newest.version
-        oldest = max(newest - commits + 1, 0)
+        known = () if state.newest is None else (state.newest,)  # it is read already
+        newest = state.plan.target_version if state.newest is None else state.newest.version - 1
+        oldest = max(newest - commits + 1 + len(known), 0)
         found = list(log.read_each(range(newest, oldest - 1, -1)))
         # Older commits than a deleted one are of no use: log clean-up deletes from the start.
         there = found[: found.index(None)] if None in found else found
-        barriers = tuple(_barriers(there, state.plan.build))
+        barriers = (*known, *_barriers(there, state.plan.build))
         return History(barriers, len(there) == len(found) and oldest <= state.plan.target_version)
 
     @property

@@ -20,6 +20,8 @@ MARK_BYTES = 1 << 12
 START_BYTES = 1 << 16
 READERS = 32
 """Commits that are read side by side: most of the time of a read is the way to the store."""
+FEW = 3
+"""Fewer commits than these are read one after the other: threads cost more than they save."""
 BATCH = 4 * READERS
 """Commits that are read ahead."""
 
@@ -100,7 +102,7 @@ class DeltaLog:
 
     def read_each(self, versions: Sequence[int]) -> Iterator[Commit | None]:
         """The commits of these versions, in order; None for a deleted one. Reads a few side by side, ahead of need."""
-        if len(versions) < 2:
+        if len(versions) < FEW:
             yield from map(self._commit_or_none, versions)
             return
         with ThreadPoolExecutor(READERS, "commits") as pool:
@@ -152,10 +154,12 @@ class DeltaLog:
         newest = self.newest()
         return newest.protocol, newest.metadata
 
-    def newest(self) -> Newest:
-        """The head with protocol and metadata, by a listing and a short read while no commit is added."""
+    def newest(self, *, marked: bool = True) -> Newest:
+        """The head with protocol and metadata, by a listing and a short read while no commit is added. Unless
+        ``marked``, a later look takes as long as the first.
+        """
         head, listing = self._look()
-        mark = self._mark(head)
+        mark = self._mark(head) if marked else None
         if self._newest is None or mark is None or (self._newest.version, self._newest.mark) != (head, mark):
             self._newest = Newest(head, mark, *self._read_table(head, listing))
         return self._newest

@@ -56,10 +56,12 @@ class DeltaSourceLog:
 
 
 class DeltaWatch:
-    """Watches a table's log: reads each commit once, and no rows."""
+    """Watches a table's log: reads each commit once, and no rows. ``once``: nobody looks again, so that what would save
+    a later glance a request is not read.
+    """
 
-    def __init__(self, plan: Plan, log: DeltaLog) -> None:
-        self._plan, self._log = plan, log
+    def __init__(self, plan: Plan, log: DeltaLog, *, once: bool = False) -> None:
+        self._plan, self._log, self._once = plan, log, once
         self._epochs = Backlog()
         self._times: dict[int, int | None] = {}
         self._looked = -1
@@ -81,7 +83,7 @@ class DeltaWatch:
 
     def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
         """The source now, without its pending epochs."""
-        newest = self._log.newest()
+        newest = self._log.newest(marked=not self._once)
         head, table_id = newest.version, newest.metadata.table_id
         seen = Glance(table_id, head, after, kept=Retention.of(newest.metadata.configuration).shorter)
         if table_id != self._plan.source.table_id or head < after:

@@ -1,26 +1,28 @@
-"""A store for readers that show a build and decide nothing: each file is read once, and the newest files of a folder
-are fetched side by side as soon as the folder is listed. So a status takes as many round trips as it has steps, not as
-it has files.
+"""A store for readers that show a build and decide nothing: each file is read once, the newest files of a folder are
+fetched side by side as soon as the folder is listed, and a file that a listing lacks is not asked for. So a status
+takes as many round trips as it has steps, not as it has files.
 
 What it returns is at most as old as the store itself, which lives for one answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from threading import Lock
 from typing import BinaryIO
 
-from airflow_backfill.ledger.store import CHUNK_BYTES, Store
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, Store
 
 DOCUMENT, CHECKSUM = ".json", ".crc"
 
 
 class FetchingStore:
-    """Reads of ``store``. ``most``: how many documents of a folder are fetched at once, in ``threads``."""
+    """Reads of ``store``. ``most``: of how many numbers in each folder all documents are fetched, in ``threads``."""
 
-    def __init__(self, store: Store, threads: ThreadPoolExecutor, most: int) -> None:
+    def __init__(self, store: Store, threads: ThreadPoolExecutor, most: Mapping[str, int]) -> None:
         self._store, self._threads, self._most = store, threads, most
         self._lists: dict[str, tuple[str, Sequence[str]]] = {}
         """By folder: after which name it was listed, and what was found."""
@@ -36,7 +38,8 @@ class FetchingStore:
         if start is None or after < start:
             known = self._store.list(folder, after)
             self._lists[folder] = after, known
-            for name in self._worth_fetching(known):
+            # The first is left to whoever listed: that one is wanted at once, and a thread would only be in between.
+            for name in islice(self._worth_fetching(known, self._most.get(folder, 0)), 1, None):
                 path = f"{folder}/{name}" if folder else name
                 with self._lock:
                     if path not in self._heads:
@@ -69,23 +72,36 @@ class FetchingStore:
     def delete(self, name: str) -> None:
         self._store.delete(name)
 
-    def _worth_fetching(self, names: Sequence[str]) -> Iterator[str]:
-        """The newest documents, and the newest checksum of a log: it tells what older commits said."""
-        left, checksum = self._most, False
+    def _worth_fetching(self, names: Sequence[str], most: int) -> Iterator[str]:
+        """The documents of the newest numbers, and the newest checksum of a log: it tells what older commits said."""
+        numbers: set[str] = set()
+        checksum = False
         for name in reversed(names):
-            if name.endswith(DOCUMENT) and left:
-                left -= 1
+            number = name.partition(".")[0]
+            if name.endswith(DOCUMENT) and (number in numbers or len(numbers) < most):
+                numbers.add(number)
                 yield name
             elif name.endswith(CHECKSUM) and not checksum:
                 checksum = True
                 yield name
-            if not left and (checksum or not name.endswith(DOCUMENT)):
+            elif len(numbers) >= most and (checksum or not name.endswith(DOCUMENT)):
                 return
+
+    def _lacks(self, name: str) -> bool:
+        """Whether the listing of the file's folder shows that there is no such file."""
+        folder, _, file = name.rpartition("/")
+        start, known = self._lists.get(folder, (None, ()))
+        if start is None or file <= start or file.startswith(HIDDEN):
+            return False
+        place = bisect_left(known, file)
+        return place == len(known) or known[place] != file
 
     def _head(self, name: str) -> bytes:
         """The first chunk of a file, and a byte more if there is more."""
         with self._lock:
             known = self._heads.get(name)
+            if known is None and self._lacks(name):
+                raise NotFound(self._store.url, name)
             mine = known or self._heads.setdefault(name, Future())
         if known is None:
             try:

@@ -11,7 +11,7 @@ from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.ledger.delta_log import DeltaLog
-from airflow_backfill.ledger.delta_source import DeltaSourceLog
+from airflow_backfill.ledger.delta_source import DeltaSourceLog, DeltaWatch
 from airflow_backfill.ledger.open_store import open_store
 
 
@@ -23,6 +23,17 @@ def open_source(location: str, spark: Any = None, options: Mapping[str, str] | N
 def watch_source(plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceWatch:
     """Watches the source of a plan."""
     return _NoLog(plan) if plan.spec.source is None else open_source(plan.spec.source, spark, options).watch(plan)
+
+
+def glance_at_source(plan: Plan, after: int, known: int, options: Mapping[str, str] | None = None) -> Glance:
+    """One glance at the source of a plan, in fewer requests than a watch takes, which remembers more. ``known``: an
+    epoch that the source has had.
+    """
+    if plan.spec.source is None:
+        return _NoLog(plan).glance(after)
+    log = DeltaLog(open_store(plan.spec.source, options=options))
+    log.known = known
+    return DeltaWatch(plan, log, once=True).glance(after)
 
 
 class _NoLog:

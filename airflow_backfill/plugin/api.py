@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from sqlalchemy.orm import Session
 
 from airflow_backfill.builds.glance import glance
+from airflow_backfill.builds.look import ATTEMPTS
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -30,6 +31,7 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.reports.explained import as_text
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.log_listing import LOG
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
@@ -42,8 +44,11 @@ from airflow_backfill.plugin.whole import whole
 
 PAGE = Path(__file__).parent / "page"
 FILES = frozenset(file.name for file in PAGE.glob("*.js"))
-GLANCED, SEEN_WHOLE = (3, 0), (64, 64)
-"""How many of the newest commits of target and source are fetched at once: for the overview, for one build."""
+GLANCED: tuple[dict[str, int], dict[str, int]] = ({}, {})
+SEEN_WHOLE = ({LOG: 64, "attempts": ATTEMPTS, "commands": 64}, {LOG: 64})
+"""Of how many of the newest numbers in each folder of target and source all files are fetched at once. For the overview
+none: hundreds of builds keep the processor busy as it is, and each thread more costs more than it saves.
+"""
 
 api = FastAPI(
     title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -36,6 +36,7 @@ DEADLINE_SECONDS = 2.0
 QUEUE_SECONDS = 10.0
 """How long it waits for that start."""
 
+_Ahead = Mapping[str, int]
 _Place = tuple[str, str | None, tuple[tuple[str, Attempt], ...]]
 """A target, its connection, and the claims of DAGs that they build it."""
 
@@ -66,11 +67,11 @@ class _Reading:
 
 
 class Readings:
-    """Runs ``look(target, options)`` for builds. ``ahead``: how many files of a folder of the target, and of the
-    source, are fetched as soon as it is listed.
+    """Runs ``look(target, options)`` for builds. ``ahead``: of how many numbers in each folder of the target, and of
+    the source, all files are fetched as soon as it is listed.
     """
 
-    def __init__(self, look: Callable[[str, Any], dict[str, Any]], ahead: tuple[int, int]) -> None:
+    def __init__(self, look: Callable[[str, Any], dict[str, Any]], ahead: tuple[_Ahead, _Ahead]) -> None:
         self._look = look
         self._of_target, self._of_source = ahead
         self._lock = Lock()

@@ -22,6 +22,7 @@ from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
+from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from tests.core.model_target import NO_LAG, PATIENCE
 from tests.core.tasks import READ
@@ -150,6 +151,22 @@ def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, 
     found, text = shown(build)
     assert (found["phase"], found["epoch"], found["lag"]) == ("consume_log", 7, None)
     assert "unknown, because the source cannot be read" in text and "waits for an operator: [" in text
+
+
+@pytest.mark.parametrize("known", [0, 7, 9, 11, 99])
+@pytest.mark.parametrize("how", ["as it was", "checkpointed", "replaced"])
+def test_one_glance_sees_what_a_watch_sees_whatever_it_knew(how: str, known: int, build: JsonBuild) -> None:
+    build.sealed()
+    build.write(times=4)
+    match how:
+        case "checkpointed":
+            build.source.write_checksum()
+            Path(build.spec.source, "_delta_log", commit_name(9)).unlink()
+        case "replaced":
+            build.alter(table_id="source-2")
+    plan = build.state().plan
+    found = glance_at_source(plan, 7, known)
+    assert found == watch_source(plan).glance(7) and found.head >= 11
 
 
 def test_a_hole_in_the_log_is_told_with_what_is_pending(build: JsonBuild) -> None:

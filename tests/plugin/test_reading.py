@@ -24,9 +24,9 @@ from airflow_backfill.testing.json_log import JsonLog
 from tests.airflow.without_spark import built, commit_to
 
 DELAY_SECONDS = 0.02
-REQUESTS = 19
+REQUESTS = 13
 """Of the overview to the store, for one build."""
-STEPS = 16
+STEPS = 6
 """Requests that a whole page waits for, one after the other; others run beside them."""
 MANY = 300
 
