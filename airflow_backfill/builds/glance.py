@@ -19,6 +19,7 @@ from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.health import health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.open_source import glance_at_source
@@ -26,6 +27,8 @@ from airflow_backfill.ledger.reader import BuildReader
 
 COMMITS = 3
 """Commits of the target from which the speed is measured."""
+FRESH_MS = 300_000
+"""A head of the source that was seen less than this ago is near the one of now."""
 RESTS = (Phase.FINISHED, Phase.CANCELLED)
 """Phases in which nobody waits for the source."""
 
@@ -50,9 +53,7 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
     source, trouble = None, None
     if state.phase not in RESTS and state.plan.spec.source is not None:
         try:
-            pending = None if state.newest is None else state.newest.record.pending
-            known = state.reached if pending is None else pending.head
-            source = glance_at_source(state.plan, state.reached, known, options)
+            source = glance_at_source(state.plan, state.reached, _known(state, now), options)
         except BackfillError as error:
             trouble = error
     trouble = unread or trouble
@@ -65,3 +66,11 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
         "waits_for": waits_for(state, control, None, trouble, now),
         "trouble": None if shown is None else way_out.told(shown),
     }
+
+
+def _known(state: BuildState, now: int) -> int | None:
+    """The source's head as the newest record has seen it; None if that is long ago: any number of
+    epochs may have followed it.
+    """
+    pending = None if state.newest is None else state.newest.record.pending
+    return None if pending is None or now - pending.at > FRESH_MS else pending.head

@@ -25,9 +25,11 @@ def watch_source(plan: Plan, spark: Any = None, options: Mapping[str, str] | Non
     return _NoLog(plan) if plan.spec.source is None else open_source(plan.spec.source, spark, options).watch(plan)
 
 
-def glance_at_source(plan: Plan, after: int, known: int, options: Mapping[str, str] | None = None) -> Glance:
+def glance_at_source(
+    plan: Plan, after: int, known: int | None = None, options: Mapping[str, str] | None = None
+) -> Glance:
     """One glance at the source of a plan, in fewer requests than a watch takes, which remembers more. ``known``: an
-    epoch that the source has had.
+    epoch that the source has had a short time ago, from which on its log is listed.
     """
     if plan.spec.source is None:
         return _NoLog(plan).glance(after)

@@ -153,9 +153,9 @@ def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, 
     assert "unknown, because the source cannot be read" in text and "waits for an operator: [" in text
 
 
-@pytest.mark.parametrize("known", [0, 7, 9, 11, 99])
+@pytest.mark.parametrize("known", [None, 0, 7, 9, 11, 99])
 @pytest.mark.parametrize("how", ["as it was", "checkpointed", "replaced"])
-def test_one_glance_sees_what_a_watch_sees_whatever_it_knew(how: str, known: int, build: JsonBuild) -> None:
+def test_one_glance_sees_what_a_watch_sees_whatever_it_knew(how: str, known: int | None, build: JsonBuild) -> None:
     build.sealed()
     build.write(times=4)
     match how:
