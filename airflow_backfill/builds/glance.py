@@ -69,8 +69,6 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
 
 
 def _known(state: BuildState, now: int) -> int | None:
-    """The source's head as the newest record has seen it; None if that is long ago: any number of
-    epochs may have followed it.
-    """
+    """The source's head as the newest record has seen it; None if that is long ago: many epochs may have followed."""
     pending = None if state.newest is None else state.newest.record.pending
     return None if pending is None or now - pending.at > FRESH_MS else pending.head

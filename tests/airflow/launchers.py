@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.operators.launch import Launch, Launcher
@@ -65,11 +66,23 @@ class Fails(RunHere):
         ControlFolder.beside(words["--target"]).store_outcome(me, outcome)
 
 
+class Differs(RunHere):
+    """Finds that the copy differs, as long as there is a file ``<target>.differs``."""
+
+    def execute(self, context: Any) -> None:
+        words = dict(zip(self.launch.arguments, self.launch.arguments[1:], strict=False))
+        if Path(self.launch.application).stem != "verify" or not Path(f"{words['--target']}.differs").exists():
+            return super().execute(context)
+        me = Attempt(int(words["--generation"]), words["--attempt"])
+        outcome = VerificationFailed("1 key differs: id = 7", keys=["id = 7"]).to_json()
+        return ControlFolder.beside(words["--target"]).store_outcome(me, outcome)
+
+
 def _launching(kind: type[RunHere]) -> Launcher:
     return lambda launch: kind(task_id=launch.task_id.rpartition(".")[2], launch=launch)
 
 
-run_later, dies, loses_touch, fails = map(_launching, (RunLater, Dies, LosesTouch, Fails))
+run_later, dies, loses_touch, fails, differs = map(_launching, (RunLater, Dies, LosesTouch, Fails, Differs))
 
 
 def told(launch: Launch) -> RunHere:

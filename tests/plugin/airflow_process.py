@@ -27,7 +27,7 @@ DAGS = """
 from datetime import datetime
 from airflow.sdk import DAG
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
-from airflow_backfill.testing.launcher import run_here
+from tests.airflow.launchers import differs
 
 for name in {names}:
     with DAG(f"shop_{{name}}", start_date=datetime(2026, 1, 1), schedule=None, default_args={{"retries": 0}}) as dag:
@@ -38,8 +38,9 @@ for name in {names}:
             key=["id"],
             max_lag=2,
             poke_interval=2,
-            approval=True,
-            submit=run_here,
+            approval=name not in {alone},
+            share_applications=name not in {alone},
+            submit=differs,
         )
     globals()[dag.dag_id] = dag
 """
@@ -47,12 +48,14 @@ for name in {names}:
 
 
 class AirflowProcess:
-    """Airflow with a home of its own at ``place``. ``url`` has a path, as behind a proxy."""
+    """Airflow with a home of its own at ``place``. ``url`` has a path, as behind a proxy. The builds ``alone`` ask for
+    no approval, and have an application for each phase.
+    """
 
-    def __init__(self, place: Path, names: list[str]) -> None:
+    def __init__(self, place: Path, names: list[str], alone: tuple[str, ...] = ()) -> None:
         self.home, self.place = place / "home", place
         (self.home / "dags").mkdir(parents=True)
-        (self.home / "dags" / "shop.py").write_text(DAGS.format(names=names, place=place))
+        (self.home / "dags" / "shop.py").write_text(DAGS.format(names=names, place=place, alone=alone))
         steering = (ROOT / "dags" / "steer.py").read_text()
         without_spark = (
             'spark = lambda: {"submit": __import__("airflow_backfill.testing.launcher").testing.launcher.run_here}'
@@ -127,10 +130,14 @@ class AirflowProcess:
         answer = httpx.post(f"{self.url}/auth/token", json={"username": user, "password": user}, timeout=60)
         return str(answer.json()["access_token"])
 
-    def ask(self, user: str, method: str, path: str, body: Any = None) -> Any:
-        """Airflow's API, or the page's."""
+    def answer(self, user: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Of Airflow's API, or of the page's."""
         sent = {"Authorization": f"Bearer {self.token(user)}"}
-        answer = httpx.request(method, f"{self.url}/{path}", json=body, headers=sent, timeout=60)
+        return httpx.request(method, f"{self.url}/{path}", json=body, headers=sent, timeout=60)
+
+    def ask(self, user: str, method: str, path: str, body: Any = None) -> Any:
+        """What it answers, if that is no error."""
+        answer = self.answer(user, method, path, body)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.ledger.reader import BuildReader
-from tests.airflow.without_spark import commit_to, make_source
+from tests.airflow.without_spark import commit_to, foreign, make_source
 from tests.plugin.airflow_process import CHROMIUM, AirflowProcess, chromium
 
 pytestmark = [
@@ -20,16 +20,18 @@ pytestmark = [
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs Debian's package chromium"),
 ]
 
-NAMES = ["orders", "returns"]
+NAMES = ["orders", "returns", "parcels"]
 
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowProcess]:
-    """Airflow with two builds. ``orders`` waits for an approval, ``returns`` is held at its gate."""
+    """Airflow with three builds. ``orders`` and ``returns`` wait for an approval, the copy of ``parcels`` differs."""
     place = tmp_path_factory.mktemp("shop")
     for name in NAMES:
         make_source(place / "raw" / name)
-    airflow = AirflowProcess(place, NAMES)
+    airflow = AirflowProcess(place, NAMES, alone=("parcels",))
+    (place / "marts").mkdir()
+    (place / "marts" / "parcels.differs").touch()
     airflow.run("db", "migrate")
     with airflow.serving("standalone"):
         dags = {f"shop_{name}" for name in NAMES} | {"steer_table_backfill"}
@@ -147,3 +149,89 @@ def test_tabs_and_the_keyboard(airflow: AirflowProcess) -> None:
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="orders", exact=True).wait_for()
+
+
+def refused(airflow: AirflowProcess, path: str, body: Any) -> int:
+    """The status that a viewer gets who sends what the page has no button for."""
+    return airflow.answer("vera", "POST", path, body).status_code
+
+
+def steered(airflow: AirflowProcess, page: Any, verb: str) -> None:
+    """Wait until the run that the page has started has carried the order out."""
+    page.get_by_text(re.compile(f"{verb}: run .* of DAG steer_table_backfill")).wait_for()
+    airflow.wait(f"a {verb}", lambda: states(airflow, "steer_table_backfill").get(verb) == "success")
+
+
+def test_a_copy_that_differs_is_repaired_and_its_task_cleared(airflow: AirflowProcess) -> None:
+    airflow.wait("a proof that fails", lambda: states(airflow, "shop_parcels").get("parcels.verify") == "failed")
+    path, target = address(airflow, "parcels"), airflow.place / "marts" / "parcels"
+    orders = f"table-backfill/dags/{path.replace('/', '/builds/')}/commands"
+    [run] = airflow.ask("ada", "GET", "api/v2/dags/shop_parcels/dagRuns")["dag_runs"]
+    with chromium(airflow) as opened:
+        page = opened("vera", f"/plugin/table-backfills/{path}")
+        page.get_by_text("The copy differs").wait_for()
+        page.get_by_text("1 key differs: id = 7").first.wait_for()
+        assert page.get_by_role("button", name=re.compile("Repair|Clear|Explain|Cancel")).count() == 0
+        assert refused(airflow, orders, {"verb": "repair", "why": "x"}) == 403
+        clear = {"dry_run": False, "dag_run_id": run["dag_run_id"], "task_ids": ["parcels.verify"]}
+        assert refused(airflow, "api/v2/dags/shop_parcels/clearTaskInstances", clear) == 403
+
+        page = opened("ed", f"/plugin/table-backfills/{path}")
+        page.get_by_role("button", name="Repair …").click()
+        page.get_by_role("button", name="Repair", exact=True).click()
+        assert page.get_by_label("Why (needed)").evaluate("field => field.validity.valueMissing")
+        page.get_by_label("Why (needed)").fill("the job of the third wrote into it")
+        page.get_by_role("button", name="Repair", exact=True).click()
+        steered(airflow, page, "repair")
+        newest = BuildReader(str(target)).state().newest
+        assert newest is not None and newest.record.event.value == "repair"
+
+        target.with_name("parcels.differs").unlink()
+        press(page, "Clear parcels.verify", "Airflow runs parcels.verify again, from the last commit.")
+        airflow.wait("the end of parcels", lambda: phase(airflow, "parcels") == "finished")
+        page.get_by_text("Proven equal to the source").wait_for()
+
+
+def test_a_target_that_somebody_changed_is_recovered_and_proven_again(airflow: AirflowProcess) -> None:
+    airflow.wait("the end of parcels", lambda: phase(airflow, "parcels") == "finished")
+    path, target = address(airflow, "parcels"), airflow.place / "marts" / "parcels"
+    orders = f"table-backfill/dags/{path.replace('/', '/builds/')}/commands"
+    stands = BuildReader(str(target)).state().handoff
+    foreign(target)
+    with chromium(airflow) as opened:
+        page = opened("vera", f"/plugin/table-backfills/{path}", dark=True)
+        page.get_by_text("TARGET_DIVERGED").wait_for()
+        page.get_by_text("You may look at this build, and not command it").wait_for()
+        assert page.get_by_role("button", name=re.compile("Recover|Cancel")).count() == 0
+        assert refused(airflow, orders, {"verb": "recover", "epoch": stands, "why": "x"}) == 403
+
+        page = opened("ed", f"/plugin/table-backfills/{path}", width=420)
+        page.get_by_role("button", name="Recover …").click()
+        page.get_by_label("Epoch").fill(str(stands))
+        page.get_by_label("Why (needed)").fill("rows were put right with RESTORE")
+        page.get_by_role("button", name="Recover", exact=True).click()
+        steered(airflow, page, "recover")
+        page.get_by_text("Not proven yet").wait_for()  # without a reload
+        press(page, "Clear parcels.verify", "Airflow runs parcels.verify again, from the last commit.")
+        airflow.wait("the end of parcels", lambda: phase(airflow, "parcels") == "finished")
+        page.get_by_text("Proven equal to the source").wait_for()
+
+
+def test_a_row_is_explained_to_those_who_may_command(airflow: AirflowProcess) -> None:
+    airflow.wait("a build", lambda: phase(airflow, "orders") not in ("", "planning"))
+    path = f"/plugin/table-backfills/{address(airflow, 'orders')}"
+    with chromium(airflow) as opened:
+        page = opened("ed", path)
+        page.get_by_role("button", name="Explain a row …").click()
+        page.get_by_label(re.compile("^id")).fill("42")
+        page.get_by_label("Why").fill("a customer asks")
+        page.get_by_role("button", name="Explain a row", exact=True).click()
+        steered(airflow, page, "explain")
+        page.get_by_text("asked by ed: a customer asks").wait_for()  # without a reload
+        page.get_by_role("button", name=re.compile("Answer of attempt")).click()
+        page.get_by_text(f"id=42 in {airflow.place}/marts/orders").wait_for()
+        page.get_by_text("no row is read without Spark").wait_for()
+
+        page = opened("vera", path)
+        page.get_by_role("heading", name="Attempts", exact=True).wait_for()
+        assert page.get_by_text("Why a row is as it is").count() == 0

@@ -5,7 +5,7 @@ import { Lines, perMinute, Strip } from "./charts.js";
 import { Commands } from "./commands.js";
 import { Badge, Bar, Box, Button, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
 import { Condition, PAGE, Problem } from "./overview.js";
-import { ago, bytes, clock, count, errorOf, many, phase, PHASES, short, span, tail } from "./say.js";
+import { ago, bytes, clock, count, difference, errorOf, many, phase, PHASES, short, span, tail } from "./say.js";
 
 const CHANGING_MS = 3_000;
 const RESTING_MS = 20_000;
@@ -192,7 +192,7 @@ const Partitions = ({ found }) => {
 
 const Proof = ({ found }) => {
   const proof = found.certificate;
-  const failed = (found.attempts ?? []).findLast((one) => one.outcome === "VERIFICATION_FAILED");
+  const failed = difference(found.attempts);
   return h(
     Box,
     { display: "flex", flexDirection: "column", gap: 3 },

@@ -2,13 +2,13 @@
 
 import { airflow, path, post } from "./ask.js";
 import { Box, Button, Flex, h, Input, Muted, Notice, Panel, React, Text } from "./elements.js";
-import { errorOf, many, span } from "./say.js";
+import { difference, errorOf, many, span } from "./say.js";
 
 const say = (verb, text, more = {}) => ({ verb, text, ...more });
 
 // Those that would undo what is in force stand in for those that would do it again. What can never help here is left out.
 const offered = ({ in_force: force, phase, refused, certificate, attempts }) => {
-  const differs = (attempts ?? []).some((one) => one.outcome === "VERIFICATION_FAILED") && !certificate;
+  const differs = difference(attempts) && !certificate;
   return [
     force?.paused ? say("resume", "Resume") : say("pause", "Pause"),
     say("throttle", "Throttle …", { form: "throttle" }),
@@ -59,7 +59,7 @@ export const Commands = ({ found, where, again }) => {
   if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
   const shown = lost ? LAST_RESORT : offered(found);
   const why = (one) => refused[one.verb] ?? (one.spark && !found.steering ? NO_STEERING : undefined);
-  const failed = found.run?.failed?.length ? found.run.failed : found.health?.condition === "stuck" ? (found.to_clear ?? []) : [];
+  const failed = found.run?.failed?.length ? found.run.failed : unfinished(found);
   return h(
     Panel,
     { title: "Commands" },
@@ -95,6 +95,10 @@ export const Commands = ({ found, where, again }) => {
     told && h(Box, { mt: 3 }, h(Notice, { hue: told.hue, live: told.hue === "red" ? "alert" : "status" }, h(Text, { fontSize: "sm" }, told.text))),
   );
 };
+
+// Tasks to clear although none has failed: one has died, or the build was mended and nobody works on it.
+const MENDS = ["recover", "repair"];
+const unfinished = ({ health, attempts, to_clear: tasks }) => (health?.condition === "stuck" || MENDS.includes(attempts?.at(-1)?.task) ? (tasks ?? []) : []);
 
 const NO_STEERING = "This needs Spark: put a DAG like dags/steer.py beside your DAGs, or ask for the permission to trigger it.";
 
