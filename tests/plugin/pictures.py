@@ -48,6 +48,11 @@ def main(place: Path) -> None:
         drop.get_by_role("button", name="Cancel").click()
         drop.get_by_role("checkbox").check()
         taken(drop, "cancel-narrow")
+        answer = build("customers", height=700)
+        answer.get_by_role("button", name="Answer of attempt").click()
+        answer.get_by_text("id=42 in").wait_for()
+        answer.get_by_role("region", name="Why a row").scroll_into_view_if_needed()
+        taken(answer, "explained")
         viewer = build("customers", user="vera", height=900)
         taken(viewer, "viewer")
 

@@ -126,6 +126,32 @@ def failed(scene: Scene, target: str, application: str, code: str, message: str)
     control.store_outcome(Attempt(generation, document["attempt"]), outcome)
 
 
+def explained(scene: Scene, target: str) -> None:
+    """A row was explained on somebody's order."""
+    reader, now = BuildReader(target), time.time_ns() // 1_000_000
+    state = reader.state()
+    instance = {"dag_id": "steer_table_backfill", "task_id": "explain", "run_id": database.RUN, "map_index": -1}
+    me = reader.draw_attempt({"task": "explain", "at": now - 90_000, "by": "ed", "why": "ticket 4711", **instance})
+    epoch = state.plan.source.epoch
+    before, after = ({"order_id": 42, "amount": amount, "status": "open"} for amount in (20.0, 25.0))
+    made = {"order_id": 42, "amount_eur": 23.0, "status": "open"}
+    change = {"epoch": epoch + 3, "at": now - 7_200_000, "operation": "MERGE", "change": "update_postimage"}
+    applied = {"version": 40, "at": now - 7_000_000}
+    found = {
+        **{"target": target, "source": state.plan.spec.source, "build": state.plan.build, "strategy": "snapshot"},
+        "key": {"order_id": "42"},
+        "snapshot": {"epoch": epoch, "rows": [{"image": before, "made": {**made, "amount_eur": 18.4}}], "error": None},
+        "epochs": {"from": epoch + 1, "to": epoch + 9, "looked_at": 9, "read": 1, "missing": []},
+        "changes": [{**change, "image": after, "made": made, "applied_in": applied}],
+        **{"truncated": False, "applied": state.applied, "target_version": state.proven, "holds": [made]},
+        **{"should_hold": [made], "verdict": "equal"},
+        "why": f"the target holds what the source says at epoch {state.applied}",
+    }
+    reader.control.store_explanation(me, found)
+    outcome = {"code": "OK", "result": {"verdict": "equal"}, "at": now - 60_000}
+    reader.control.store_outcome(me, outcome)
+
+
 def _epoch(version: int, at: int) -> Commit:
     return Commit(version, at, "WRITE", added=FileTotals(1, 900_000, EPOCH_ROWS), data_change=True)
 
@@ -194,6 +220,7 @@ def shown(place: Path) -> dict[str, str]:
         "id = 90007 (only in the target); repair rewrites exactly these keys"
     )
     failed(scene, built["parcels"], "verify", "VERIFICATION_FAILED", differs)
+    explained(scene, built["customers"])
     order(built["lineitem"], Verb.THROTTLE, "ada", "nightly load of the warehouse", now - 1_500_000, rate=90_000)
     order(built["lineitem"], Verb.PAUSE, "ed", "the cluster is being upgraded", now - 600_000)
     order(built["events"], Verb.HOLD, "ada", "wait for the team of events", now - 9_000_000)

@@ -109,7 +109,10 @@ def _running(
 def _resting(
     state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], last: Tried | None, now: int
 ) -> Health:
-    """No application runs."""
+    """No application runs, as far as is known."""
+    if last is not None and last.damage is not None and last.outcome is None:
+        why = f"{_name(last)}, of which a file is damaged: whether it runs is unknown"
+        return Health(Condition.WAITING, why, since=last.last)
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits until Spark starts its application", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
@@ -176,7 +179,7 @@ def _ordered(
 
 
 def _name(one: Tried) -> str:
-    return f"attempt {one.generation} ({one.task})"
+    return f"attempt {one.generation} ({one.task or 'of an unknown task'})"
 
 
 def _error(one: Tried) -> str:

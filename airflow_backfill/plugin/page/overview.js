@@ -154,6 +154,7 @@ export const Condition = ({ health, seen, clamp = 2 }) =>
       Flex,
       { gap: 2, align: "baseline", wrap: "wrap" },
       h(Badge, { colorPalette: hueOf(health) }, health.condition),
+      health.needs_somebody && h(Badge, { colorPalette: "red", variant: "solid" }, "needs you"),
       health.by && h("span", null, `by ${health.by}`),
       health.since != null && h(Muted, { fontSize: "xs" }, `for ${span(seen - health.since)}`),
     ),

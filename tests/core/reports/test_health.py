@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.errors import DocumentDamaged, SourceUnavailable
 from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health, health_of_plan, in_words
 from airflow_backfill.core.reports.tried import SILENT_MS, STARTING_MS, Life, Tried
 from airflow_backfill.core.splits.files import AtFile
@@ -103,6 +103,11 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     ),
     "a newer attempt wins": (asked(HALF, RUNS, FENCED), Condition.WORKING, "attempt 4"),
     "a proof is no work on the build": (asked(HALF, DEAD, PROVES), Condition.STUCK, "attempt 4"),
+    "a damaged file": (
+        asked(HALF, OK, Tried.unreadable(5, DocumentDamaged("attempts/000000005.json: empty"))),
+        Condition.WAITING,
+        "attempt 5 (of an unknown task), of which a file is damaged: whether it runs is unknown",
+    ),
     "an explanation is none": (asked(HALF, DEAD, replace(PROVES, task="explain")), Condition.STUCK, "attempt 4"),
     "the log grows": (
         asked(state(Phase.CONSUME_LOG, bound=Bound(9, 5, 3)), RUNS),
