@@ -441,4 +441,48 @@ MENDS = (
         "    control = obey(state.control, commands)\n    applied",
         tests=("tests/core/gates/test_admission.py::test_a_build_whose_throttle_has_ended_asks_its_writers_again",),
     ),
+    Mend(
+        "a damaged attempt hides its build",
+        "        except (DocumentDamaged, NotFound) as error:",
+        "        except NotFound as error:",
+        ("tests/builds/test_damage.py::test_a_damaged_file_hides_only_what_it_tells",),
+    ),
+    Mend(
+        "a damaged heartbeat hides whose it is",
+        "    try:\n        return read(me), None\n    except DocumentDamaged as error:\n        return None, error",
+        "    return read(me), None",
+        ("tests/builds/test_attempts.py::test_a_damaged_heartbeat_hides_nothing_else_of_its_attempt",),
+    ),
+    Mend(
+        "a document is believed whatever its fields are",
+        "        if value is not None and type(value) is not kind:",
+        "        if False:",
+        ("tests/builds/test_damage.py::test_a_damaged_file_hides_only_what_it_tells",),
+    ),
+    Mend(
+        "what a listing lacks is asked for",
+        "        return place == len(known) or known[place] != file",
+        "        return False",
+        ("tests/ledger/test_fetching_store.py::test_what_a_listing_lacks_is_not_asked_for",),
+    ),
+    Mend(
+        "a damaged attempt is taken for one of the DAG that names it",
+        "                damage = error  # an earlier attempt of the DAG may tell",
+        "                told[dag] = True",
+        ("tests/plugin/test_api.py::test_nothing_is_shown_if_no_readable_attempt_says_whose_build_it_is",),
+    ),
+    Mend(
+        "whoever may look sees values of rows in an explanation",
+        'COMMANDS = Depends(requires_access_dag("PUT", ',
+        'COMMANDS = Depends(requires_access_dag("GET", ',
+        ("tests/plugin/test_api.py::test_why_a_row_is_as_it_is_shows_to_those_who_may_command",),
+    ),
+    Mend(
+        "an explanation shows what the build's applications hide",
+        "    if any(map(shows_no_values, shell.reader.control.settings())):",
+        "    if False:",
+        (
+            "tests/spark/explain/test_explanation.py::test_one_that_an_attempt_asks_for_lies_beside_the_target_and_nowhere_else",
+        ),
+    ),
 )

@@ -14,8 +14,8 @@ PATIENCE = 600
 
 
 def _long(mend: Mend) -> bool:
-    """Whether Spark begins for each of its tests, and a broker for some."""
-    return any(test.startswith("tests/spark/") for test in mend.tests)
+    """Whether Spark or Airflow begins for each of its tests, and a broker for some."""
+    return any(test.startswith(("tests/spark/", "tests/plugin/")) for test in mend.tests)
 
 
 @pytest.mark.parametrize(

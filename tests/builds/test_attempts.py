@@ -47,6 +47,18 @@ def test_a_dead_attempt_does_not_look_like_a_running_one(build: JsonBuild) -> No
     assert shown(build)["life"] == "running" and shown(build, SILENT_MS + 60_000)["life"] == "silent"
 
 
+def test_a_damaged_heartbeat_hides_nothing_else_of_its_attempt(build: JsonBuild) -> None:
+    control = build.reader.control
+    me = build.reader.draw_attempt(TASK)
+    control.announce(me, {})
+    Path(f"{build.location}.backfill/attempts/{me.generation:09}.started.json").write_text("{")
+    found = shown(build)
+    assert (found["task"], found["task_id"], found["life"]) == ("snapshot", "t", "unknown")
+    assert "started.json" in found["message"]
+    control.store_outcome(me, Fenced("a newer attempt has taken over").to_json())
+    assert (shown(build)["life"], shown(build)["outcome"]) == ("ended", "FENCED")
+
+
 def test_a_commit_is_a_sign_of_life(build: JsonBuild) -> None:
     me = build.reader.draw_attempt(TASK)
     build.reader.control.announce(me, {"at": 1})
