@@ -87,4 +87,4 @@ def test_a_warning_when_the_source_will_soon_not_keep_what_is_needed(tmp_path, t
     commit_to(source, at=0)
     with reporter(target, Store()):
         pass
-    assert caplog.text.count("stays readable for 0 more minutes") == 1
+    assert caplog.text.count("stays readable for 0 seconds more") == 1

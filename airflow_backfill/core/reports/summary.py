@@ -14,6 +14,7 @@ from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
+from airflow_backfill.core.values.duration import lasting
 
 ALARM_FRACTION = 0.25
 """Warn when less than this fraction of the source's retention is left."""
@@ -113,7 +114,7 @@ def running_out(lag: Mapping[str, int | None]) -> str | None:
     if readable is None or kept is None or readable > kept * ALARM_FRACTION:
         return None
     return (
-        f"the oldest epoch that the build needs stays readable for {readable // 60_000} more minutes: raise "
+        f"the oldest epoch that the build needs stays readable for {lasting(readable / 1000)} more: raise "
         "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it"
     )
 

@@ -11,6 +11,7 @@ from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Control, Verb
+from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import caught_up, planned, sealed
@@ -137,5 +138,5 @@ def test_the_warning_comes_when_a_quarter_of_the_retention_is_left(age: int, war
     log, source = state(Phase.CONSUME_LOG), view(V + 1, at=HOUR)
     warning = running_out(lag(log, replace(source, kept=10 * HOUR), (1 + age) * HOUR))
     assert (warning is not None) is warned
-    assert warning is None or f" {max(10 - age, 0) * 60} more minutes" in warning
+    assert warning is None or f" {lasting(max(10 - age, 0) * 3600)} more" in warning
     assert running_out(lag(log, source, (1 + age) * HOUR)) is None, "nobody knows how long it is kept"
