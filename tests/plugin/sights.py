@@ -112,8 +112,10 @@ def alive(target: str) -> None:
     """The last attempt's application runs."""
     control, now = ControlFolder.beside(target), time.time_ns() // 1_000_000
     generation, document = control.attempts()[-1]
+    cost = {"core_seconds": (now - document["at"]) / 600, "read_bytes": 9_400_000_000, "shuffled_bytes": 310_000_000}
     control.announce(
-        Attempt(generation, document["attempt"]), {"at": document["at"], "alive": now, "ui": "http://spark.test:4040"}
+        Attempt(generation, document["attempt"]),
+        {"at": document["at"], "alive": now, "ui": "http://spark.test:4040", "cost": cost},
     )
 
 

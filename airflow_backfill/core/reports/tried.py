@@ -73,6 +73,8 @@ class Tried:
     message: str | None = None
     application: str | None = None
     ui: str | None = None
+    cost: Mapping[str, Any] | None = None
+    """What its application had cost at its last sign of life; None if unknown, as in a service."""
     damage: BackfillError | None = None
     """The error of a file that should tell more of it."""
 
@@ -137,6 +139,7 @@ class Tried:
             damage=damage,
             application=announced.get("application"),
             ui=announced.get("ui"),
+            cost=announced.get("cost"),
         )
 
 

@@ -248,7 +248,7 @@ const Attempts = ({ found }) =>
     { title: "Attempts", note: "the newest first" },
     h(
       Columns,
-      { names: ["#", "Task", "Began", "Took", "Life", "Outcome", ""], label: "Attempts" },
+      { names: ["#", "Task", "Began", "Took", "Cost", "Life", "Outcome", ""], label: "Attempts" },
       [...found.attempts].reverse().map((one) => h(Attempt, { key: one.generation, one, now: found.seen })),
     ),
   );
@@ -264,6 +264,7 @@ const Attempt = ({ one, now }) => {
     h(Table.Cell, null, one.task),
     h(Table.Cell, { whiteSpace: "nowrap" }, clock(began)),
     h(Table.Cell, { whiteSpace: "nowrap" }, began != null && end != null ? span(end - began) : "–"),
+    h(Table.Cell, null, one.cost ? `${span(one.cost.core_seconds * 1000)} of cores, ${bytes(one.cost.read_bytes)} read` : "–"),
     h(Table.Cell, null, h(Badge, { colorPalette: LIVES[one.life] ?? "gray" }, one.life)),
     h(Table.Cell, { minW: "200px" }, one.outcome && h(Badge, { colorPalette: ok ? "green" : "red" }, one.outcome), one.message && h(Muted, { display: "block", fontSize: "xs", overflowWrap: "anywhere" }, one.message)),
     h(

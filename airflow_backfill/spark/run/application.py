@@ -49,6 +49,7 @@ from airflow_backfill.spark.run.phases import (
 )
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.carried import carried
+from airflow_backfill.spark.session.cost import cost
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.redaction import REDACT, redacts, shows_no_values
 
@@ -81,7 +82,9 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     control = ControlFolder.beside(options.target, spark)
     try:
         with ending_with_its_task(spark) as stopped:
-            outcome = concluded(control, me, started(spark), lambda: work(application, options, spark, me, stopped))
+            outcome = concluded(
+                control, me, started(spark), lambda: work(application, options, spark, me, stopped), lambda: cost(spark)
+            )
     except BackfillError as error:
         logging.error("the outcome cannot be stored: %s", error)
         return 2
@@ -131,10 +134,16 @@ def started(spark: SparkSession) -> dict[str, Any]:
 
 
 def concluded(
-    control: ControlFolder, me: Attempt, started: Mapping[str, Any], work: Callable[[], dict[str, Any]]
+    control: ControlFolder,
+    me: Attempt,
+    started: Mapping[str, Any],
+    work: Callable[[], dict[str, Any]],
+    cost: Callable[[], Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Announce the attempt, do its work with signs of life meanwhile, and store the outcome, which is returned."""
-    with signs_of_life(control, me, started):
+    """Announce the attempt, do its work with signs of life meanwhile, and store the outcome, which is returned.
+    ``cost``: what it has cost so far, if that can be told from what others do in the same Spark.
+    """
+    with signs_of_life(control, me, started, cost=cost):
         outcome = attempted(work)
     logging.info("outcome: %s", json.dumps(outcome)[:4000])
     control.store_outcome(me, outcome)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
@@ -16,21 +16,30 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 
 @contextmanager
 def signs_of_life(
-    control: ControlFolder, me: Attempt, facts: Mapping[str, Any], every: float = SIGN_SECONDS
+    control: ControlFolder,
+    me: Attempt,
+    facts: Mapping[str, Any],
+    every: float = SIGN_SECONDS,
+    cost: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Iterator[None]:
-    """Announce the attempt with these facts, and again every few seconds until the block ends. A sign that cannot be
-    stored is left out: people look at them, and nothing else does.
+    """Announce the attempt with these facts, and again every few seconds until the block ends, with its ``cost`` so
+    far. A sign that cannot be stored is left out: people look at them, and nothing else does.
     """
     announced = {**facts, "at": _now()}
     control.announce(me, announced)
     over = Event()
 
+    def sign() -> None:
+        try:
+            control.announce(me, {**announced, "alive": _now(), **({} if cost is None else {"cost": cost()})})
+        except Exception:
+            logging.warning("a sign of life could not be stored", exc_info=True)
+
     def renew() -> None:
         while not over.wait(every):
-            try:
-                control.announce(me, {**announced, "alive": _now()})
-            except Exception:
-                logging.warning("a sign of life could not be stored", exc_info=True)
+            sign()
+        if cost is not None:
+            sign()
 
     thread = Thread(target=renew, name="table-backfill-sign-of-life", daemon=True)
     thread.start()
