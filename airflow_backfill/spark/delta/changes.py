@@ -106,12 +106,13 @@ def footprints(
 def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
     touched = [f for f in (*files.added, *files.removed) if f.data_change]
     paths = {f.path: f.size for f in touched}
+    masked = net_files([files]).masked if len(paths) < len(touched) else ()
     return Footprint(
         epoch=files.epoch,
         changes=[f.size for f in files.changes] if feed else (),
         files=paths,
         masked=len(paths) < len(touched),
-        long=any(old.hidden + new.hidden > MANY_ROWS for old, new in net_files([files]).masked),
+        long=any(old.vector and new.vector and old.hidden + new.hidden > MANY_ROWS for old, new in masked),
         rewrites=files.rewrites,
         reshapes=files.reshapes,
         upgrades=files.upgrades,
