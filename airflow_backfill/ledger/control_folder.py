@@ -29,7 +29,7 @@ from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
 EXPLANATIONS = "explanations"
-OF_A_BUILD = ("commands", "plans", "proofs", "digests", FOLDER, "memory", EXPLANATIONS)
+OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", EXPLANATIONS)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
 STARTED = "started"
@@ -272,6 +272,11 @@ def location_beside(target: str) -> str:
 def memory_beside(target: str, build: str) -> str:
     """The location of a build's memory of keys, which is needed as long as the target exists."""
     return f"{location_beside(target)}/memory/{build}"
+
+
+def changes_beside(target: str, build: str) -> str:
+    """The location of stored changes, which a build only needs while it applies an epoch in several rounds."""
+    return f"{location_beside(target)}/changes/{build}"
 
 
 def _plan_name(build: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from airflow_backfill.core.delta.route import Footprint, Leg, Route, choose
+from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
 from airflow_backfill.spark.delta.expected_changes import expected_of_feed, expected_of_files
@@ -87,6 +88,10 @@ def read_legs(
         only_adds=all(one.only_adds for one in epochs),
         expected=tuple(expected),
         distrusting=distrusting,
+        bytes=sum(leg.cost for leg in legs),
+        identity=lambda: fingerprint(
+            [[(f.path, f.vector) for f in (*e.added, *e.removed, *e.changes)] for e in epochs]
+        ),
     )
 
 

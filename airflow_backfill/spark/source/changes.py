@@ -41,6 +41,10 @@ class Changes:
     expected: Sequence[Expected]
     distrusting: Callable[[frozenset[int]], Changes]
     """The same changes, with the files of these epochs read instead of their change data."""
+    bytes: int = 0
+    """About as many are read."""
+    identity: Callable[[], str] = str
+    """Identifies the files that are read: the same files give the same changes."""
 
     def counted(self) -> dict[tuple[int, str], int]:
         """Number of rows by epoch and type. Reads the rows, but none of their other columns."""

@@ -22,6 +22,7 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.piece import Line, Piece
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.control_folder import changes_beside
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import rebuilding
 from airflow_backfill.spark.digest.observed import ObservedRows
@@ -33,6 +34,7 @@ from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, Part, net_changes
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
+from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns
 from airflow_backfill.spark.verify.proof import Proof
 from airflow_backfill.spark.verify.sample import USUAL_SHARE
@@ -92,6 +94,8 @@ class TableRounds:
             return
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
         self.apply_changes(work.epochs, buckets, None, txn, text, piece if self._adds_up else None)
+        if work.bucket + 1 == work.of:
+            self._split_epochs.clean()
 
     def append(self, rows: DataFrame, piece: Piece, txn: apply.Txn, text: str) -> None:
         """Append these rows of the transformed source, which are all of this piece of it."""
@@ -122,7 +126,9 @@ class TableRounds:
             changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
             for line in changes.how:
                 log.info(line)
-            changed = net_changes(changes, transform, self.key, part, digested=piece is not None)
+            changed = net_changes(
+                changes, transform, self.key, part, digested=piece is not None, split=self._split_epochs
+            )
         with changed as net:
             if piece is not None and net.digest is not None:
                 self.source_digests.store(piece, net.digest)
@@ -191,6 +197,10 @@ class TableRounds:
     @cached_property
     def _repeated_keys(self) -> RepeatedKeys:
         return RepeatedKeys(self.source, self.target, self.transform, self.plan.spec.key)
+
+    @cached_property
+    def _split_epochs(self) -> SplitEpochs:
+        return SplitEpochs(self.spark, changes_beside(self.target, self.plan.build), self.plan.fingerprint)
 
     def _added(self, epochs: EpochRange) -> DataFrame:
         """The rows that these epochs added. Keys are not checked, and equal rows are kept."""

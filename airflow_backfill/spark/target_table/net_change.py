@@ -21,12 +21,13 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from airflow_backfill.core.errors import KeyNull
+from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.digest.digest import HASHES, Digest, sums
 from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, shown
 from airflow_backfill.spark.source.digest import balance, changed_digests
+from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.literal import literal, ordinal
 from airflow_backfill.spark.transform.transform import Transform, any_missing, quoted
 
@@ -54,8 +55,12 @@ class Buckets:
     of: int
 
     def holds(self, key: Sequence[str]) -> Column:
-        place = F.pmod(F.xxhash64(*(F.col(quoted(k)) for k in key)), F.lit(self.of))
+        place = self.placed(key)
         return (place >= self.start) & (place < self.stop)
+
+    def placed(self, key: Sequence[str]) -> Column:
+        """The bucket of the key in these columns."""
+        return F.pmod(F.xxhash64(*(F.col(quoted(k)) for k in key)), F.lit(self.of))
 
 
 class Part(Protocol):
@@ -153,44 +158,55 @@ def net_changes(
     *,
     named: bool = False,
     digested: bool = False,
+    split: SplitEpochs | None = None,
 ) -> NetChanges:
     """The net change for the target, whose key columns are ``key``. With ``named``, rows without a key are left out.
-    With ``digested``, it has a ``digest``.
+    With ``digested``, it has a ``digest``. ``split`` counts the buckets of an epoch once, or stores them.
 
     The target has no rows without a key, so such a row that was added and removed again is ignored. Raises KeyNull if
     one remains, ChangesIncomplete if the counts read differ from the log, HistoryLost if a file is gone. Writes
     nothing.
     """
-    placed = _placed(changes, transform, key, digested and not changes.keys_only)
-    chosen = placed if part is None else placed.where(part.holds(key))
+    rows = _rows(changes, transform, key, digested and not changes.keys_only)
+    kept = split.bucket(rows, changes, key, part) if split is not None and isinstance(part, Buckets) else None
+    placed = _placed(rows if kept is None else kept.rows, changes, transform, key)
+    chosen = placed if part is None or kept is not None else placed.where(part.holds(key))
     staged = stage(chosen.where(~_nameless(key)) if named else chosen)
     try:
         groups = _summary(staged, key, transform.schema)
-        whole = part is None and not named
-        of_all = {(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in groups} if whole else changes.counted()
+        read = {(g[EPOCH], g[CHANGE_TYPE]): g["rows"] for g in groups}
+        if kept is not None and not named and read != kept.own:
+            raise ChangesIncomplete(f"{kept.own} rows were counted, but {read} were read")
+        if part is None and not named:
+            of_all = read
+        else:
+            of_all = changes.counted() if kept is None else dict(kept.whole)
         distrusted = changes.prove(of_all)
         if not distrusted and not any(g["nameless"] for g in groups):
             return _net(staged, changes, transform, key, groups)
         if not distrusted:
             _check_nameless(staged, key, groups)
             named = True
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError, ChangesIncomplete) as error:
         release(staged)
-        raise history_lost(error) or error from None
+        if kept is None:
+            raise history_lost(error) or error from None
+        kept.discard(error)
+        return net_changes(changes, transform, key, part, digested=digested)
     except BaseException:
         release(staged)
         raise
     release(staged)
     changes = changes.distrusting(distrusted) if distrusted else changes
-    return net_changes(changes, transform, key, part, named=named, digested=digested)
+    return net_changes(changes, transform, key, part, named=named, digested=digested, split=split)
 
 
 def _nameless(key: Sequence[str]) -> Column:
     return any_missing(F.col(quoted(k)) for k in key)
 
 
-def _placed(changes: Changes, transform: Transform, key: Sequence[str], digested: bool) -> DataFrame:
-    """Every change as a row of the target, with its place among the changes of its key (1: the last)."""
+def _rows(changes: Changes, transform: Transform, key: Sequence[str], digested: bool) -> DataFrame:
+    """Every change as a row of the target."""
     comes, before = F.col(CHANGE_TYPE).isin(*COMES), F.col(CHANGE_TYPE) == PRE_IMAGE
     # Of a removed row, and of a row outside the filter, only the key counts: an expression may fail on the rest.
     whole = (comes | before if changes.moved else comes) & transform.passes()
@@ -203,7 +219,12 @@ def _placed(changes: Changes, transform: Transform, key: Sequence[str], digested
     absent = comes | (known & ~transform.passes())
     hashes = changed_digests(transform) if digested else []
     own = [whole.alias(_WHOLE), absent.alias(NEW), F.col(CHANGE_TYPE), F.col(EPOCH)]
-    rows = changes.frame.select(*values, *own, *hashes)
+    return changes.frame.select(*values, *own, *hashes)
+
+
+def _placed(rows: DataFrame, changes: Changes, transform: Transform, key: Sequence[str]) -> DataFrame:
+    """The rows of ``changes``, each with its place among the changes of its key (1: the last)."""
+    comes, before = F.col(CHANGE_TYPE).isin(*COMES), F.col(CHANGE_TYPE) == PRE_IMAGE
     newest = Window.partitionBy(*(F.col(quoted(k)) for k in key)).orderBy(F.col(EPOCH).desc(), comes.desc())
     # In the same order as the other functions: Spark computes them in one pass.
     all_of_key = newest.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
