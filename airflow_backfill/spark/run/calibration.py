@@ -98,12 +98,12 @@ def _reading(spark: SparkSession, found: Preflight) -> float:
 
 
 def _merge(table: DataFrame, share: float, key: tuple[str, ...]) -> None:
-    """Update a share of the rows with themselves."""
+    """Update a share of the rows with themselves, as a round of few changes does."""
     on = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in key)
     path = table.inputFiles()[0].rsplit("/", 1)[0]
     changed = table.where(F.rand(7) < min(share, 1.0)).localCheckpoint()
-    merge = DeltaTable.forPath(table.sparkSession, path).alias("t").merge(changed.alias("s"), on)
-    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    merge = DeltaTable.forPath(table.sparkSession, path).alias("t").merge(F.broadcast(changed).alias("s"), on)
+    merge.whenMatchedUpdateAll().execute()
 
 
 def _second(work: Callable[[], object]) -> float:
