@@ -111,12 +111,13 @@ def footprints(
 def _footprint(files: EpochFiles, distrusted: bool, feed: bool) -> Footprint:
     touched = [f for f in (*files.added, *files.removed) if f.data_change]
     paths = {f.path: f.size for f in touched}
-    masked = net_files([files]).masked if len(paths) < len(touched) else ()
+    again = len(paths) < len(touched)
+    masked = net_files([files]).masked if again else ()
     return Footprint(
         epoch=files.epoch,
         changes=[f.size for f in files.changes] if feed else (),
         files=paths,
-        masked=len(paths) < len(touched),
+        masked=again,
         long=any(old.vector and new.vector and old.hidden + new.hidden > MANY_ROWS for old, new in masked),
         rewrites=files.rewrites,
         reshapes=files.reshapes,

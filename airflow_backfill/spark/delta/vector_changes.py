@@ -9,7 +9,7 @@ vector, and their rows are compared by their numbers. Only numbers are shuffled,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, DELETE, EPOCH, INSERT
+from airflow_backfill.spark.source.words import bit_of, word_of
 from airflow_backfill.spark.transform.transform import OWN, quoted
 
 MANY_ROWS = 16_000
@@ -66,20 +67,15 @@ def _read(version: DeltaVersion, epochs: Sequence[Actions]) -> DataFrame:
 
 def _large(one: Actions) -> list[_Pair]:
     """Files whose vector is replaced by one that may differ too much."""
-    removed = {found["path"]: line for found, line in _masked(one.removed)}
-    pairs = ((line, removed.get(found["path"])) for found, line in _masked(one.added))
-    return [(new, old) for new, old in pairs if old is not None and _hidden(new) + _hidden(old) > MANY_ROWS]
+    added, removed = _masked(one.added), _masked(one.removed)
+    pairs = ((added[path], removed[path]) for path in added if path in removed)
+    return [(new, old) for (new, hidden), (old, before) in pairs if hidden + before > MANY_ROWS]
 
 
-def _masked(lines: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    for line in lines:
-        if _VECTOR in line and (action := json.loads(line)).get(_VECTOR):
-            yield action, line
-
-
-def _hidden(line: str) -> int:
-    rows: int = json.loads(line)[_VECTOR]["cardinality"]
-    return rows
+def _masked(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """By path: the line of a file with a vector, and how many rows that hides."""
+    found = ((line, json.loads(line)) for line in lines if _VECTOR in line)
+    return {one["path"]: (line, one[_VECTOR]["cardinality"]) for line, one in found if one.get(_VECTOR)}
 
 
 def _by_number(version: DeltaVersion, epoch: int, pairs: Sequence[_Pair]) -> DataFrame:
@@ -95,16 +91,14 @@ def _by_number(version: DeltaVersion, epoch: int, pairs: Sequence[_Pair]) -> Dat
 
 
 def _numbered(version: DeltaVersion, files: Sequence[dict[str, Any]]) -> DataFrame:
-    """The live rows of these files. A row is a bit, and 64 neighbours within a file are a word."""
+    """The live rows of these files, each with its file, and its number there as a bit of a word."""
     rows = version.read_lines([json.dumps(file) for file in files])
     number = F.col("_metadata.row_index")
     return rows.select(
         *(F.col(quoted(name)) for name in rows.columns),
         F.col("_metadata.file_path").alias(_PATH),
-        F.shiftright(number, 6).alias(_WORD),
-        F.call_function(
-            "shiftleft", F.lit(1).cast("long"), number.bitwiseAND(F.lit(63).cast("long")).cast("int")
-        ).alias(_BIT),
+        word_of(number).alias(_WORD),
+        bit_of(number).alias(_BIT),
     )
 
 

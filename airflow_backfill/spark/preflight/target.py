@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -12,6 +12,7 @@ from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.session.hadoop_path import hadoop_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ def remove_half_made(spark: SparkSession, target: str) -> None:
     """Remove the log of a table that a planner was stopped to create: a folder with nothing but temporary files. One
     by one, so that a commit which somebody adds meanwhile stays. TargetExists if there is any other file.
     """
-    log, files = _opened(spark, f"{target}/{LOG}")
+    log, files = hadoop_path(spark, f"{target}/{LOG}")
     if not files.exists(log):
         return
     found = [status.getPath() for status in files.listStatus(log)]
@@ -52,7 +53,7 @@ def remove_half_made(spark: SparkSession, target: str) -> None:
 
 
 def _check_empty(spark: SparkSession, target: str) -> None:
-    path, files = _opened(spark, target)
+    path, files = hadoop_path(spark, target)
     if not files.exists(path):
         return
     inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
@@ -63,10 +64,3 @@ def _check_empty(spark: SparkSession, target: str) -> None:
             "its files away, then clear the task",
             target=target,
         )
-
-
-def _opened(spark: SparkSession, location: str) -> tuple[Any, Any]:
-    """Hadoop's path, and its file system."""
-    jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(location)
-    return path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.spark.session.hadoop_path import hadoop_path
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def remove(spark: SparkSession, location: str) -> None:
     """Remove the folder at ``location``, if it exists, and Delta's cached state."""
+    path, files = hadoop_path(spark, location)
+    files.delete(path, True)
     jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(location)
-    path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

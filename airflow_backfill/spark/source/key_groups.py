@@ -16,11 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType
 
+from airflow_backfill.spark.source.words import bit_of, word_of
 from airflow_backfill.spark.transform.transform import OWN, any_missing, quoted
 
 WHOLE = (ByteType, ShortType, IntegerType, LongType)
-WORD = 6
-"""A word has 2^6 bits."""
 GROUP_BYTES = 24
 """What a group takes in a shuffle."""
 MANY_KEYS = 10**9
@@ -59,11 +58,10 @@ class KeyGroups:
         *others, last = columns
         if isinstance(rows.select(last).schema[0].dataType, WHOLE):
             whole = last.cast("long")
-            by = {"word": F.shiftright(whole, WORD)}
+            by = {"word": word_of(whole)}
             if others:
                 by["hash"] = F.xxhash64(*others)
-            place = whole.bitwiseAND(F.lit((1 << WORD) - 1).cast("long")).cast("int")
-            keys = F.bit_count(F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), place)))
+            keys = F.bit_count(F.bit_or(bit_of(whole)))
         else:
             by, keys = {"hash": F.xxhash64(*columns)}, F.lit(1)
             if many:

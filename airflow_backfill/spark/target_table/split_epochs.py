@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import ChangesIncomplete
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.spark.session.failure import coded
+from airflow_backfill.spark.session.hadoop_path import hadoop_path
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, EPOCH, Changes
-from airflow_backfill.spark.transform.transform import quoted
+from airflow_backfill.spark.transform.transform import OWN, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 WORTH_BYTES = 256 << 20
 WORTH_ROUNDS = 8
 """Of fewer bytes, and in fewer rounds than this, reading again costs less than storing."""
-_BUCKET = "_backfill_bucket"
+_BUCKET = OWN + "bucket"
 Counts = Mapping[tuple[int, str], int]
 """Numbers of rows by epoch and type of change."""
 
@@ -92,18 +93,20 @@ class SplitEpochs:
         """Remove all that is stored, by earlier attempts too. Costs nothing if it was called before."""
         self._counts.clear()
         if not self._cleaned:
-            _files(self._spark, self._location, lambda files, path: files.delete(path, True))
+            path, files = hadoop_path(self._spark, self._location)
+            files.delete(path, True)
             self._cleaned = True
 
     def _stored(self, place: str, rows: DataFrame, key: Sequence[str], of: int) -> DataFrame:
         """The rows, from the copy at ``place``. Makes it, unless an earlier attempt has."""
         self._cleaned = False
-        if not _files(self._spark, f"{place}/_delta_log", lambda files, path: files.exists(path)):
+        stored, files = hadoop_path(self._spark, f"{place}/_delta_log")
+        if not files.exists(stored):
             log.info("the changes are stored by key bucket, so that %d rounds read them once", of)
-            files = -(-int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1) // of)
-            file = F.pmod(F.hash(*(F.col(quoted(k)) for k in key)), F.lit(files))
+            parts = -(-int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1) // of)
+            file = F.pmod(F.hash(*(F.col(quoted(k)) for k in key)), F.lit(parts))
             # The names of the target's columns may need column mapping.
-            named = rows.repartition(files * of, _BUCKET, file).toDF(*(f"c{n}" for n in range(len(rows.columns))))
+            named = rows.repartition(parts * of, _BUCKET, file).toDF(*(f"c{n}" for n in range(len(rows.columns))))
             writer = named.write.format("delta").partitionBy(named.columns[-1])
             writer.option("delta.dataSkippingNumIndexedCols", "0").save(place)
         return self._spark.read.format("delta").load(place).toDF(*rows.columns)
@@ -115,8 +118,3 @@ def _counted(rows: DataFrame) -> Mapping[int, Counts]:
     for row in rows.groupBy(_BUCKET, EPOCH, CHANGE_TYPE).count().collect():
         found.setdefault(row[_BUCKET], {})[row[EPOCH], row[CHANGE_TYPE]] = row["count"]
     return found
-
-
-def _files(spark: SparkSession, location: str, ask: Callable[[Any, Any], Any]) -> Any:
-    path: Any = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(location)
-    return ask(path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), path)
