@@ -1,4 +1,4 @@
-"""The jars for applications that this machine's spark-submit starts, where nobody names any."""
+"""The jars for applications that this machine's spark-submit starts, where none are named."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def default_jars(
     if version is None or any(name.startswith("delta-spark_") for name in jars):
         return {}
     packages = ",".join(coordinates(version, kafka=kafka))
-    log.info("nobody names jars, so Spark downloads %s where it has not yet", packages)
+    log.info("no jars are named, so Spark downloads %s unless it already has them", packages)
     return {PACKAGES: packages, "spark.jars.excludes": ",".join(BROUGHT_BY_SPARK)}
 
 

@@ -124,7 +124,7 @@ def _lost(application: str, done: subprocess.CompletedProcess[str], **data: str)
 
 
 def _with_jars(options: argparse.Namespace, settings: list[str]) -> list[str]:
-    """These settings; where nobody names jars, with those that a build needs."""
+    """These settings; where none are named, with those that a build needs."""
     if options.jars:
         return settings
     names = dict.fromkeys(setting.partition("=")[0] for setting in settings)

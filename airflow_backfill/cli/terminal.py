@@ -12,7 +12,7 @@ _RESET = "\x1b[0m"
 _BOLD, _RED, _GREEN, _YELLOW, _CYAN = ("\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m")
 _MARKED = (
     (re.compile(r"^ *(WARNING|fail\b|\[[A-Z_]+\]).*"), _RED),
-    (re.compile(r"^(\s+health|\S+) +\w+ \(needs somebody\).*|^(unreachable|unreadable)\b.*"), _RED),
+    (re.compile(r"^(\s+health|\S+) +\w+ \(needs attention\).*|^(unreachable|unreadable)\b.*"), _RED),
     (re.compile(r"^(\s+health|\S+) +(paused|throttled|waiting|starved)\b.*"), _YELLOW),
     (re.compile(r"^ +(waits for|in force|still)\b.*"), _YELLOW),
     (re.compile(r"^(\s+health|\S+) +(working|done)\b.*|^ *(proven|pass)\b.*|^\S+: (finished|upstream)\b.*"), _GREEN),

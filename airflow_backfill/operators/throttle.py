@@ -95,7 +95,7 @@ class ThrottleOperator(BaseOperator):
         last = [command for _, command in commands if command.verb is Verb.THROTTLE][-1:]
         if control.limited and not (last and last[0].signed.by == BUDGET):
             person = last[0].signed if last else Signature()
-            return "left alone", f"throttled by {person.by or 'somebody'}: {person.why or 'no reason was given'}"
+            return "left alone", f"throttled by {person.by or 'an unnamed user'}: {person.why or 'no reason was given'}"
         if (*control.rates, control.until) == (*wanted.rates, wanted.until):
             return "nothing", f"the rate is right already: {wanted.why or 'no reason was given'}"
         signed = replace(signature(context, BUDGET, None), why=wanted.why)

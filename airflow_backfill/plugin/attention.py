@@ -1,4 +1,4 @@
-"""Which builds need somebody: the order of the overview."""
+"""Which builds need attention: the order of the overview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DONE = ("finished", "cancelled")
 
 
 def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What somebody should look at, in words; the error of the build itself is in ``trouble``."""
+    """What a person should look at, in words; the error of the build itself is in ``trouble``."""
     said = []
     if tasks[0]["state"] in _FAILED:
         said.append(f"task {tasks[0]['task_id']} has failed: see its log")
@@ -37,7 +37,7 @@ def attention(found: Mapping[str, Any]) -> str:
     """``trouble``: it cannot go on by itself, or soon cannot; ``waits``: somebody or something has to happen first;
     ``works``; or ``done``.
     """
-    if found.get("trouble") is not None or found["problems"] or found["health"]["needs_somebody"]:
+    if found.get("trouble") is not None or found["problems"] or found["health"]["needs_attention"]:
         return "trouble"
     return _OF[Condition(found["health"]["condition"])]
 

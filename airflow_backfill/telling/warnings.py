@@ -28,7 +28,7 @@ AGAIN_MS = 24 * 3_600_000
 
 
 def warnings(progress: Mapping[str, Any], warn_lag: float | None) -> dict[str, str]:
-    """What somebody should look at in the progress of a build: a message for each kind. ``warn_lag``: seconds."""
+    """What a person should look at in the progress of a build: a message for each kind. ``warn_lag``: seconds."""
     lag, health, found = progress["lag"], progress.get("health") or {}, {}
     retention = running_out(lag)
     if retention is not None:

@@ -118,7 +118,7 @@ def test_a_damaged_command_stops_the_build_and_says_so(build: JsonBuild) -> None
     data = file.read_bytes()
     file.write_bytes(b"{")
     health: Mapping[str, Any] = status(build.location)["health"]
-    assert health["needs_somebody"] and "commands/000000002.json" in health["why"]
+    assert health["needs_attention"] and "commands/000000002.json" in health["why"]
     file.write_bytes(data)
 
 

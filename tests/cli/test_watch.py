@@ -107,8 +107,8 @@ def test_colours_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert shown.count("\x1b[0m") == 2 and "\x1b[31m  WARNING" in shown and shown.endswith("\n  rows      1")
     for line in ("  health    waiting", "snapshot  waiting"):  # of a status, of a list
         assert coloured(f"x\n{line}: an operator", Terminal()).endswith(f"\x1b[33m{line}: an operator\x1b[0m")
-        assert coloured(f"x\n{line} (needs somebody): why", Terminal()).endswith(
-            f"\x1b[31m{line} (needs somebody): why\x1b[0m"
+        assert coloured(f"x\n{line} (needs attention): why", Terminal()).endswith(
+            f"\x1b[31m{line} (needs attention): why\x1b[0m"
         )
     for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
         monkeypatch.setenv(name, value)

@@ -46,12 +46,12 @@ class Health:
     condition: Condition
     why: str
     by: str | None = None
-    """Who ordered it, if somebody did."""
+    """Who ordered it; None if it was not ordered."""
     since: int | None = None
     """Milliseconds since 1970; None if unknown."""
-    needs_somebody: bool = False
-    """Whether it goes on only after somebody has removed a cause: an error that no retry helps against, an application
-    that has died or gets nowhere. Not what somebody has ordered, such as a pause. Decided in this module only.
+    needs_attention: bool = False
+    """Whether it goes on only after a person has removed a cause: an error that no retry can mend, an application that
+    has died or gets nowhere. Not for what was ordered, such as a pause. Decided in this module only.
     """
 
     def to_json(self) -> dict[str, Any]:
@@ -149,16 +149,16 @@ def health_of_plan(one: Tried) -> Health:
 
 
 def in_words(health: Mapping[str, Any]) -> str:
-    """The condition in a health's JSON, and whether it needs somebody."""
-    return f"{health['condition']}{' (needs somebody)' if health['needs_somebody'] else ''}"
+    """The condition in a health's JSON, and whether it needs attention."""
+    return f"{health['condition']}{' (needs attention)' if health['needs_attention'] else ''}"
 
 
 def _asks(why: str, since: int | None = None) -> Health:
-    return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_somebody=True)
+    return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_attention=True)
 
 
 def _stuck(why: str, since: int | None) -> Health:
-    return Health(Condition.STUCK, why, since=since, needs_somebody=True)
+    return Health(Condition.STUCK, why, since=since, needs_attention=True)
 
 
 def _next(last: Tried | None, now: int) -> Condition:

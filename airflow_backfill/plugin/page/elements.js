@@ -11,7 +11,7 @@ export const HUES = { trouble: "red", waits: "orange", works: "blue", done: "gre
 
 // A build's condition, as in its health.
 const CONDITIONS = { working: "blue", throttled: "blue", paused: "orange", waiting: "orange", starved: "orange", done: "green" };
-export const hueOf = (health) => (health?.needs_somebody ? "red" : (CONDITIONS[health?.condition] ?? "gray"));
+export const hueOf = (health) => (health?.needs_attention ? "red" : (CONDITIONS[health?.condition] ?? "gray"));
 
 export const colour = (hue) => `var(--chakra-colors-${hue}-solid)`;
 

@@ -1,4 +1,4 @@
-// All builds, those that need somebody first.
+// All builds, those that need attention first.
 
 import { path, useLive } from "./ask.js";
 import { Badge, Bar, Box, Button, Empty, Flex, Heading, HUES, h, hueOf, Input, Link, Loading, Muted, Notice, React, Text } from "./elements.js";
@@ -154,7 +154,7 @@ export const Condition = ({ health, seen, clamp = 2 }) =>
       Flex,
       { gap: 2, align: "baseline", wrap: "wrap" },
       h(Badge, { colorPalette: hueOf(health) }, health.condition),
-      health.needs_somebody && h(Badge, { colorPalette: "red", variant: "solid" }, "needs you"),
+      health.needs_attention && h(Badge, { colorPalette: "red", variant: "solid" }, "needs you"),
       health.by && h("span", null, `by ${health.by}`),
       health.since != null && h(Muted, { fontSize: "xs" }, `for ${span(seen - health.since)}`),
     ),

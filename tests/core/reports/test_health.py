@@ -123,7 +123,7 @@ def test_what_a_build_does_is_told_with_its_reason(name: str) -> None:
     assert found.condition is condition and why in found.why, found
 
 
-NEED_SOMEBODY = {
+NEED_ATTENTION = {
     "died",
     "failed for good",
     "an epoch stops it",
@@ -133,19 +133,19 @@ NEED_SOMEBODY = {
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_a_build_needs_somebody_only_for_what_nobody_has_ordered_and_no_retry_helps_against(name: str) -> None:
+def test_a_build_needs_attention_only_for_what_was_not_ordered_and_no_retry_can_mend(name: str) -> None:
     found = SITUATIONS[name][0]
-    assert found.needs_somebody is found.to_json()["needs_somebody"] is (name in NEED_SOMEBODY)
-    assert in_words(found.to_json()).endswith(" (needs somebody)") is found.needs_somebody
+    assert found.needs_attention is found.to_json()["needs_attention"] is (name in NEED_ATTENTION)
+    assert in_words(found.to_json()).endswith(" (needs attention)") is found.needs_attention
 
 
 PLANS = {"starts": (STARTS, False), "runs": (RUNS, False), "died": (DEAD, True), "failed": (WRONG, True)}
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_plan_needs_somebody_once_it_has_ended_or_died(name: str) -> None:
+def test_a_plan_needs_attention_once_it_has_ended_or_died(name: str) -> None:
     tried, needs = PLANS[name]
-    assert health_of_plan(tried).needs_somebody is needs
+    assert health_of_plan(tried).needs_attention is needs
 
 
 def test_who_paused_it_and_when() -> None:
