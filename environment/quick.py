@@ -35,6 +35,8 @@ def confs(options: str = OPTIONS) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": (
             f"org.apache.spark.sql.execution.{managers}.FileSystemBasedCheckpointFileManager"
         ),
+        # The same for commits: Delta's default for `file:` calls `readlink` eight times and `chmod` twice for each.
+        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",

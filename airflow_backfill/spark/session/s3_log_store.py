@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from airflow_backfill.ledger.java_error import innermost
+from airflow_backfill.spark.session.application_conf import application_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +112,7 @@ def install(spark: SparkSession) -> None:
     """Make the class known to Delta, if the session uses it and has S3A. The second time does nothing."""
     jvm: Any = spark.sparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    used = spark.sparkContext.getConf().get(SETTING, None) == CLASS
+    used = application_conf(spark).get(SETTING, None) == CLASS
     if not used or not _has(loader, "org.apache.hadoop.fs.s3a.S3AFileSystem") or _has(loader, CLASS):
         return
     compiler = jvm.org.codehaus.janino.SimpleCompiler()

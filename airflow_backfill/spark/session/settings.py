@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
 from airflow_backfill.spark.session import s3_log_store
+from airflow_backfill.spark.session.application_conf import application_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,9 +104,9 @@ def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str,
 
 def size_session(spark: SparkSession, *, table_files: int = 0, work_bytes: int = 0) -> None:
     """Size the session for this work on the cores of the cluster. What the application was given stays."""
-    given, cores = spark.sparkContext.getConf(), cluster_cores(spark)
+    conf, cores = application_conf(spark), cluster_cores(spark)
     for name, value in sizes(cores=cores, table_files=table_files, work_bytes=work_bytes).items():
-        said = given.get(name, None)
+        said = conf.get(name, None)
         if said is None:
             if spark.conf.get(name, None) != value:
                 log.info("%s is %s (%d cores, %d files, %d bytes)", name, value, cores, table_files, work_bytes)
@@ -116,7 +117,7 @@ def size_session(spark: SparkSession, *, table_files: int = 0, work_bytes: int =
 
 def cluster_cores(spark: SparkSession) -> int:
     """The cores of the cluster that the application has, or may get by dynamic allocation."""
-    conf = spark.sparkContext.getConf()
+    conf = application_conf(spark)
     most = conf.get("spark.dynamicAllocation.maxExecutors", "")
     allocated = int(most) * int(conf.get("spark.executor.cores", "1") or "1") if (most or "").isdigit() else 0
     return max(spark.sparkContext.defaultParallelism, allocated)
@@ -169,9 +170,9 @@ class SessionSettings:
     def set(self, spark: SparkSession) -> None:
         """Set the plan's settings in the session; UnsafeOption if the application was given other values."""
         read_as_written(spark)
-        given = spark.sparkContext.getConf()
+        conf = application_conf(spark)
         for name, value in self.values.items():
-            told = given.get(name, value) or value
+            told = conf.get(name, value) or value
             if told.lower() != value.lower():
                 raise UnsafeOption(
                     f"{name} is {told}, and {value} in the plan: the same expression could mean something else; leave "

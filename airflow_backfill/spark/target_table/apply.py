@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark.delta_internals import commit_nothing
+from airflow_backfill.spark.session.application_conf import application_conf
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
 from airflow_backfill.spark.session.staged import held_bytes
 from airflow_backfill.spark.target_table.key_ranges import in_ranges, key_ranges
@@ -172,7 +173,7 @@ def _session(spark: SparkSession, txn: Txn, user_metadata: str) -> SparkSession:
         "spark.databricks.delta.optimizeWrite.enabled": "false",
         "spark.databricks.delta.schema.autoMerge.enabled": "false",
         # The changes are staged, so reading them twice returns the same rows.
-        _SOURCE: spark.sparkContext.getConf().get(_SOURCE) or "none",
+        _SOURCE: application_conf(spark).get(_SOURCE) or "none",
     }
     for name, value in confs.items():
         session.conf.set(name, value)

@@ -63,7 +63,7 @@ class Given:
         values = {name.replace("_", "."): value for name, value in given.items()}
         self.set = dict[str, str]()
         conf = SimpleNamespace(get=lambda name, default=None: values.get(name, default))
-        self.sparkContext = SimpleNamespace(getConf=lambda: conf, defaultParallelism=cores)
+        self.sparkContext = SimpleNamespace(_conf=conf, defaultParallelism=cores)
         self.conf = SimpleNamespace(get=self.set.get, set=self.set.__setitem__)
 
 
