@@ -7,5 +7,5 @@ from pyspark.sql import SparkSession
 
 
 def application_conf(spark: SparkSession) -> SparkConf:
-    """The context's own settings; read only. ``SparkContext.getConf`` copies all of them, in five calls to Java each."""
+    """The context's own settings, to be read only. ``SparkContext.getConf`` copies all, in five calls to Java each."""
     return spark.sparkContext._conf
