@@ -21,6 +21,30 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.epoch import EpochRange
 
+_DELTA = "org.apache.spark.sql.delta"
+
+
+def _java(spark: SparkSession, name: str) -> Any:
+    """A Java class by its full name. A chain of attributes would search every jar for a class at each dot."""
+    return getattr(spark.sparkContext._jvm, name)
+
+
+def _delta_log(spark: SparkSession, path: str) -> Any:
+    return _java(spark, f"{_DELTA}.DeltaLog").forTable(spark._jsparkSession, path)
+
+
+def _none(spark: SparkSession) -> Any:
+    return _java(spark, "scala.Option").empty()
+
+
+def _converters(spark: SparkSession) -> Any:
+    return _java(spark, "scala.jdk.javaapi.CollectionConverters")
+
+
+def _each(found: Any) -> Iterator[Any]:
+    """The elements of a Java list. Py4J's own loop ends with an error of Java, which costs as much as ten elements."""
+    return (found.get(place) for place in range(found.size()))
+
 
 def _activate(spark: SparkSession) -> None:
     """Make the session that of this thread. Delta asks the thread for it while it waits for a checkpoint's schema.
@@ -50,34 +74,32 @@ class Draft:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         _activate(spark)
-        self._jvm: Any = spark.sparkContext._jvm
-        self._none = self._jvm.scala.Option.empty()
-        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-        self._transaction = log.startTransaction(self._none, self._none)
-        self._actions = self._jvm.java.util.ArrayList()
+        self._none = _none(spark)
+        self._transaction = _delta_log(spark, path).startTransaction(self._none, self._none)
+        self._actions = _java(spark, "java.util.ArrayList")()
 
     def add(self, rows: DataFrame) -> None:
         """Write these rows to files. They have the table's columns."""
         written = self._transaction.writeFiles(rows._jdf)
-        self._actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written))
+        self._actions.addAll(_converters(self._spark).asJava(written))
 
     @property
     def rows(self) -> int:
         """The number of rows written so far."""
-        return sum(int(one.numLogicalRecords().get()) for one in self._actions)
+        return sum(int(one.numLogicalRecords().get()) for one in _each(self._actions))
 
     def commit(self, app_id: str, version: int, user_metadata: str) -> None:
         """Commit the files. Transaction id and conflicts work as in ``commit_nothing``."""
         if _version_of(self._spark, self._transaction, app_id) >= version:
             return
-        delta, some, none = self._jvm.org.apache.spark.sql.delta, self._jvm.scala.Option.apply, self._none
-        now = self._jvm.java.lang.System.currentTimeMillis()
-        self._actions.add(delta.actions.SetTransaction(app_id, version, some(now)))
-        append = self._jvm.org.apache.spark.sql.SaveMode.Append
-        operation = getattr(delta, "DeltaOperations$Write")(
+        spark, some, none = self._spark, _java(self._spark, "scala.Option").apply, self._none
+        now = _java(spark, "java.lang.System").currentTimeMillis()
+        self._actions.add(_java(spark, f"{_DELTA}.actions.SetTransaction")(app_id, version, some(now)))
+        append = _java(spark, "org.apache.spark.sql.SaveMode").Append
+        operation = _java(spark, f"{_DELTA}.DeltaOperations$Write")(
             append, none, none, some(user_metadata), none, none, none, none, none
         )
-        actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(self._actions).toSeq()
+        actions = _converters(spark).asScala(self._actions).toSeq()
         self._transaction.commit(actions, operation)
 
 
@@ -92,18 +114,17 @@ def _version_of(spark: SparkSession, transaction: Any, app_id: str) -> int:
     if not listed.isDefined():
         return int(transaction.txnVersion(app_id))
     transaction.readTxn().addOne(app_id)
-    found = spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed.get())
-    return max((one.version() for one in found if one.appId() == app_id), default=-1)
+    found = _converters(spark).asJava(listed.get())
+    return max((one.version() for one in _each(found) if one.appId() == app_id), default=-1)
 
 
 def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     """The table's id, and the greatest version of each application id, including commits that the log no longer has."""
     _activate(spark)
-    jvm = spark.sparkContext._jvm
-    none = jvm.scala.Option.empty()
-    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
-    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.setTransactions())
-    return snapshot.metadata().id(), {one.appId(): one.version() for one in found}
+    none = _none(spark)
+    snapshot = _delta_log(spark, path).update(False, none, none)
+    found = _converters(spark).asJava(snapshot.setTransactions())
+    return snapshot.metadata().id(), {one.appId(): one.version() for one in _each(found)}
 
 
 @contextmanager
@@ -132,9 +153,8 @@ class DeltaVersion:
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
         _activate(spark)
         self.spark = spark
-        self._jvm = spark.sparkContext._jvm
-        self._none = self._jvm.scala.Option.empty()
-        self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+        self._none = _none(spark)
+        self._log = _delta_log(spark, path)
         self._snapshot = self._log.getSnapshotAt(version, self._none, self._none, False)
         self.path = path
         self.version = version
@@ -142,8 +162,8 @@ class DeltaVersion:
     @property
     def transactions(self) -> dict[str, int]:
         """The greatest version of each application id up to this version of the table."""
-        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._snapshot.setTransactions())
-        return {one.appId(): one.version() for one in found}
+        found = _converters(self.spark).asJava(self._snapshot.setTransactions())
+        return {one.appId(): one.version() for one in _each(found)}
 
     @property
     def schema(self) -> StructType:
@@ -153,7 +173,7 @@ class DeltaVersion:
     @property
     def clustered(self) -> bool:
         """Whether an OPTIMIZE clusters the table by some columns."""
-        info = self._jvm.org.apache.spark.sql.delta.skipping.clustering.ClusteringColumnInfo
+        info = _java(self.spark, f"{_DELTA}.skipping.clustering.ClusteringColumnInfo")
         return not info.extractLogicalNames(self._snapshot).isEmpty()
 
     @property
@@ -172,7 +192,7 @@ class DeltaVersion:
 
     @property
     def _file_encoder(self) -> Any:
-        return self._jvm.org.apache.spark.sql.delta.actions.SingleAction.addFileEncoder()
+        return _java(self.spark, f"{_DELTA}.actions.SingleAction").addFileEncoder()
 
     def read(self, files: Any) -> DataFrame:
         """The live rows of exactly these files (a Java list of file actions) at exactly this version."""
@@ -204,7 +224,8 @@ class DeltaVersion:
 
     def changes_of_each(self, epochs: Sequence[tuple[int, Sequence[str], Sequence[str]]]) -> DataFrame:
         """The changes of the file actions of several epochs, each with its added and removed files, in order."""
-        commits = [self._jvm.java.util.ArrayList() for _ in epochs]
+        array_list = _java(self.spark, "java.util.ArrayList")
+        commits = [array_list() for _ in epochs]
         for kind, files in (("add", [added for _, added, _ in epochs]), ("remove", [gone for _, _, gone in epochs])):
             lines = [line for some in files for line in some]
             parsed, start = self._parse(kind, lines) if lines else None, 0
@@ -212,37 +233,36 @@ class DeltaVersion:
                 if parsed is not None and some:
                     actions.addAll(parsed.subList(start, start + len(some)))
                 start += len(some)
-        numbers = self.spark.sparkContext._gateway.new_array(self._jvm.long, len(epochs))
-        sequences = self._jvm.java.util.ArrayList()
+        numbers = self.spark.sparkContext._gateway.new_array(_java(self.spark, "long"), len(epochs))
+        sequences = array_list()
         for place, (one, actions) in enumerate(zip(epochs, commits, strict=True)):
             numbers[place] = one[0]
             sequences.add(self._sequence(actions))
-        boxed = self._jvm.java.util.stream.LongStream.of(numbers).boxed().toList()
+        boxed = _java(self.spark, "java.util.stream.LongStream").of(numbers).boxed().toList()
         changes = self._scala(boxed).iterator().zip(self._scala(sequences))
         return self._changes(epochs[0][0], epochs[-1][0], changes, True)
 
     def _changes(self, first: int, last: int, commits: Any, from_files: bool) -> DataFrame:
-        reader = self._jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader
-        here = self._jvm.scala.Option.apply(self._snapshot)
+        reader = _java(self.spark, f"{_DELTA}.commands.cdc.CDCReader")
+        here = _java(self.spark, "scala.Option").apply(self._snapshot)
         session = self.spark._jsparkSession
         info = reader.changesToDF(self._snapshot, first, last, commits, session, self._none, False, from_files, here)
         return DataFrame(info.fileChangeDf(), self.spark)
 
     def _parse(self, kind: str, lines: Sequence[str]) -> Any:
         """Lines of a log as Delta's own objects. One JVM job: with a call for each line, 10,000 lines take seconds."""
-        delta = self._jvm.org.apache.spark.sql.delta
-        schema = StructType.fromJson(json.loads(delta.actions.Action.logSchema().json()))
-        texts = self._jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(lines)).toList()
-        strings = self._jvm.org.apache.spark.sql.Encoders.STRING()
+        schema = StructType.fromJson(json.loads(_java(self.spark, f"{_DELTA}.actions.Action").logSchema().json()))
+        texts = _java(self.spark, "java.util.regex.Pattern").compile("\n").splitAsStream("\n".join(lines)).toList()
+        strings = _java(self.spark, "org.apache.spark.sql.Encoders").STRING()
         text = DataFrame(self.spark._jsparkSession.createDataset(texts, strings).toDF(), self.spark)
         shape = schema[kind].dataType.simpleString()
         rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
-        encoders = getattr(delta.implicits, "package$").__getattr__("MODULE$")
+        encoders = _java(self.spark, f"{_DELTA}.implicits.package$").__getattr__("MODULE$")
         encoder = encoders.addFileEncoder() if kind == "add" else encoders.removeFileEncoder()
         return getattr(rows._jdf, "as")(encoder).collectAsList()
 
     def _scala(self, values: Any) -> Any:
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(values)
+        return _converters(self.spark).asScala(values)
 
     def _sequence(self, values: Any) -> Any:
         return self._scala(values).toSeq()
