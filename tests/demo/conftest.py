@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -25,9 +27,14 @@ def raw(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def loaded(raw, tmp_path_factory) -> Path:
-    """The Delta tables as the command makes them, in a session of its own; read only."""
-    tables = tmp_path_factory.mktemp("loaded")
-    subprocess.run([sys.executable, "-m", "demo.load", raw, tables], cwd=REPO, check=True)
+    """The Delta tables as the command makes them, in a session of its own; read only. All workers share them."""
+    base = tmp_path_factory.getbasetemp()
+    tables = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "loaded"
+    with open(f"{tables}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not Path(f"{tables}.made").exists():
+            subprocess.run([sys.executable, "-m", "demo.load", raw, tables], cwd=REPO, check=True)
+            Path(f"{tables}.made").touch()
     return tables
 
 

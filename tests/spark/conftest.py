@@ -32,6 +32,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         **quick.confs(LASTING),
         **quick.INTERPRETED,
         "spark.ui.enabled": "false",
+        # The text of each plan, which only the UI shows.
+        "spark.sql.ui.explainMode": "simple",
         "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -28,12 +28,12 @@ def test_a_build_goes_on_after_kills_of_one_application_after_the_other(workload
     target, events = str(tmp_path / "target"), tmp_path / "events"
     apps = Applications(target, event_log.confs(events))
     small, left = ("--round-rows", "2000"), (*LAG, *all_phases(lag_epochs=60)[2:])
-    with workload.writer():
+    with workload.writer(rate=2.0):
         planned = apps.result("plan", "--spec", workload.spec(target))
         assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
         killed = BuildReader(target).state()
         apps.result("snapshot", *small)
-        workload.wait_for_epochs(planned["snapshot_epoch"], 80)
+        workload.wait_for_epochs(planned["snapshot_epoch"], 40)
         assert apps.run("consume_log", *left, crash="before_apply:1:group") is None
         assert BuildReader(target).state().phase is Phase.CONSUME_LOG
         finished = apps.result("consume_log", *left)
