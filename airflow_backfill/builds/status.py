@@ -113,6 +113,8 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(f"  proven    {what}, {proof['kind']}, {proof['digest']}")
         if proof["gone"]:
             lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
+    if found["cost"] is not None:
+        lines.append(f"  cost      {_cost(found['cost'])}")
     return "\n".join([*lines, *map(_attempt, found["attempts"])])
 
 
@@ -147,6 +149,15 @@ def _stands(found: dict[str, Any]) -> str:
     where += "" if found["seen_epoch"] in (None, found["epoch"]) else f", announced through epoch {found['seen_epoch']}"
     where += "" if part is None else f" and {part['done']} of {part['of']} parts of epoch {part['epoch']}"
     return where if found["handoff"] is None else f"{where}, hand-off at epoch {found['handoff']}"
+
+
+def _cost(cost: dict[str, int]) -> str:
+    requests = cost["driver_requests"] + cost["worker_requests"]
+    said = (
+        f"{cost['core_seconds'] / 3600:,.2f} core hours, {cost['read_bytes']:,} bytes read, "
+        f"{cost['written_bytes']:,} written, {requests:,} requests, in {cost['attempts']:,} attempts"
+    )
+    return f"at least {said}; {cost['uncounted']:,} did not report everything" if cost["uncounted"] else said
 
 
 def _pending(lag: dict[str, int] | None) -> str:

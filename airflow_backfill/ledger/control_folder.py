@@ -21,10 +21,12 @@ from airflow_backfill.core.errors import DocumentDamaged, RecordInvalid
 from airflow_backfill.core.model.plan import MAX_BYTES, Plan
 from airflow_backfill.core.values.attempt import Attempt, flaw
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.spending import OUTCOME, SPENT, STARTED, WORKER, Spending
 from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
@@ -32,10 +34,8 @@ EXPLANATIONS = "explanations"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", EXPLANATIONS)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
-STARTED = "started"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
 """The fields of an attempt's document that name its task instance in Airflow."""
-OUTCOME = "outcome"
 SETTINGS_OF = 50
 """Newest attempts among which those are looked for that have announced Spark's settings."""
 KEPT_ATTEMPTS = 200
@@ -52,6 +52,7 @@ class ControlFolder:
         self.enclosures = Enclosures(store)
         self._attempts = Journal(store, "attempts")
         self._commands = Journal(store, "commands")
+        self._spending = Spending(self._attempts)
         self._ordered: tuple[str, Mapping[int, dict[str, Any]]] = "", {}
 
     @staticmethod
@@ -63,13 +64,14 @@ class ControlFolder:
         """A new attempt, with the time at which it is drawn. Its generation is higher than all earlier ones and than
         ``floor``, the highest in the log.
 
-        Forgets the attempt that is ``KEPT_ATTEMPTS`` older, if that has an outcome.
+        Forgets the attempt that is ``KEPT_ATTEMPTS`` older, if that has an outcome, except for what it has cost.
         """
         name = uuid.uuid4().hex
         generation = self._attempts.append({"at": _now(), **document, "attempt": name}, floor)
         old = generation - KEPT_ATTEMPTS
         if old > 0 and self._attempts.read_beside(old, OUTCOME) is not None:
-            self._attempts.delete(old, (OUTCOME, STARTED))
+            self._spending.hand_on(old, max(old - KEPT_ATTEMPTS, 0))
+            self._attempts.delete(old, (OUTCOME, STARTED, WORKER, SPENT))
         return Attempt(generation, name)
 
     def attempts(self, count: int = KEPT_ATTEMPTS, known: int = 0) -> list[tuple[int, dict[str, Any]]]:
@@ -127,6 +129,18 @@ class ControlFolder:
         """How the attempt ended; None if it stored no outcome."""
         return self._beside(attempt, OUTCOME, "code")
 
+    def add_requests(self, attempt: Attempt, count: int) -> None:
+        """Add requests of the worker that waits for the attempt to what it has cost."""
+        before = (self._beside(attempt, WORKER) or {}).get("requests")
+        known = before if type(before) is int else 0
+        document = {"attempt": attempt.name, "requests": known + count}
+        self._attempts.put_beside(attempt.generation, WORKER, document)
+
+    def cost(self, running: Mapping[Attempt, Mapping[str, Any]] | None = None) -> Cost:
+        """What all attempts at the build have cost; ``running``: what some have cost by now, if they are not over."""
+        told = {attempt.generation: cost for attempt, cost in (running or {}).items()}
+        return self._spending.total(max(max(told, default=0) - 2 * KEPT_ATTEMPTS, 0), told)
+
     def _beside(self, attempt: Attempt, suffix: str, *needed: str) -> dict[str, Any] | None:
         found = self._attempts.read_beside(attempt.generation, suffix)
         if found is None or (found.get("attempt") != attempt.name and isinstance(found.get("attempt"), str)):
@@ -158,6 +172,11 @@ class ControlFolder:
             name = _explanation_name(generation)
             raise DocumentDamaged(f"{self._store.url}: {name}: it has no explanation", file=name)
         return explanation
+
+    def explanations(self) -> list[int]:
+        """The generations of the attempts whose explanations are stored, the newest first."""
+        names = (name.removesuffix(".json") for name in self._store.list(EXPLANATIONS))
+        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def remove_explanations(self, before: int) -> int:
         """Delete explanations that were stored before a time, and damaged ones. Returns their number."""

@@ -16,6 +16,19 @@ _MISSING = "java.io.FileNotFoundException"
 _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
 
 
+_COUNTERS = ("store_io_request", "connections_made")
+"""Names under which Hadoop's file systems count their requests: that of S3A, and that of ABFS."""
+_counters: dict[str, Any] = {}
+"""By location, those of the file systems that were opened. Hadoop gives the same ones to Spark and to Delta."""
+
+
+def driver_requests() -> int:
+    """Requests that this driver's Java has made to the stores that were opened here. A file system that counts none,
+    such as HDFS, adds none.
+    """
+    return sum(counters.getOrDefault(name, 0) for counters in list(_counters.values()) for name in _COUNTERS)
+
+
 class HadoopStore:
     """Files under a Hadoop path: UTF-8 texts that end with a newline, as Delta writes them.
 
@@ -31,6 +44,9 @@ class HadoopStore:
         self._root = jvm.org.apache.hadoop.fs.Path(location.url)
         with self._trouble(""):
             self._files = self._root.getFileSystem(self._conf)
+            support = jvm.org.apache.hadoop.fs.statistics.IOStatisticsSupport
+            if (statistics := support.retrieveIOStatistics(self._files)) is not None:
+                _counters[str(self._files.getUri())] = statistics.counters()
         self._status = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
         delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)

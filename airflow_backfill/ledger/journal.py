@@ -86,16 +86,19 @@ class Journal:
 
     def numbers(self, after: int = 0) -> list[int]:
         """The numbers of the documents with greater ones, ascending. Lists the folder, and reads nothing."""
-        numbers = []
+        return [number for number, suffix in self.files(after) if not suffix and number > after]
+
+    def files(self, after: int = 0) -> Iterator[tuple[int, str]]:
+        """Number and suffix of the files with numbers from ``after`` on; the suffix of a document is empty. Lists the
+        folder, and reads nothing.
+        """
         for name in self._store.list(self._folder, after=f"{after:09}"):
             match = _NAME.fullmatch(name)
             if match is None:
                 raise DocumentDamaged(
                     f"{self._store.url}: {self._folder}/{name} is not a file of a build; move it away", file=name
                 )
-            if not match["companion"] and int(match["number"]) > after:
-                numbers.append(int(match["number"]))
-        return numbers
+            yield int(match["number"]), (match["companion"] or "").removeprefix(".")
 
     def _documents(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The documents under these numbers, in order. Several are read side by side."""

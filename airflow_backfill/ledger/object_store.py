@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.location import Location, first_line
+from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
 
 _SCHEMES = {
@@ -73,7 +74,8 @@ class ObjectStore:
                 offset=f"{start}{after}" if after else None,
                 chunk_size=1000,
             )
-            for page in pages:
+            for n, page in enumerate(pages):
+                REQUESTS.count(int(n > 0))
                 # The service also lists objects in subfolders.
                 names += [name for entry in page if "/" not in (name := entry["path"][len(start) :])]
         # Some services list without order.
@@ -88,27 +90,32 @@ class ObjectStore:
 
     def read(self, name: str, limit: int) -> bytes:
         # Asks for these bytes only: a commit may have a gigabyte.
+        path = self._path(name)
         with self._trouble(name), self._there(name):
             try:
-                return bytes(self._obstore.get_range(self._bucket, self._path(name), start=0, end=limit))
+                return bytes(self._obstore.get_range(self._bucket, path, start=0, end=limit))
             except self._errors.BaseError:
-                if self._obstore.head(self._bucket, self._path(name))["size"]:
+                REQUESTS.count()
+                if self._obstore.head(self._bucket, path)["size"]:
                     raise
                 return b""  # an empty object has no range
 
     def chunks(self, name: str) -> Iterator[bytes]:
+        path = self._path(name)
         with self._trouble(name), self._there(name):
-            for chunk in self._obstore.get(self._bucket, self._path(name)).stream(CHUNK_BYTES):
+            for chunk in self._obstore.get(self._bucket, path).stream(CHUNK_BYTES):
                 yield bytes(chunk)
 
     def open(self, name: str) -> BinaryIO:
+        path = self._path(name)
         with self._trouble(name), self._there(name):
-            return BufferedReader(_Object(self._obstore, self._bucket, self._path(name)), CHUNK_BYTES)
+            return BufferedReader(_Object(self._obstore, self._bucket, path), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
+        path = self._path(name)
         with self._trouble(name):
             try:
-                self._obstore.put(self._bucket, self._path(name), data, mode="create", use_multipart=False)
+                self._obstore.put(self._bucket, path, data, mode="create", use_multipart=False)
             except self._errors.AlreadyExistsError:
                 return False
             except (self._errors.NotSupportedError, NotImplementedError) as error:
@@ -118,13 +125,15 @@ class ObjectStore:
         return True
 
     def put(self, name: str, data: bytes) -> None:
+        path = self._path(name)
         with self._trouble(name):
-            self._obstore.put(self._bucket, self._path(name), data, use_multipart=False)
+            self._obstore.put(self._bucket, path, data, use_multipart=False)
 
     def delete(self, name: str) -> None:
+        path = self._path(name)
         try:
             with self._trouble(name), self._there(name):
-                self._obstore.delete(self._bucket, self._path(name))
+                self._obstore.delete(self._bucket, path)
         except NotFound:
             pass
 
@@ -140,6 +149,8 @@ class ObjectStore:
 
     @contextmanager
     def _trouble(self, name: str) -> Iterator[None]:
+        """A request. Those that an operation may need beside it count themselves."""
+        REQUESTS.count()
         try:
             yield
         except (self._errors.BaseError, OSError) as error:
@@ -182,6 +193,7 @@ class _Object(RawIOBase):
         end = min(self._at + len(buffer), self._size)
         if end <= self._at:
             return 0
+        REQUESTS.count()
         data = bytes(self._obstore.get_range(self._bucket, self._name, start=self._at, end=end))
         buffer[: len(data)] = data
         self._at += len(data)

@@ -92,6 +92,8 @@ class BuildReader:
                 return commit
             case fx.ReadPlan(build):
                 return self.plan(build)
+            case fx.ReadCost():
+                return self.control.cost()
             case _:
                 raise TypeError(f"not an effect that reads a build: {effect}")
 

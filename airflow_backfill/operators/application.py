@@ -18,12 +18,13 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, error_in
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
+from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.launch import Launch, Launcher
@@ -188,7 +189,7 @@ class ApplicationOperator(TellsLineage):
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
         """Run, then return or raise the attempt's outcome, whatever happened to the process."""
-        trouble = None
+        trouble, before = None, REQUESTS.made
         try:
             with self._reporter(context, lambda: self._link(context, me), (me, self._document(context))):
                 run()
@@ -202,6 +203,8 @@ class ApplicationOperator(TellsLineage):
             )
         except Exception as error:
             trouble = error
+        finally:
+            self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
             raise ApplicationFailed(
@@ -211,6 +214,14 @@ class ApplicationOperator(TellsLineage):
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
+
+    def _count(self, me: Attempt, requests: int) -> None:
+        """Add this worker's requests to what the attempt has cost. What cannot be stored is left out."""
+        if requests:
+            try:
+                self.ledger.control(self.target).add_requests(me, requests)
+            except BackfillError:
+                self.log.warning("%d requests could not be counted", requests, exc_info=True)
 
     def report(self, context: Context) -> None:
         """Store the build's progress, as a running application would."""

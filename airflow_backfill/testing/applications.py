@@ -57,6 +57,8 @@ FILES = (fx.FileSize(bytes=100, rows=1),) * 4
 BYTES = sum(file.bytes for file in FILES)
 ROWS = 7
 """The rows of every commit that has some."""
+COST = dict.fromkeys(("core_seconds", "read_bytes", "written_bytes", "shuffled_bytes", "driver_requests"), 0)
+"""What every application has cost."""
 MOST_SECONDS = 0.2
 """The longest wait: then an attempt looks again."""
 
@@ -70,9 +72,10 @@ def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
     options = parser(application).parse_args(argv)
     shell = Shell(options.target)
     given = Attempt(options.generation, options.attempt) if options.attempt else None
-    me = given or shell.reader.draw_attempt({"task": application})
+    me = shell.me = given or shell.reader.draw_attempt({"task": application})
     started = {"application": f"test-{me.generation}", "ui": f"http://spark.test/{me.generation}"}
-    return concluded(shell.reader.control, me, started, lambda: _work(application, checked(options), shell, me))
+    control = shell.reader.control
+    return concluded(control, me, started, lambda: _work(application, checked(options), shell, me), lambda: COST)
 
 
 def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
@@ -175,6 +178,8 @@ class Shell:
 
     plan: Plan
     """Known once an attempt has asked for it."""
+    me: Attempt | None = None
+    """Whose effects it answers; None if nobody has said."""
     spark = None
     """For what asks a shell for its session: there is none, so stores are opened without it."""
 
@@ -223,6 +228,8 @@ class Shell:
             case fx.ReadCommands(files):
                 commands = self.reader.commands(self.plan.build)
                 return fx.CommandsRead(_now(), commands, FILES if files else (), self.reader.properties)
+            case fx.ReadCost() if self.me is not None:
+                return self.reader.control.cost({self.me: COST})
             case fx.ReadTransactions():
                 _, metadata = self.reader.log.protocol_and_metadata()
                 txns: dict[str, int] = {}

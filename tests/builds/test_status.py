@@ -24,7 +24,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import NO_LAG, PATIENCE
+from tests.core.model_target import COST, NO_LAG, PATIENCE
 from tests.core.tasks import READ
 from tests.ledger.json_target import JsonBuild
 
@@ -105,9 +105,9 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     found = status(reader)
     assert (found["phase"], found["since"]) == ("planning", found["attempts"][0]["drawn"])
     assert found["attempts"][0]["dag_id"] == "d" and as_text(found).startswith(f"{reader.target}: planning for ")
-    assert "waits for attempt 1 of the plan task, which waits until Spark starts" in as_text(found)
+    assert "waits for attempt 1 of the plan task waits for Spark to start" in as_text(found)
     reader.control.announce(me, {})
-    assert "attempt 1 of the plan task, which plans the build" in as_text(status(reader))
+    assert "attempt 1 of the plan task plans the build" in as_text(status(reader))
     reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
     assert "waits for an operator: attempt 1 of the plan task has ended with KEY_NULL" in as_text(status(reader))
 
@@ -185,6 +185,8 @@ def test_a_finished_build_shows_its_proof_and_goes_on_counting(build: JsonBuild)
     found, text = shown(build)
     assert (found["phase"], found["percent"], found["lag"]["epochs"]) == ("finished", 100.0, 3)
     assert "proven    42 rows at epoch 7, full, digest" in text and "hand-off at epoch 7" in text
+    assert found["cost"] == COST.to_json() and "at least 2.00 core hours, 5,000 bytes read, 4,000 written" in text
+    assert "30 requests, in 3 attempts; 1 did not report everything" in text
 
 
 def test_a_lost_control_folder_leaves_the_state(build: JsonBuild) -> None:

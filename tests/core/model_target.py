@@ -39,6 +39,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.round_size import RoundSize
 
 SCHEMA = json.dumps(
@@ -55,6 +56,7 @@ FILES = (fx.FileSize(100, 10),) * 6
 ROUND = RoundSize(bytes=200, rows=1_000)
 NO_LAG = MaxLag(epochs=0)
 PATIENCE = 10
+COST = Cost(3, 1, 7_200, 5_000, 4_000, 300, 20, 10)
 
 
 @dataclass
@@ -298,6 +300,8 @@ class Model:
                 return self.next_chunk(positions)
             case fx.VerifyTarget(epoch, version, _, row_hash):
                 return Certificate(epoch, version, 42, "digest", 16, self.now, row_hash)
+            case fx.ReadCost():
+                return COST
             case fx.ReadTransactions():
                 table_id = next(c.metadata.table_id for c in reversed(self.target.commits) if c.metadata is not None)
                 return fx.Transactions(table_id, dict(self._txns))

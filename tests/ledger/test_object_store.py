@@ -11,6 +11,7 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.object_store import ObjectStore
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
 from tests.ledger.moto_s3 import SECRET, moto_s3
@@ -34,12 +35,24 @@ def test_the_contract_of_a_store(check: Callable[[Store], None], store: Store) -
     check(store)
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_request_is_counted(
+    check: Callable[[Store], None], store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "werkzeug")  # the service writes a line for each
+    before = REQUESTS.made
+    check(store)
+    assert REQUESTS.made - before == len([one for one in caplog.records if one.name == "werkzeug"])
+
+
 @pytest.mark.slow
 def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
     names = [f"{number:05}" for number in range(1100)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: store.put(f"f/{name}", b""), names))
+    before = REQUESTS.made
     assert store.list("f") == names and store.list("f", after="00049") == names[50:]
+    assert REQUESTS.made - before == 4
 
 
 def test_a_log_and_a_journal_in_a_bucket(store: Store) -> None:

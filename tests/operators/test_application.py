@@ -17,6 +17,7 @@ from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.process import TASK, lives
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
@@ -67,6 +68,17 @@ def submitted(tmp_path, monkeypatch):
 
 def drawn(target):
     return BuildReader(str(target)).control.attempts()
+
+
+def test_requests_of_the_worker_are_part_of_the_cost(context, source, target, submitted, monkeypatch):
+    built(source, target, "plan")
+    operator = SnapshotOperator(task_id="t", target=str(target), round_rows=10)
+    start = operator._start
+    monkeypatch.setattr(operator, "_start", lambda *given: [REQUESTS.count(3), start(*given)])
+    before = BuildReader(str(target)).control.cost()
+    operator.execute(context)
+    after = BuildReader(str(target)).control.cost()
+    assert (after.attempts, after.worker_requests) == (before.attempts + 1, before.worker_requests + 3)
 
 
 def test_spark_submit_gets_our_entry_point_and_zip(context, source, target, submitted):

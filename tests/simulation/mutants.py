@@ -168,8 +168,8 @@ MUTANTS = (
     ),
     Mutant(
         "a resumed build keeps its old hand-off",
-        "changes=Changes(control=control, bound=None, handoff=None, certificate=None)",
-        "changes=Changes(control=control, bound=None)",
+        "changes=Changes(control=control, bound=None, handoff=None, certificate=None, cost=None)",
+        "changes=Changes(control=control, bound=None, cost=None)",
         often={"cancel": 0.05},
     ),
     Mutant(

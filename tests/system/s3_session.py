@@ -1,7 +1,8 @@
 """Checks in one Spark session with S3A, as a program: the test's own session has no S3A. It fails with the first check.
 
 ``lake`` is a bucket of a good service. The service of ``deaf`` takes no notice of a write's condition; the answers to
-new commits in ``losing`` are lost. ``s3:`` has Delta's own log store, ``s3a:`` ours.
+new commits in ``losing`` are lost; requests to ``counted`` are counted. ``s3:`` has Delta's own log store, ``s3a:``
+ours.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import UnsafeCommitStore
-from airflow_backfill.ledger.hadoop_store import HadoopStore
+from airflow_backfill.ledger.hadoop_store import HadoopStore, driver_requests
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
@@ -92,6 +93,15 @@ def half_a_commit_is_never_seen(spark: SparkSession) -> None:
     assert not path.getFileSystem(conf).exists(path)
 
 
+def requests_are_counted(spark: SparkSession) -> None:
+    """Of this store, of Delta and of Spark's tasks here. The test compares them with what the service was asked."""
+    before = driver_requests()
+    one = store(spark, "counted")
+    one.create("x", b"{}\n")
+    spark.range(100).write.format("delta").save(f"{one.url}/table")
+    print("requests:", driver_requests() - before, flush=True)
+
+
 def a_whole_build(spark: SparkSession) -> None:
     place = f"s3a://lake/{uuid.uuid4().hex}"
     source = Source(spark, f"{place}/source", ("id", "part", "name", "n"))
@@ -116,6 +126,7 @@ ALL = (
     a_listing_begins_where_it_is_told,
     a_commit_in_several_parts_has_the_condition_too,
     half_a_commit_is_never_seen,
+    requests_are_counted,
     a_whole_build,
 )
 

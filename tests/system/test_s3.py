@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 def test_what_a_session_finds(tmp_path: Path) -> None:
     with ExitStack() as open_services:
         service = open_services.enter_context(s3(tmp_path, asks_who=False))
-        for bucket in ("deaf", "losing"):
+        for bucket in ("deaf", "losing", "counted"):
             (tmp_path / "objects" / bucket).mkdir()
-        deaf, losing = (open_services.enter_context(gate(service)) for _ in range(2))
+        deaf, losing, counted = (open_services.enter_context(gate(service)) for _ in range(3))
         deaf.takes_condition = True
         losing.loses_answer = lambda method, path: (
             method == "PUT" and path.endswith("1.json") and path not in losing.lost
@@ -26,6 +26,7 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
         confs = Applications("", service.confs).confs() | {
             "spark.hadoop.fs.s3a.bucket.deaf.endpoint": deaf.endpoint,
             "spark.hadoop.fs.s3a.bucket.losing.endpoint": losing.endpoint,
+            "spark.hadoop.fs.s3a.bucket.counted.endpoint": counted.endpoint,
             "spark.hadoop.fs.s3a.multipart.size": "5M",
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         }
@@ -34,3 +35,4 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
             output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output[-5000:]
         assert len(losing.lost) == 1
+        assert f"requests: {len(counted.asked)}\n" in output and counted.asked

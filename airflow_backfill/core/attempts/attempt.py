@@ -42,6 +42,7 @@ from airflow_backfill.core.state.effect import (
     CommitRecord,
     Nothing,
     ReadCommands,
+    ReadCost,
     ReadSourceLog,
     SleepUntil,
     VerifyTarget,
@@ -268,6 +269,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
         bound=or_else(changes.bound, state.bound),
         handoff=or_else(changes.handoff, state.handoff),
         certificate=or_else(changes.certificate, state.certificate),
+        cost=or_else(changes.cost, state.cost),
         next_lanes=changes.next_lanes,
         decided_by=or_else(changes.decided_by, _laid_by(state)),
         waits=changes.waits,
@@ -332,6 +334,9 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
             asked = VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows, sample)
             certificate = yield from asked
             return Move(Event.CERTIFY, changes=Changes(certificate=certificate))
+        case Move(event=Event.FINISH | Event.CANCEL):
+            cost = yield from ReadCost()
+            return replace(step, changes=replace(step.changes, cost=cost))
         case _:
             return step
 

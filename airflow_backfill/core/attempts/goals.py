@@ -285,7 +285,9 @@ class ResumeGoal(_Bookkeeping):
         control = replace(observed.control, cancelled=False, drop=False)
         if state.phase is not Phase.CANCELLED:
             return Move(Event.MARK, changes=Changes(control=control))
-        return Move(Event.RESUME, changes=Changes(control=control, bound=None, handoff=None, certificate=None))
+        return Move(
+            Event.RESUME, changes=Changes(control=control, bound=None, handoff=None, certificate=None, cost=None)
+        )
 
 
 def _past(state: BuildState, phase: Phase) -> bool:

@@ -22,6 +22,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import count, encode, parts, text
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
@@ -170,6 +171,8 @@ class Record:
     """This announcement, repeated here because its commit may be deleted from the log."""
     progress: int | None = None
     """The highest progress of the build so far, in hundredths of a percent; None in records of older versions."""
+    cost: Cost | None = None
+    """What all attempts of the build had cost when it was finished or cancelled; None before."""
     others: Mapping[int, Tail] = field(default_factory=dict)
     """The last barriers of the other lanes, for the same reason."""
 
@@ -202,7 +205,7 @@ class Record:
             "control": self.control.to_json(),
             "due": self.due,
         }
-        objects = ("epochs", "source", "bound", "pending", "certificate", "news")
+        objects = ("epochs", "source", "bound", "pending", "certificate", "news", "cost")
         document |= {name: part.to_json() for name in objects if (part := getattr(self, name)) is not None}
         plain = ("handoff", "next_lanes", "decided_by", "waits", "announced", "progress")
         document |= {name: part for name in plain if (part := getattr(self, name)) is not None}
@@ -234,6 +237,7 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "announced": lambda version: count(version, -1),
     "news": Announced.from_json,
     "progress": count,
+    "cost": Cost.from_json,
     "others": lambda others: {count(int(lane)): Tail.from_json(tail) for lane, tail in others.items()},
 }
 """Optional fields, with the function that reads each."""

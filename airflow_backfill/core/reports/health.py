@@ -114,7 +114,7 @@ def _resting(
         why = f"{_name(last)}, of which a file is damaged: whether it runs is unknown"
         return Health(Condition.WAITING, why, since=last.last)
     if last is not None and last.life is Life.STARTING:
-        return Health(Condition.STARVED, f"{_name(last)} waits until Spark starts its application", since=last.drawn)
+        return Health(Condition.STARVED, f"{_name(last)} waits for Spark to start", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
         return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
@@ -143,9 +143,9 @@ def health_of_plan(one: Tried) -> Health:
         case Life.SILENT:
             return _stuck(f"{name} gives no sign of life; clear the task", one.last)
         case Life.STARTING:
-            return Health(Condition.STARVED, f"{name}, which waits until Spark starts", since=one.drawn)
+            return Health(Condition.STARVED, f"{name} waits for Spark to start", since=one.drawn)
         case _:
-            return Health(Condition.WORKING, f"{name}, which plans the build", since=one.started)
+            return Health(Condition.WORKING, f"{name} plans the build", since=one.started)
 
 
 def in_words(health: Mapping[str, Any]) -> str:

@@ -65,6 +65,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "skips": state.control.skips,
         },
         "certificate": None if state.certificate is None else _certificate(state),
+        "cost": None if state.cost is None else state.cost.to_json(),
         "attempt": newest.record.attempt if newest is not None else None,
         "target_version": newest.version if newest is not None else plan.target_version,
         "at": newest.at if newest is not None else None,

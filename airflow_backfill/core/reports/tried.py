@@ -14,8 +14,10 @@ from airflow_backfill.core.errors import BackfillError
 
 SIGN_SECONDS = 30.0
 """Time between two signs of life of an application."""
-SILENT_MS = 180_000
-"""An application without a sign of life for this long has probably died. Several signs may fail, clocks may differ."""
+SILENT_MS = 480_000
+"""An application without a sign of life for this long, in milliseconds, has probably died. Several signs may fail, and
+the reader's clock may be five minutes ahead of the driver's.
+"""
 STARTING_MS = 900_000
 """A start may take this long, in milliseconds: the cluster may have to make room."""
 FENCED = "FENCED"

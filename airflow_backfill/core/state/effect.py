@@ -24,6 +24,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
@@ -328,6 +329,11 @@ class VerifyTarget(Effect[Certificate]):
     """The share of the source that an incremental proof reads again, or of both sides that a sampled one compares; 0
     stands for what is usual.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCost(Effect[Cost]):
+    """Add up what all attempts at the build have cost, up to now. Answer: a Cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from airflow_backfill.core.splits.position import InEpoch, Position, applied_by,
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.totals import Totals
 
@@ -208,6 +209,11 @@ class BuildState:
     @property
     def certificate(self) -> Certificate | None:
         return self.newest.record.certificate if self.newest is not None else None
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the build had cost when it was finished or cancelled."""
+        return self.newest.record.cost if self.newest is not None else None
 
     @property
     def known(self) -> tuple[Barrier, ...]:

@@ -14,6 +14,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import FileSize, Nothing, Work
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.control import Control
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.pace import Pace
 from airflow_backfill.core.values.phase import Event
@@ -58,6 +59,7 @@ class Changes:
     handoff: int | Keep | None = KEEP
     certificate: Certificate | Keep | None = KEEP
     control: Control | Keep = KEEP
+    cost: Cost | Keep | None = KEEP
     next_lanes: int | None = None
     decided_by: int | Keep | None = KEEP
     waits: str | None = None

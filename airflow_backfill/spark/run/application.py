@@ -49,7 +49,7 @@ from airflow_backfill.spark.run.phases import (
 )
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.carried import carried
-from airflow_backfill.spark.session.cost import cost
+from airflow_backfill.spark.session.cost import Costs
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.redaction import REDACT, redacts, shows_no_values
 
@@ -79,11 +79,13 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    control = ControlFolder.beside(options.target, spark)
+    control, costs = ControlFolder.beside(options.target, spark), Costs(spark)
     try:
         with ending_with_its_task(spark) as stopped:
             outcome = concluded(
-                control, me, started(spark), lambda: work(application, options, spark, me, stopped), lambda: cost(spark)
+                *(control, me, started(spark)),
+                lambda: work(application, options, spark, me, stopped, costs),
+                costs.so_far,
             )
     except BackfillError as error:
         logging.error("the outcome cannot be stored: %s", error)
@@ -204,9 +206,16 @@ def _attempt(application: str, options: argparse.Namespace, spark: SparkSession)
 
 
 def work(
-    application: str, options: argparse.Namespace, spark: SparkSession, me: Attempt, stopped: Event | None = None
+    application: str,
+    options: argparse.Namespace,
+    spark: SparkSession,
+    me: Attempt,
+    stopped: Event | None = None,
+    costs: Costs | None = None,
 ) -> dict[str, Any]:
-    """Do an attempt's work and return its result. Once ``stopped`` is set, it ends soon, with ApplicationFailed."""
+    """Do an attempt's work and return its result. Once ``stopped`` is set, it ends soon, with ApplicationFailed.
+    ``costs``: of this application, if they can be told from what others do in the same Spark.
+    """
     from airflow_backfill.spark.preflight.two_writers import check_commits
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner, drop_target
@@ -220,7 +229,7 @@ def work(
         return {**summarize(state), "report": report}
     if application == EXPLAIN:
         return kept(ControlFolder.beside(options.target, spark), me, explain(options, spark))
-    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES), me)
+    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES), me, costs)
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()

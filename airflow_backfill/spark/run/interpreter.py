@@ -26,6 +26,7 @@ from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import transactions
+from airflow_backfill.spark.session.cost import Costs
 from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
@@ -50,7 +51,8 @@ class Shell:
     """Runs generators of effects against the target at the location ``target``, in one Spark session.
 
     Once ``stopped`` is set, no other effect begins: ApplicationFailed. ``round_bytes`` is the most that a round reads.
-    Once Airflow has started a newer attempt than ``me`` for the same task, it ends even in a round: Fenced.
+    Once Airflow has started a newer attempt than ``me`` for the same task, it ends even in a round: Fenced. ``costs``:
+    what ``me`` has cost so far, None if that is unknown.
     """
 
     def __init__(
@@ -60,11 +62,12 @@ class Shell:
         stopped: threading.Event | None = None,
         round_bytes: int = ROUND_BYTES,
         me: Attempt | None = None,
+        costs: Costs | None = None,
     ) -> None:
         read_as_written(spark)
         size_session(spark)
         self.round_bytes = round_bytes
-        self._me = me
+        self._me, self._costs = me, costs
         self.stopped = stopped or threading.Event()
         self.spark = spark
         self.target = target
@@ -146,6 +149,8 @@ class Shell:
                 return self._plan_read(self.reader.plan(build))
             case fx.ReadTransactions():
                 return fx.Transactions(*transactions(self.spark, self.target))
+            case fx.ReadCost() if self._me is not None and self._costs is not None:
+                return self.reader.control.cost({self._me: self._costs.so_far()})
             case _:
                 return self.reader.answer(effect)
 

@@ -303,7 +303,9 @@ def test_a_resumed_build_forgets_bound_hand_off_and_certificate_and_keeps_its_sw
         ResumeGoal(1), SITUATIONS["cancelled"], seen(control=Control(4, paused=True, cancelled=True, drop=True))
     )
     assert isinstance(step, Move) and step.event is Event.RESUME
-    assert step.changes == Changes(control=Control(4, paused=True), bound=None, handoff=None, certificate=None)
+    assert step.changes == Changes(
+        control=Control(4, paused=True), bound=None, handoff=None, certificate=None, cost=None
+    )
 
 
 def test_a_cancel_that_no_barrier_has_acknowledged_is_lifted_by_a_mark() -> None:

@@ -16,6 +16,7 @@ from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.values.bound import Bound
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command, Control, Verb, obey
+from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
@@ -23,6 +24,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.core.values.totals import Totals
 from tests.core.documents import damaged, mangled, same
 from tests.core.model.test_position import POSITIONS
+from tests.core.values.test_cost import COSTS
 from tests.core.values.test_totals import TOTALS
 
 COUNTS = st.integers(0, 2**53)
@@ -37,7 +39,7 @@ FULL = Record(
     totals=Totals(log_epochs=2, log_rows=70), work=Totals(log_epochs=1),
     control=Control(number=5, paused=True, rate=70, held=True), due=1_234, epochs=EpochRange(8, 9),
     bound=Bound(9, 3, 1, 4), pending=Pending(11, 3, None, 1_000), handoff=10,
-    certificate=Certificate(10, 15, 99, "d1", 16, 1_001, RowHash.TYPED),
+    certificate=Certificate(10, 15, 99, "d1", 16, 1_001, RowHash.TYPED), cost=Cost(2, 1, 7, 6, 5, 4, 3, 2),
 )  # fmt: skip
 
 
@@ -57,6 +59,7 @@ def records(draw: st.DrawFn) -> Record:
         pending=draw(st.none() | st.builds(Pending, COUNTS, COUNTS, st.none() | COUNTS, COUNTS)),
         handoff=draw(st.none() | COUNTS),
         certificate=draw(st.none() | st.builds(Certificate, COUNTS, COUNTS, COUNTS, TEXTS, COUNTS, COUNTS)),
+        cost=draw(st.none() | COSTS),
         next_lanes=draw(st.integers(1, 9)) if event is Event.CLOSE else None,
         decided_by=draw(st.integers(0, 9) if event is Event.CLOSE else st.none() | st.integers(0, 9)),
     )  # fmt: skip

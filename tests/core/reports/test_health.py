@@ -58,7 +58,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         Condition.WAITING,
         "attempt 4 (snapshot): the round failed (2 of 4): no answer",
     ),
-    "starts": (asked(HALF, STARTS), Condition.STARVED, "waits until Spark starts"),
+    "starts": (asked(HALF, STARTS), Condition.STARVED, "waits for Spark to start"),
     "died": (asked(HALF, OK, DEAD), Condition.STUCK, "gives no sign of life; clear its task"),
     "failed for good": (
         asked(HALF, WRONG),

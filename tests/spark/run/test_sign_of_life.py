@@ -14,7 +14,7 @@ from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
-from airflow_backfill.spark.session.cost import cost
+from airflow_backfill.spark.session.cost import Costs
 
 
 def until(control: ControlFolder, me: Any, later: int) -> dict[str, Any]:
@@ -49,12 +49,35 @@ def test_the_cost_is_told_until_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_counts_what_an_application_costs(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "rows")
-    spark.range(100_000).write.parquet(path)
-    before = cost(spark)
-    spark.read.parquet(path).groupBy("id").count().count()
-    after = cost(spark)
+    path, costs = tmp_path / "rows", Costs(spark)
+    begun = costs.so_far()
+    spark.range(100_000).write.parquet(str(path))
+    before = costs.so_far()
+    spark.read.parquet(str(path)).groupBy("id").count().count()
+    after = costs.so_far()
     assert all(after[name] > before[name] for name in ("core_seconds", "read_bytes", "shuffled_bytes"))
+    files = sum(file.stat().st_size for file in path.glob("*.parquet"))
+    assert before["written_bytes"] - begun["written_bytes"] == files == after["written_bytes"] - begun["written_bytes"]
+    assert Costs(spark).so_far()["written_bytes"] == after["written_bytes"], "all at once, or in between"
+
+
+@pytest.mark.spark
+def test_what_a_stage_that_runs_writes_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark numbers stages when their job begins, so later ones end earlier."""
+    costs = Costs(spark)
+    begun = costs.so_far()["written_bytes"]
+    waits = spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 3000L)")
+    slow = threading.Thread(target=waits.collect)
+    slow.start()
+    active = spark.sparkContext.statusTracker().getActiveStageIds
+    while not active():
+        assert slow.is_alive()
+    for n in range(3):
+        spark.range(1000).write.parquet(str(tmp_path / str(n)))
+        files = sum(file.stat().st_size for file in tmp_path.glob("*/*.parquet"))
+        assert costs.so_far()["written_bytes"] - begun == files
+    slow.join()
+    assert costs.so_far()["written_bytes"] - begun == files
 
 
 def test_a_store_that_fails_for_a_while_stops_neither_work_nor_signs(
