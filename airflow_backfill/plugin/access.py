@@ -26,8 +26,13 @@ JSON = "application/json"
 
 
 def readable(user: GetUserDep) -> set[str]:
-    """The DAGs that the user may look at."""
-    return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    """The DAGs whose builds the user may look at. None without the permission to look at task instances, which auth
+    managers such as FAB's give apart from that of a DAG.
+    """
+    manager = get_auth_manager()
+    if not manager.is_authorized_dag(method="GET", access_entity=DagAccessEntity.TASK_INSTANCE, user=user):
+        return set()
+    return manager.get_authorized_dag_ids(user=user, method="GET")
 
 
 def may_command(user: Any, dag_id: str) -> bool:
@@ -53,7 +58,7 @@ def own_site(request: Request) -> None:
     if origin is not None and urlsplit(origin).netloc not in _hosts(request):
         raise HTTPException(403, "the request comes from another site")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise HTTPException(415, f"a command is {JSON}")
+        raise HTTPException(415, f"a command must be sent as {JSON}")
 
 
 OWN_SITE = Depends(own_site)

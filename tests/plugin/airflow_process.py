@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,12 @@ for name in {names}:
 
 class AirflowProcess:
     """Airflow with a home of its own at ``place``. ``url`` has a path, as behind a proxy. The builds ``alone`` ask for
-    no approval, and have an application for each phase.
+    no approval, and have an application for each phase. ``more``: settings of Airflow, such as another auth manager.
     """
 
-    def __init__(self, place: Path, names: list[str], alone: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, place: Path, names: list[str], alone: tuple[str, ...] = (), more: Mapping[str, str] | None = None
+    ) -> None:
         self.home, self.place = place / "home", place
         (self.home / "dags").mkdir(parents=True)
         (self.home / "dags" / "shop.py").write_text(DAGS.format(names=names, place=place, alone=alone))
@@ -81,6 +83,7 @@ class AirflowProcess:
             "API__BASE_URL": self.url,
             "API__WORKERS": 1,
             "API_AUTH__JWT_SECRET": "a secret of tests " * 4,
+            **(more or {}),
         }
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
@@ -92,8 +95,8 @@ class AirflowProcess:
         }
 
     def run(self, *command: str) -> None:
-        """Run a command of Airflow, or a module with ``-m``, to its end."""
-        program = [sys.executable, *command] if command[0] == "-m" else ["airflow", *command]
+        """Run a command of Airflow, or Python with ``-m`` or ``-c``, to its end."""
+        program = [sys.executable, *command] if command[0] in ("-m", "-c") else ["airflow", *command]
         done = subprocess.run(program, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -130,9 +133,9 @@ class AirflowProcess:
         answer = httpx.post(f"{self.url}/auth/token", json={"username": user, "password": user}, timeout=60)
         return str(answer.json()["access_token"])
 
-    def answer(self, user: str, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Of Airflow's API, or of the page's."""
-        sent = {"Authorization": f"Bearer {self.token(user)}"}
+    def answer(self, user: str | None, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Of Airflow's API, or of the page's; None is nobody."""
+        sent = {} if user is None else {"Authorization": f"Bearer {self.token(user)}"}
         return httpx.request(method, f"{self.url}/{path}", json=body, headers=sent, timeout=60)
 
     def ask(self, user: str, method: str, path: str, body: Any = None) -> Any:
