@@ -467,8 +467,8 @@ MENDS = (
     ),
     Mend(
         "a damaged attempt is taken for one of the DAG that names it",
-        "                damage = error  # an earlier attempt of the DAG may tell",
-        "                told[dag] = True",
+        "            damage = error\n        else:\n            return document is not None",
+        "            return True\n        else:\n            return document is not None",
         ("tests/plugin/test_api.py::test_nothing_is_shown_if_no_readable_attempt_says_whose_build_it_is",),
     ),
     Mend(

@@ -5,6 +5,7 @@ request opens a table, starts Java, or waits for a store beyond its deadline.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ from airflow_backfill.core.values.control import Command
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.log_listing import LOG
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.ledger.store import NotFound
 from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import Order, order_in
+from airflow_backfill.plugin.dropped import or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
 from airflow_backfill.plugin.run import run_of
 from airflow_backfill.plugin.steering import steer, steering_dag
@@ -53,7 +56,7 @@ none: hundreds of builds keep the processor busy as it is, and each thread more 
 api = FastAPI(
     title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]
 )
-glances, wholes = Readings(glance, GLANCED), Readings(whole, SEEN_WHOLE)
+glances, wholes = Readings(or_dropped(glance), GLANCED), Readings(or_dropped(whole), SEEN_WHOLE)
 
 
 @api.get("/page/{file}", response_class=FileResponse)
@@ -102,13 +105,20 @@ def explanation(dag_id: str, key: str, generation: int, session: SessionDep) -> 
     """Why a row is as it is, as an attempt has found it. It holds values of the row, so it is for those who may command
     the build.
     """
-    found = _reader(_table(session, dag_id, key)).control.explanation(generation)
+    control = _reader(_table(session, dag_id, key)).control
+    found = control.explanation(generation)
     if found is None:
-        raise HTTPException(404, f"attempt {generation} has left no explanation, or it was removed; ask again")
+        raise HTTPException(
+            404, f"no explanation of attempt {generation} is stored, or it was removed; explain the row again"
+        )
     try:
-        return {"key": found["key"], "verdict": found["verdict"], "text": as_text(found)}
+        told = {"key": found["key"], "verdict": found["verdict"], "text": as_text(found)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DocumentDamaged(f"the explanation of attempt {generation} cannot be read: {error!r:.100}") from None
+    with suppress(DocumentDamaged, NotFound):  # the attempt may be forgotten
+        asked = control.attempt(generation)
+        told |= {name: asked.get(name) for name in ("by", "why", "at")}
+    return told
 
 
 @api.post("/dags/{dag_id}/builds/{key}/commands", status_code=201, dependencies=[COMMANDS, OWN_SITE])

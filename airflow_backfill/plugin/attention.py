@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_backfill.core.reports.health import Condition
 from airflow_backfill.core.reports.summary import running_out
+from airflow_backfill.plugin.dropped import DROPPED
 
 ORDER = ("trouble", "waits", "works", "done")
 _FAILED = ("failed", "upstream_failed")
@@ -23,10 +24,10 @@ _DONE = ("finished", "cancelled")
 
 
 def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a person should look at, in words; the error of the build itself is in ``trouble``."""
+    """What a person should look at, as sentences. The error of the build itself is in ``trouble``."""
     said = []
-    if tasks[0]["state"] in _FAILED:
-        said.append(f"task {tasks[0]['task_id']} has failed: see its log")
+    if tasks[0]["state"] in _FAILED and found.get("phase") != DROPPED:
+        said.append(f"task {tasks[0]['task_id']} failed; see its log")
     lag = found.get("lag")
     if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
         said.append(warning)
@@ -34,8 +35,8 @@ def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> li
 
 
 def attention(found: Mapping[str, Any]) -> str:
-    """``trouble``: it cannot go on by itself, or soon cannot; ``waits``: somebody or something has to happen first;
-    ``works``; or ``done``.
+    """``trouble``: the build cannot go on by itself, or soon cannot. ``waits``: something has to happen first.
+    ``works`` or ``done`` otherwise.
     """
     if found.get("trouble") is not None or found["problems"] or found["health"]["needs_attention"]:
         return "trouble"
@@ -43,7 +44,7 @@ def attention(found: Mapping[str, Any]) -> str:
 
 
 def rank(found: Mapping[str, Any]) -> tuple[int, int, str]:
-    """The sort key: who needs attention first; then what has been pending longest."""
+    """The sort key: builds that need attention first, then by the age of the oldest pending epoch."""
     lag = found.get("lag")
     name = str(found.get("name") or found["target"])
     return ORDER.index(found["attention"]), -(lag["age"] if lag is not None else 0), name

@@ -72,11 +72,11 @@ def order_in(body: bytes, by: str) -> Order:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
-        raise InvalidSpec("a command is a JSON object") from None
+        raise InvalidSpec("a command must be a JSON object") from None
     match given:
         case {"verb": str(verb), **more}:
             return _order(verb, more, by)
-    raise InvalidSpec("verb: a command is a JSON object with a verb", field="verb")
+    raise InvalidSpec("verb: a command must be a JSON object with a verb", field="verb")
 
 
 _NUMBERS = ("rate", "byte_rate", "until", "epoch", "since")

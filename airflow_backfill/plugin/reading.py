@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
@@ -24,8 +25,9 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.fetching_store import FetchingStore
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import wrapped
-from airflow_backfill.ledger.store import Store
-from airflow_backfill.plugin.tasks import Table
+from airflow_backfill.ledger.store import NotFound, Store
+from airflow_backfill.plugin.clipped import clipped
+from airflow_backfill.plugin.tasks import Claims, Table
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,13 @@ READERS = FETCHERS = 100
 """Builds of one store that are read at once, and files that are fetched for them meanwhile."""
 DEADLINE_SECONDS = 2.0
 """How long an answer waits for one build, from the start of its reading on."""
+SEARCHED = 50
+"""Newest attempts beside a target that are read if a DAG's own do not tell whether it builds the target."""
 QUEUE_SECONDS = 10.0
 """How long it waits for that start."""
 
 _Ahead = Mapping[str, int]
-_Place = tuple[str, str | None, tuple[tuple[str, Attempt], ...]]
+_Place = tuple[str, str | None, Claims]
 """A target, its connection, and the claims of DAGs that they build it."""
 
 
@@ -119,28 +123,69 @@ class Readings:
         with wrapped(ahead):
             dags = builders(hook.control(target), claims)
             if not dags:
-                raise not_built(target, dict.fromkeys(dag for dag, _ in claims))
-            return {**self._look(target, hook.options), "dags": dags}
+                raise not_built(target, (dag for dag, _ in claims))
+            found: dict[str, Any] = clipped({**self._look(target, hook.options), "dags": dags})
+            return found
 
 
-def builders(control: ControlFolder, claims: Sequence[tuple[str, Attempt]]) -> list[str]:
-    """The DAGs among those with a claim whose attempt lies beside the target, and is no order of people: whoever may
-    steer all builds with one DAG gets no page of them by that. The newest readable attempt of each DAG counts;
-    DocumentDamaged if there is none.
+def builders(control: ControlFolder, claims: Claims) -> list[str]:
+    """The DAGs among those with a claim that have an attempt beside the target. Orders such as a cancel do not count:
+    a DAG that may steer all builds builds none of them. Of the attempts that a DAG claims, the newest readable one
+    counts; if there is none, the newest attempts beside the target. DocumentDamaged if those do not tell.
     """
-    told: dict[str, bool] = {}
+    builds: set[str] = set()
+    unsure: set[str] = set()
     damage = None
-    for dag, attempt in claims:
-        if dag not in told:
-            try:
-                document = control.drawn(attempt) or {}
-            except DocumentDamaged as error:
-                damage = error  # an earlier attempt of the DAG may tell
-            else:
-                told[dag] = document.get("dag_id") == dag and document.get("task") not in _ORDERS
-    if damage is not None and not any(told.values()):
+    for dag, attempts in claims:
+        try:
+            claimed = _claimed(control, dag, attempts)
+        except DocumentDamaged as error:
+            claimed, damage = None, error
+        if claimed is None:
+            unsure.add(dag)
+        elif claimed:
+            builds.add(dag)
+    if unsure:
+        try:
+            builds |= _searched(control, unsure)
+        except DocumentDamaged as error:
+            damage = error
+    if damage is not None and not builds:
         raise damage
-    return [dag for dag, builds in told.items() if builds]
+    return [dag for dag, _ in claims if dag in builds]
+
+
+def _claimed(control: ControlFolder, dag: str, attempts: Sequence[Attempt]) -> bool | None:
+    """Whether the DAG builds the target by the newest readable one of these attempts; None if there are no attempts,
+    DocumentDamaged if all are damaged.
+    """
+    damage = None
+    for attempt in attempts:
+        try:
+            document = control.drawn(attempt)
+        except DocumentDamaged as error:
+            damage = error
+        else:
+            return document is not None and _builds(document, dag)
+    if damage is not None:
+        raise damage
+    return None
+
+
+def _searched(control: ControlFolder, dags: Collection[str]) -> set[str]:
+    """Those of the DAGs that build the target by its newest attempts."""
+    found: set[str] = set()
+    for generation in reversed(control.generations(SEARCHED)):
+        if len(found) == len(dags):
+            break
+        with suppress(DocumentDamaged, NotFound):
+            document = control.attempt(generation)
+            found |= {dag for dag in dags if _builds(document, dag)}
+    return found
+
+
+def _builds(document: Mapping[str, Any], dag: str) -> bool:
+    return document.get("dag_id") == dag and document.get("task") not in _ORDERS
 
 
 _ORDERS = (Verb.CANCEL.value, *(errand.value for errand in Errand))
@@ -150,8 +195,8 @@ def not_built(target: str, dags: Iterable[str]) -> NotPlanned:
     """For a target that none of these DAGs has worked on."""
     named = ", ".join(dags) or "a DAG that you may look at"
     return NotPlanned(
-        f"{target}: no attempt of {named} lies beside it, so its build belongs to another DAG, or the folder beside "
-        "it was lost; open it from the DAG that builds it, or clear a task of that DAG",
+        f"no attempt of {named} is stored beside {target}: another DAG builds it, or the folder beside it was lost; "
+        "open the build from the DAG that builds it, or clear a task of that DAG",
         target=target,
     )
 
@@ -173,7 +218,7 @@ def _threads_of(place: _Place) -> _Threads:
 
 def _result(future: Future[dict[str, Any]], place: _Place) -> dict[str, Any]:
     if not future.done():
-        late = f"the store of {place[0]} has not answered within {DEADLINE_SECONDS:g} s; nothing is known of this build"
+        late = f"the store of {place[0]} has not answered within {DEADLINE_SECONDS:g} s; its state is unknown"
         return {"trouble": troubled(SourceUnavailable(late))}
     error = future.exception()
     return future.result() if error is None else {"trouble": troubled(error)}
@@ -182,7 +227,7 @@ def _result(future: Future[dict[str, Any]], place: _Place) -> dict[str, Any]:
 def troubled(error: BaseException) -> dict[str, Any]:
     """An error as JSON, with its way out."""
     if isinstance(error, BackfillError):
-        return told(error)
+        return {**told(error), "message": clipped(error.message), "data": clipped(error.to_json()["data"])}
     log.error("a build could not be read", exc_info=error)
-    said = f"{type(error).__name__}: {error}"
+    said = clipped(f"{type(error).__name__}: {error}")
     return {"code": "UNEXPECTED", "message": said, "way_out": "The log of the API server has more.", "retry": True}

@@ -33,14 +33,14 @@ def steer(dag_id: str | None, user: str, order: dict[str, Any]) -> dict[str, str
     """Start a run that carries the order out. NotAllowedNow if there is no DAG for it, or if it takes other orders."""
     if dag_id is None:
         raise NotAllowedNow(
-            f"{order['verb']}: it needs Spark, and there is no active DAG with the tag {TAG!r} that you may trigger; "
-            "dags/steer.py is an example of one"
+            f"{order['verb']} needs Spark, but there is no active DAG with the tag {TAG!r} that you may trigger; "
+            "add one like dags/steer.py, or ask for permission to trigger it"
         )
     try:
         run = trigger_dag(
             dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=order, note=order.get("why")
         )
     except (AirflowException, ValueError) as error:
-        raise NotAllowedNow(f"{order['verb']}: DAG {dag_id} does not take this order: {error}"[:500]) from None
+        raise NotAllowedNow(f"{order['verb']}: DAG {dag_id} refuses this order: {error}"[:500]) from None
     assert run is not None
     return {"dag_id": dag_id, "run_id": run.run_id}

@@ -32,7 +32,8 @@ from airflow_backfill.operators.repair import RepairOperator
 INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
 
 CLAIMS = 3
-"""Attempts of a DAG that may show that it builds a table. All but the newest are for when a file is damaged."""
+"""Attempts of a DAG that are read first to see whether it builds a table: several, because files may be damaged."""
+Claims = tuple[tuple[str, tuple[Attempt, ...]], ...]
 
 _ORDERS = [one.__name__ for one in (CancelOperator, ExplainOperator, ProveOperator, RecoverOperator, RepairOperator)]
 """Operators that people steer a build with: their DAG does not build it."""
@@ -76,14 +77,14 @@ class Table:
         return self.tasks[0]
 
     @property
-    def claims(self) -> tuple[tuple[str, Attempt], ...]:
-        """For each DAG the last attempts that it says it has drawn, the newest first."""
+    def claims(self) -> Claims:
+        """The DAGs, each with the last attempts that it says it has drawn, the newest first; perhaps with none."""
         found: dict[str, list[Attempt]] = {}
         for task in self.tasks:
             known = found.setdefault(task.dag_id, [])
             if task.attempt is not None and len(known) < CLAIMS:
                 known.append(task.attempt)
-        return tuple((dag, attempt) for dag, attempts in found.items() for attempt in attempts)
+        return tuple((dag, tuple(attempts)) for dag, attempts in found.items())
 
 
 def tables(session: Session, dags: Collection[str], targets: Collection[str] | None = None) -> list[Table]:

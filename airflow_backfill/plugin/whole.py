@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,9 @@ SHOWN_READING = 8
 
 
 def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The status, and what is drawn: phases, splits, the last barriers; and the orders that would have no effect."""
+    """The status, and what is drawn: phases, splits, the last barriers; the attempts that have left an explanation; and
+    the orders that would have no effect.
+    """
     reader, now = BuildReader(target, options=options), time.time_ns() // 1_000_000
     try:
         look = Look.at(reader, now, COMMITS)
@@ -38,14 +41,18 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
             raise
         return found
     state = look.state
+    with ThreadPoolExecutor(1) as pool:
+        stored = pool.submit(reader.control.explanations)
+        phases = phase_times(reader.log, state)
     orders: tuple[Verb | Errand, ...] = (*Verb, *Errand)
     return {
         **shown(look),
         "in_force": look.control.to_json(),
         "key": list(state.plan.spec.key),
         "splits": strip(state),
-        "phases": phase_times(reader.log, state),
+        "phases": phases,
         "history": look.history.to_json(),
+        "explanations": stored.result(),
         "refused": {one.value: refused.message for one in orders if (refused := refusal(one, state)) is not None},
     }
 
@@ -87,7 +94,7 @@ def _said(first: int, parts: Sequence[_Part]) -> str:
         said = (f"split {first}: {parts[0].stands}", counted, parts[0].by)
         return "; ".join(one for one in said if one)
     read = sum(part.done == 1 for part in parts)
-    said_of_all = f"splits {first} to {first + len(parts) - 1}: {read} of {len(parts)} are read"
+    said_of_all = f"splits {first} to {first + len(parts) - 1}: {read} of {len(parts)} read"
     return f"{said_of_all}; {counted}" if counted else said_of_all
 
 
@@ -97,7 +104,7 @@ def _part(state: BuildState, split: int, position: Position) -> _Part:
     if position.read:
         stands = "read" if epoch is None else f"stands at epoch {epoch}"
         return _Part(done, stands, counts, None, reading=False)
-    stands = "is being read" if position.begun else "has not begun"
+    stands = "being read" if position.begun else "not started"
     return _Part(done, stands, counts, _by(state, split), reading=position.begun)
 
 
@@ -105,4 +112,4 @@ def _by(state: BuildState, split: int) -> str | None:
     """The attempt that committed the last round of the split's lane."""
     lane = next(lane for lane in range(state.layout.lanes) if state.owns(lane, split))
     barrier = state.lanes[lane]
-    return None if barrier is None else f"lane {lane}, last by attempt {barrier.record.generation}"
+    return None if barrier is None else f"lane {lane}, last committed by attempt {barrier.record.generation}"

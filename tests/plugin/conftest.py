@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.airflow.home import HOME
 from tests.airflow.task import source
+from tests.airflow.without_spark import built
 
 os.environ["AIRFLOW__CORE__AUTH_MANAGER"] = "tests.plugin.permissions.ByDag"
 os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = "a secret of tests " * 4
@@ -56,6 +59,27 @@ def client(served: FastAPI, airflow_rows: None) -> Client:
         return found
 
     return of
+
+
+@pytest.fixture
+def target(source: Path, tmp_path: Path, airflow_rows: None) -> str:
+    """A build of ``orders_dag``, whose snapshot is read."""
+    target = str(tmp_path / "orders")
+    built(source, Path(target), "plan", "snapshot")
+    database.worked("orders_dag", "orders.snapshot", target)
+    return target
+
+
+def key_of(client: Client) -> str:
+    """The key of the only build."""
+    [build] = client("all").get("builds").json()["builds"]
+    found: str = build["key"]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
 
 
 __all__ = ["source"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -19,6 +20,9 @@ from airflow.utils.db import import_all_models
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
+
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.reader import BuildReader
 
 RUN = "manual__2026-01-01T00:00:00+00:00"
 BUNDLE = "dags-folder"
@@ -60,6 +64,14 @@ def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **
                 value=told["attempt"],
                 updated_at=at,
             )
+
+
+def worked(dag_id: str, task_id: str, target: str, *, task: str = "snapshot", **told: Any) -> Attempt:
+    """A task that drew an attempt at the target; ``task`` is its application."""
+    attempt = BuildReader(target).draw_attempt({"task": task, "dag_id": dag_id, "task_id": task_id})
+    stored = json.dumps({"generation": attempt.generation, "name": attempt.name})
+    ran(dag_id, task_id, target=target, ledger_conn_id=None, attempt=stored, **told)
+    return attempt
 
 
 def _run(session: Session, dag_id: str, run_id: str) -> int:

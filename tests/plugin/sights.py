@@ -31,6 +31,11 @@ from tests.plugin import database
 FILES, FILE_BYTES, FILE_ROWS = 96, 128 << 20, 1_400_000
 EPOCH_ROWS = 21_000
 SECONDS = 1000
+COST = {
+    **{"core_seconds": 2_760, "read_bytes": 9_400_000_000, "written_bytes": 8_100_000_000},
+    **{"shuffled_bytes": 310_000_000, "driver_requests": 2_190},
+}
+"""Of each application."""
 NOWHERE = "archive"
 """The connection to a store that does not answer."""
 
@@ -112,10 +117,9 @@ def alive(target: str) -> None:
     """The last attempt's application runs."""
     control, now = ControlFolder.beside(target), time.time_ns() // 1_000_000
     generation, document = control.attempts()[-1]
-    cost = {"core_seconds": (now - document["at"]) / 600, "read_bytes": 9_400_000_000, "shuffled_bytes": 310_000_000}
     control.announce(
         Attempt(generation, document["attempt"]),
-        {"at": document["at"], "alive": now, "ui": "http://spark.test:4040", "cost": cost},
+        {"at": document["at"], "alive": now, "ui": "http://spark.test:4040", "cost": COST},
     )
 
 
@@ -174,6 +178,7 @@ def _scenery(scene: Scene, now: Callable[[], int], rows: int) -> Iterator[None]:
         "BYTES": FILES * FILE_BYTES,
         "ROWS": rows,
         "MOST_SECONDS": 0.0,
+        "COST": COST,
     }
     before, own = {name: getattr(applications, name) for name in larger}, control_folder._now
     for name, value in larger.items():

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,11 @@ from airflow_backfill.plugin import api
 from airflow_backfill.testing.applications import main
 from tests.airflow.without_spark import built
 from tests.plugin import database
-from tests.plugin.conftest import Client
-from tests.plugin.database import RUN
+from tests.plugin.conftest import Client, key_of
+from tests.plugin.database import RUN, worked
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 PAUSE: dict[str, Any] = {"verb": "pause"}
-
-
-@pytest.fixture
-def target(source: Path, tmp_path: Path, airflow_rows: None) -> str:
-    """A build of ``orders_dag``, whose snapshot is read."""
-    target = str(tmp_path / "orders")
-    built(source, Path(target), "plan", "snapshot")
-    worked("orders_dag", "orders.snapshot", target)
-    return target
-
-
-def worked(dag_id: str, task_id: str, target: str, **told: Any) -> None:
-    """A task that drew an attempt at the target."""
-    attempt = BuildReader(target).draw_attempt({"task": "snapshot", "dag_id": dag_id, "task_id": task_id})
-    stored = json.dumps({"generation": attempt.generation, "name": attempt.name})
-    database.ran(dag_id, task_id, target=target, ledger_conn_id=None, attempt=stored, **told)
-
-
-def key_of(client: Client) -> str:
-    [build] = client("all").get("builds").json()["builds"]
-    found: str = build["key"]
-    return found
 
 
 def ordered(target: str) -> list[str]:
@@ -93,7 +70,8 @@ def test_every_route_is_behind_airflows_user() -> None:
 def test_the_overview_shows_the_builds_of_dags_that_the_user_may_look_at(client: Client, target: str) -> None:
     [build] = client("viewer").get("builds").json()["builds"]
     assert (build["name"], build["phase"], build["attention"]) == ("orders", "snapshot", "waits")
-    assert client("other").get("builds").json() == {"builds": []}
+    for user in ("other", "no_tasks"):
+        assert client(user).get("builds").json() == {"builds": []}
 
 
 def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
@@ -284,8 +262,3 @@ def test_a_build_that_is_planned_shows_as_such(tmp_path: Path, client: Client) -
     assert (build["target"], build["phase"], build["attention"]) == (target, "planning", "waits")
     found = client("viewer").get(f"dags/orders_dag/builds/{build['key']}").json()
     assert found["phase"] == "planning" and found["attempts"][0]["life"] == "starting"
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)

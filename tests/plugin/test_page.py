@@ -80,7 +80,7 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
     with chromium(airflow) as opened:
         page = opened("vera", "/plugin/table-backfills")
         page.get_by_role("link", name="orders").click()  # from the overview to the build, as a viewer
-        page.get_by_text("You may look at this build, and not command it").wait_for()
+        page.get_by_text("You may view this build but not command it").wait_for()
         assert page.get_by_role("button", name="Pause").count() == 0
 
         page = opened("ed", path, dark=True)
@@ -102,7 +102,7 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
         page.get_by_text(re.compile("prove: run .* of DAG steer_table_backfill")).wait_for()
         airflow.wait("a proof", lambda: states(airflow, "steer_table_backfill").get("prove") == "success")
 
-        press(page, "Approve", "Airflow has your answer")
+        press(page, "Approve", "Airflow has received your answer")
         airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
         page.get_by_text("Proven equal to the source").wait_for()  # without a reload
 
@@ -122,8 +122,8 @@ def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProce
         page.get_by_role("button", name="Cancel …").click()
         page.get_by_role("checkbox").check()
         page.get_by_role("button", name="Cancel and delete").click()
-        assert page.get_by_label("Why (needed)").evaluate("field => field.validity.valueMissing")
-        page.get_by_label("Why (needed)").fill("built with a wrong key")
+        assert page.get_by_label("Why (required)").evaluate("field => field.validity.valueMissing")
+        page.get_by_label("Why (required)").fill("built with a wrong key")
         page.get_by_role("button", name="Cancel and delete").click()
         page.get_by_text(re.compile("cancel: run .* of DAG steer_table_backfill")).wait_for()
     airflow.wait("the drop", lambda: not target.exists())
@@ -179,8 +179,8 @@ def test_a_copy_that_differs_is_repaired_and_its_task_cleared(airflow: AirflowPr
         page = opened("ed", f"/plugin/table-backfills/{path}")
         page.get_by_role("button", name="Repair …").click()
         page.get_by_role("button", name="Repair", exact=True).click()
-        assert page.get_by_label("Why (needed)").evaluate("field => field.validity.valueMissing")
-        page.get_by_label("Why (needed)").fill("the job of the third wrote into it")
+        assert page.get_by_label("Why (required)").evaluate("field => field.validity.valueMissing")
+        page.get_by_label("Why (required)").fill("the job of the third wrote into it")
         page.get_by_role("button", name="Repair", exact=True).click()
         steered(airflow, page, "repair")
         newest = BuildReader(str(target)).state().newest
@@ -201,14 +201,14 @@ def test_a_target_that_somebody_changed_is_recovered_and_proven_again(airflow: A
     with chromium(airflow) as opened:
         page = opened("vera", f"/plugin/table-backfills/{path}", dark=True)
         page.get_by_text("TARGET_DIVERGED").wait_for()
-        page.get_by_text("You may look at this build, and not command it").wait_for()
+        page.get_by_text("You may view this build but not command it").wait_for()
         assert page.get_by_role("button", name=re.compile("Recover|Cancel")).count() == 0
         assert refused(airflow, orders, {"verb": "recover", "epoch": stands, "why": "x"}) == 403
 
         page = opened("ed", f"/plugin/table-backfills/{path}", width=420)
         page.get_by_role("button", name="Recover …").click()
         page.get_by_label("Epoch").fill(str(stands))
-        page.get_by_label("Why (needed)").fill("rows were put right with RESTORE")
+        page.get_by_label("Why (required)").fill("rows were put right with RESTORE")
         page.get_by_role("button", name="Recover", exact=True).click()
         steered(airflow, page, "recover")
         page.get_by_text("Not proven yet").wait_for()  # without a reload

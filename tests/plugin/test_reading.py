@@ -108,7 +108,7 @@ def test_hundreds_of_builds_are_read_in_a_second(source: Path, tmp_path: Path, r
     for n in range(1, MANY):
         for suffix in ("", ".backfill"):
             shutil.copytree(f"{first}{suffix}", f"{tmp_path / f'b{n}'}{suffix}")
-    [(_, attempt)] = place.claims
+    [(_, [attempt])] = place.claims
     places = [claimed(tmp_path / f"b{n}", attempt) for n in range(MANY)]
     asked: list[str] = []
     remote(lambda url: asked.append(url) or time.sleep(DELAY_SECONDS))

@@ -23,11 +23,11 @@ def test_a_split_says_what_records_hold_of_it_and_no_more() -> None:
     found = strip(half_read(3))
     assert [cell["said"] for cell in found["cells"]] == [
         "split 0: stands at epoch 7; files read: 2, files left: 0",
-        "split 1: is being read; files read: 1, files left: 1",
-        "split 2: has not begun; files read: 0, files left: 2; lane 0, last by attempt 7",
+        "split 1: being read; files read: 1, files left: 1",
+        "split 2: not started; files read: 0, files left: 2; lane 0, last committed by attempt 7",
     ]
     assert [cell["done"] for cell in found["cells"]] == [1.0, 0.5, 0.0]
-    assert found["reading"] == ["split 1: is being read; files read: 1, files left: 1"]
+    assert found["reading"] == ["split 1: being read; files read: 1, files left: 1"]
 
 
 def test_many_splits_share_cells_and_add_up() -> None:
@@ -35,5 +35,5 @@ def test_many_splits_share_cells_and_add_up() -> None:
     assert (found["count"], len(found["cells"]), len(found["reading"])) == (3 * CELLS, CELLS, 8)
     assert found["cells"][-1] == {
         "done": 0.5,
-        "said": f"splits {3 * CELLS - 3} to {3 * CELLS - 1}: 1 of 3 are read; files read: 3, files left: 3",
+        "said": f"splits {3 * CELLS - 3} to {3 * CELLS - 1}: 1 of 3 read; files read: 3, files left: 3",
     }

@@ -1,4 +1,4 @@
-// One build: where it is, where it goes, what it waits for, and what people may do about it.
+// One build: its progress, what it waits for, its proof, cost, attempts and commands.
 
 import { get, path, useLive } from "./ask.js";
 import { Lines, perMinute, Strip } from "./charts.js";
@@ -9,7 +9,8 @@ import { ago, bytes, clock, count, difference, errorOf, many, phase, PHASES, sho
 
 const CHANGING_MS = 3_000;
 const RESTING_MS = 20_000;
-const RESTS = ["finished", "upstream", "cancelled"];
+const RESTS = ["finished", "upstream", "cancelled", "dropped"];
+const WITHOUT_STATE = ["planning", "dropped"];
 
 export const Build = ({ dag, build, whole }) => {
   const [every, setEvery] = React.useState(CHANGING_MS);
@@ -26,9 +27,10 @@ export const Build = ({ dag, build, whole }) => {
     found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, !found.health?.why.includes(found.trouble.message) && h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
     (found.problems ?? []).map((said) => h(Notice, { key: said, hue: "red" }, h(Text, { fontSize: "sm" }, said))),
     found.phase && h(Waits, { found }),
-    (found.phase || found.trouble) && h(Commands, { found, where, again }),
-    found.phase === "planning" ? null : found.phase && h(Progress, { found }),
-    found.attempts && h(Answers, { found, where }),
+    (found.phase || found.trouble) && found.phase !== "dropped" && h(Commands, { found, where, again }),
+    found.phase && !WITHOUT_STATE.includes(found.phase) && h(Progress, { found }),
+    found.cost && h(Cost, { found }),
+    h(Answers, { found, where }),
     found.attempts && h(Attempts, { found }),
     found.commands && h(Orders, { found }),
   );
@@ -79,7 +81,7 @@ const Waits = ({ found }) => {
       h(
         Box,
         { mt: 2 },
-        h(Muted, { fontSize: "xs" }, "It waits for"),
+        h(Muted, { fontSize: "xs" }, "Waits for"),
         h(Box, { as: "ul", ps: 4, listStyleType: "disc", fontSize: "sm" }, reasons.map((reason) => h("li", { key: reason }, reason))),
       ),
   );
@@ -90,12 +92,12 @@ const Progress = ({ found }) => {
   return h(
     React.Fragment,
     null,
-    h(Panel, { title: "Progress", note: `${found.percent} % in all${found.phases?.length ? `, began ${clock(found.phases[0].from)}` : ""}` }, h(PhaseLine, { found }), h(Numbers, { found })),
+    h(Panel, { title: "Progress", note: `${found.percent} % of the build${found.phases?.length ? `, began ${clock(found.phases[0].from)}` : ""}` }, h(PhaseLine, { found }), h(Numbers, { found })),
     h(
       Grid,
       { templateColumns: wide, gap: 4 },
       h(Panel, { title: "Pending epochs", note: verdict(found) }, h(Pending, { found })),
-      h(Panel, { title: "Applied against changed", note: "epochs per minute" }, h(Rates, { found })),
+      h(Panel, { title: "Epochs per minute", note: "applied by the build, committed at the source" }, h(Rates, { found })),
     ),
     h(
       Grid,
@@ -114,13 +116,13 @@ const PhaseLine = ({ found }) => {
     { as: "ol", display: "grid", gridTemplateColumns: { base: "1fr", md: `repeat(${PHASES.length}, 1fr)` }, columnGap: 5, rowGap: 2, mb: 4, listStyleType: "none" },
     PHASES.map((name, n) => {
       const time = times[name];
-      const state = here < 0 ? "is unknown" : n < here ? "done" : n === here ? "now" : "to come";
-      const hue = state === "done" || (state === "now" && RESTS.includes(name)) ? "green" : state === "now" ? "blue" : "gray";
+      const state = here < 0 ? "unknown" : n < here ? "done" : n === here ? "current" : "not started";
+      const hue = state === "done" || (state === "current" && RESTS.includes(name)) ? "green" : state === "current" ? "blue" : "gray";
       return h(
         Box,
-        { as: "li", key: name, "aria-current": state === "now" ? "step" : undefined },
+        { as: "li", key: name, "aria-current": state === "current" ? "step" : undefined },
         h(Bar, { percent: n < here ? 100 : n === here ? (RESTS.includes(name) ? 100 : found.phase_percent) : 0, hue, label: `${phase(name)}: ${state}` }),
-        h(Flex, { justify: "space-between", mt: 1, gap: 2 }, h(Text, { fontSize: "sm", fontWeight: state === "now" ? "semibold" : "normal", color: state === "to come" ? "fg.muted" : undefined }, phase(name)), n === here && !RESTS.includes(name) && h(Muted, null, `${found.phase_percent} %`)),
+        h(Flex, { justify: "space-between", mt: 1, gap: 2 }, h(Text, { fontSize: "sm", fontWeight: state === "current" ? "semibold" : "normal", color: state === "not started" ? "fg.muted" : undefined }, phase(name)), n === here && !RESTS.includes(name) && h(Muted, null, `${found.phase_percent} %`)),
         h(Muted, { fontSize: "xs" }, time ? (time.to == null ? `for ${span(found.seen - time.from)}` : `took ${span(time.to - time.from)}`) : state),
       );
     }),
@@ -132,13 +134,13 @@ const Numbers = ({ found }) => {
   return h(Facts, {
     facts: [
       ["Copied", `${count(read.done)} of ${count(read.of)} ${read.unit}`, `${short(rows.consuming_snapshot)} rows`],
-      ["Read of the snapshot", bytes(found.snapshot_bytes), "by the sizes of its files"],
+      ["Snapshot read", bytes(found.snapshot_bytes), "by file sizes"],
       ["Applied from the log", `${short(rows.consuming_log_store + rows.consuming_upstream)} rows`, many(found.epochs.log + found.epochs.upstream, "epoch")],
-      ["Speed", found.rows_per_second == null ? "–" : `${short(found.rows_per_second)} rows/s`, "with waiting times"],
-      ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "of this phase"],
-      ["Behind", lag ? many(lag.epochs, "epoch") : "unknown", lag?.epochs ? `the oldest for ${span(lag.age)}` : lag && "nothing is pending"],
-      ["Stands at epoch", found.epoch ?? "none yet", found.handoff != null ? `hand-off at ${found.handoff}` : lag && `the source at ${lag.head}`],
-      lag && ["May stay paused for", lag.readable == null ? span(lag.kept) : span(lag.readable), "until the source may delete what is needed"],
+      ["Speed", found.rows_per_second == null ? "–" : `${short(found.rows_per_second)} rows/s`, "including waits"],
+      ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "in this phase"],
+      ["Pending", lag ? many(lag.epochs, "epoch") : "unknown", lag?.epochs ? `the oldest for ${span(lag.age)}` : lag && "up to date"],
+      ["Target at epoch", found.epoch ?? "none yet", found.handoff != null ? `hand-off at ${found.handoff}` : lag && `source at ${lag.head}`],
+      lag && ["History left", lag.readable == null ? span(lag.kept) : span(lag.readable), "before the source may delete what the build needs"],
     ],
   });
 };
@@ -149,8 +151,8 @@ const verdict = (found) => {
   const applied = perMinute(pending, "epoch").at(-1)?.value;
   const changed = perMinute(pending, "head").at(-1)?.value;
   if (applied == null || changed == null || found.phase === "snapshot") return null;
-  if (applied > changed) return `converges: ${short(applied - changed)} fewer each minute`;
-  return pending.at(-1).pending === 0 ? "keeps up" : "does not converge now";
+  if (applied > changed) return `converging: ${short(applied - changed)} fewer per minute`;
+  return pending.at(-1).pending === 0 ? "keeping up" : "not converging";
 };
 
 const Pending = ({ found }) => {
@@ -168,12 +170,12 @@ const Rates = ({ found }) => {
     unit: "/min",
     lines: [
       { name: "applied", hue: "green", points: perMinute(history, "epoch") },
-      { name: "changed", hue: "orange", points: perMinute(history, "head"), dashed: true },
+      { name: "committed", hue: "orange", points: perMinute(history, "head"), dashed: true },
     ],
   });
 };
 
-// The first splits that are being read. Of a topic's partitions more is known.
+// The first splits that are being read. For a topic, Partitions shows more.
 const Reading = ({ found }) =>
   !found.partitions &&
   found.splits.reading.length > 0 &&
@@ -196,47 +198,73 @@ const Proof = ({ found }) => {
   return h(
     Box,
     { display: "flex", flexDirection: "column", gap: 3 },
-    failed && !proof && h(Notice, { hue: "red", title: "The copy differs" }, h(Text, { fontSize: "sm" }, failed.message ?? "see the log of the verify task")),
+    failed && !proof && h(Notice, { hue: "red", title: "The copy differs" }, h(Text, { fontSize: "sm" }, failed.message ?? "See the log of the verify task.")),
     proof
       ? h(
           React.Fragment,
           null,
           h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at)}`)),
           h(Muted, { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, `${proof.row_hash} ${proof.digest}`),
-          proof.gone > 0 && h(Muted, null, `Kafka has deleted ${count(proof.gone)} records since: counted, not compared`),
+          proof.gone > 0 && h(Muted, null, `${count(proof.gone)} records that Kafka has deleted since were counted, not compared`),
         )
-      : !failed && h(Muted, null, "Not proven yet: the copy is compared with the source after the catch-up."),
+      : !failed && h(Muted, null, "Not proven yet: verify compares the copy with the source after the catch-up."),
   );
 };
 
-// Why rows are as they are, as the last attempts have found it. Each answer is asked for when somebody wants to see it.
+// Why rows are as they are. Each answer is read when a person opens it.
+const SHOWN_ANSWERS = 8;
+
 const Answers = ({ found, where }) => {
   const [shown, setShown] = React.useState(null);
-  const asked = found.attempts.filter((one) => one.task === "explain").reverse();
-  if (!found.may_command || asked.length === 0) return null;
-  const show = async ({ generation }) => {
+  const [all, setAll] = React.useState(false);
+  const stored = found.explanations ?? [];
+  const asked = Object.fromEntries((found.attempts ?? []).filter((one) => one.task === "explain").map((one) => [one.generation, one]));
+  const known = [...new Set([...Object.keys(asked).map(Number), ...stored])].sort((a, b) => b - a);
+  if (!found.may_command || known.length === 0) return null;
+  const show = async (generation) => {
     try {
-      setShown({ generation, text: (await get(`${where}/${path("explanations", generation)}`)).text });
+      setShown({ generation, ...(await get(`${where}/${path("explanations", generation)}`)) });
     } catch (error) {
       setShown({ generation, text: errorOf(error) });
     }
   };
   return h(
     Panel,
-    { title: "Why a row is as it is", note: "the newest first" },
-    asked.map((one) =>
-      h(
+    { title: "Why a row is as it is", note: "newest first" },
+    known.slice(0, all ? undefined : SHOWN_ANSWERS).map((generation) => {
+      const open = shown?.generation === generation;
+      const one = asked[generation] ?? (open ? shown : {});
+      return h(
         Box,
-        { key: one.generation, mb: 2 },
+        { key: generation, mb: 2 },
         h(
           Flex,
           { gap: 3, align: "center", wrap: "wrap" },
-          h(Button, { size: "xs", variant: "outline", disabled: one.outcome !== "OK", onClick: () => show(one) }, `Answer of attempt ${one.generation}`),
-          h(Muted, null, one.outcome ?? one.life, one.by && `, asked by ${one.by}`, one.why && `: ${one.why}`),
+          h(Button, { size: "xs", variant: "outline", disabled: !stored.includes(generation), "aria-expanded": open, onClick: () => (open ? setShown(null) : show(generation)) }, `Answer of attempt ${generation}`),
+          h(Muted, null, one.outcome ?? one.life, one.by && ` asked by ${one.by}`, one.why && `: ${one.why}`),
         ),
-        shown?.generation === one.generation && h(Box, { as: "pre", mt: 2, fontFamily: "mono", fontSize: "xs", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }, shown.text),
-      ),
-    ),
+        open && h(Box, { as: "pre", mt: 2, fontFamily: "mono", fontSize: "xs", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }, shown.text),
+      );
+    }),
+    known.length > SHOWN_ANSWERS && !all && h(Button, { size: "xs", variant: "ghost", onClick: () => setAll(true) }, `Show all ${known.length}`),
+  );
+};
+
+// What all attempts have cost: known once the build is finished or cancelled.
+const Cost = ({ found }) => {
+  const { cost } = found;
+  return h(
+    Panel,
+    { title: "What the build cost", note: cost.uncounted > 0 ? `at least: ${many(cost.uncounted, "attempt")} did not report everything` : many(cost.attempts, "attempt") },
+    h(Facts, {
+      facts: [
+        ["Core hours", (cost.core_seconds / 3600).toFixed(2), "time of all Spark tasks"],
+        ["Read", bytes(cost.read_bytes), "from tables and topics"],
+        ["Written", bytes(cost.written_bytes), "into tables"],
+        ["Shuffled", bytes(cost.shuffled_bytes), "between tasks"],
+        ["Requests", count(cost.driver_requests + cost.worker_requests), "to object stores; executors' not counted"],
+      ],
+    }),
   );
 };
 
@@ -245,13 +273,19 @@ const LIVES = { running: "green", starting: "blue", silent: "red", superseded: "
 const Attempts = ({ found }) =>
   h(
     Panel,
-    { title: "Attempts", note: "the newest first" },
+    { title: "Attempts", note: "newest first" },
     h(
       Columns,
-      { names: ["#", "Task", "Began", "Took", "Cost", "Life", "Outcome", ""], label: "Attempts" },
+      { names: ["#", "Task", "Began", "Took", "Cost", "State", "Outcome", ""], label: "Attempts" },
       [...found.attempts].reverse().map((one) => h(Attempt, { key: one.generation, one, now: found.seen })),
     ),
   );
+
+const costOf = (cost) => {
+  if (!cost) return "–";
+  const requests = cost.driver_requests > 0 && many(cost.driver_requests, "request");
+  return [`${span(cost.core_seconds * 1000)} of core time`, `${bytes(cost.read_bytes)} read`, `${bytes(cost.written_bytes)} written`, requests].filter(Boolean).join(", ");
+};
 
 const Attempt = ({ one, now }) => {
   const began = one.started ?? one.drawn;
@@ -264,7 +298,7 @@ const Attempt = ({ one, now }) => {
     h(Table.Cell, null, one.task),
     h(Table.Cell, { whiteSpace: "nowrap" }, clock(began)),
     h(Table.Cell, { whiteSpace: "nowrap" }, began != null && end != null ? span(end - began) : "–"),
-    h(Table.Cell, null, one.cost ? `${span(one.cost.core_seconds * 1000)} of cores, ${bytes(one.cost.read_bytes)} read` : "–"),
+    h(Table.Cell, null, costOf(one.cost)),
     h(Table.Cell, null, h(Badge, { colorPalette: LIVES[one.life] ?? "gray" }, one.life)),
     h(Table.Cell, { minW: "200px" }, one.outcome && h(Badge, { colorPalette: ok ? "green" : "red" }, one.outcome), one.message && h(Muted, { display: "block", fontSize: "xs", overflowWrap: "anywhere" }, one.message)),
     h(
@@ -285,7 +319,7 @@ const argumentsOf = (one) =>
     one.rate != null && `${count(one.rate)} rows/s`,
     one.byte_rate != null && `${count(one.byte_rate)} bytes/s`,
     one.until != null && `until ${clock(one.until)}`,
-    one.drop && "with drop",
+    one.drop && "deletes the target",
   ]
     .filter(Boolean)
     .join(", ");
@@ -293,12 +327,12 @@ const argumentsOf = (one) =>
 const Orders = ({ found }) =>
   h(
     Panel,
-    { title: "Log of commands", note: "the newest first" },
+    { title: "Log of commands", note: "newest first" },
     found.commands.length === 0
-      ? h(Muted, null, "Nobody has given a command.")
+      ? h(Muted, null, "No commands yet.")
       : h(
           Columns,
-          { names: ["#", "Command", "By", "When", "Why", "Taken"], label: "Log of commands" },
+          { names: ["#", "Command", "By", "When", "Why", "Acknowledged"], label: "Log of commands" },
           [...found.commands].reverse().map((one) =>
             h(
               Table.Row,
@@ -312,8 +346,8 @@ const Orders = ({ found }) =>
                 Table.Cell,
                 null,
                 one.acknowledged
-                  ? h(Badge, { colorPalette: "green" }, one.version == null ? "taken" : `in version ${one.version}`)
-                  : h(Badge, { colorPalette: "orange" }, "waits for a barrier"),
+                  ? h(Badge, { colorPalette: "green" }, one.version == null ? "yes" : `in version ${one.version}`)
+                  : h(Badge, { colorPalette: "orange" }, "waiting for a barrier"),
               ),
             ),
           ),

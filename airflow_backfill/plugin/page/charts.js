@@ -1,7 +1,7 @@
 // Small drawings as SVG, from what barriers recorded.
 
 import { Box, colour, Flex, h, Muted, React } from "./elements.js";
-import { about, clock, short } from "./say.js";
+import { about, clock, hour, short } from "./say.js";
 
 const WIDTH = 640;
 const HEIGHT = 150;
@@ -20,7 +20,7 @@ export const Lines = ({ lines, label, unit = "" }) => {
   const points = lines.flatMap((line) => line.points).filter((point) => point.value != null);
   const times = points.map((point) => point.at);
   const [start, end] = [Math.min(...times), Math.max(...times)];
-  if (points.length < 2 || start === end) return h(Muted, null, "Not enough rounds yet to draw.");
+  if (points.length < 2 || start === end) return h(Muted, null, "Not enough rounds to draw yet.");
   const most = nice(Math.max(...points.map((point) => point.value)));
   const x = (at) => LEFT + ((at - start) / (end - start)) * (WIDTH - LEFT - 8);
   const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
@@ -40,7 +40,7 @@ export const Lines = ({ lines, label, unit = "" }) => {
         ),
       ),
       h("text", { x: LEFT, y: HEIGHT - 8, fontSize: 11, fill: "var(--chakra-colors-fg-muted)" }, `${about(end - start)} earlier`),
-      h("text", { x: WIDTH - 8, y: HEIGHT - 8, textAnchor: "end", fontSize: 11, fill: "var(--chakra-colors-fg-muted)" }, new Date(end).toLocaleTimeString()),
+      h("text", { x: WIDTH - 8, y: HEIGHT - 8, textAnchor: "end", fontSize: 11, fill: "var(--chakra-colors-fg-muted)" }, hour(end)),
       lines.map((line) =>
         h("path", {
           key: line.name,

@@ -2,7 +2,7 @@
 
 import { airflow, path, post } from "./ask.js";
 import { Box, Button, Flex, h, Input, Muted, Notice, Panel, React, Text } from "./elements.js";
-import { difference, errorOf, many, span } from "./say.js";
+import { difference, errorOf, instant, many, span } from "./say.js";
 
 const say = (verb, text, more = {}) => ({ verb, text, ...more });
 
@@ -13,18 +13,18 @@ const offered = ({ in_force: force, phase, refused, certificate, attempts }) => 
     force?.paused ? say("resume", "Resume") : say("pause", "Pause"),
     say("throttle", "Throttle …", { form: "throttle" }),
     force?.held ? say("release", "Release the gate") : say("hold", "Hold the gate"),
-    say("prove", "Prove again …", { form: "why", spark: true, optional: true, note: "Compares the target with its source at the epoch where it stands now. Writes nothing." }),
-    say("explain", "Explain a row …", { form: "explain", spark: true, optional: true, note: "Looks at one row in source and target, and says why it is as it is. Writes nothing to the target. The answer lies beside it, for those who may command the build." }),
-    differs && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ, to what the source says. Then clear the verify task." }),
-    !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "What Kafka and the landing table have lost is counted from then on. This cannot be taken back." }),
+    say("prove", "Prove again …", { form: "why", spark: true, optional: true, note: "Compares the target with its source at the target's current epoch. Writes nothing." }),
+    say("explain", "Explain a row …", { form: "explain", spark: true, optional: true, note: "Compares one row in source and target and explains its values. Writes nothing to the target. The answer appears on this page, for people who may command the build." }),
+    differs && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ so that they equal the source. Clear the verify task afterwards." }),
+    !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "The build counts the records that Kafka and the landing table have lost, and goes on without them. This cannot be undone." }),
     say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build; a later plan resumes it." }),
   ].filter((one) => one && (phase !== "planning" || one.verb === "cancel"));
 };
 
 // A build whose records cannot be read takes only these.
 const LAST_RESORT = [
-  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "Put the rows right first, with RESTORE to the last barrier; then name the epoch at which they stand. Afterwards clear the verify task." }),
-  say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build, whatever is wrong with its records, if the target is deleted too." }),
+  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First correct the rows, with RESTORE to the last barrier. Then name the epoch of the source that they equal. Clear the verify task afterwards." }),
+  say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends a build whose records cannot be read, if the target is deleted too." }),
 ];
 const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];
 
@@ -32,7 +32,7 @@ export const Commands = ({ found, where, again }) => {
   const [open, setOpen] = React.useState(null);
   const [busy, setBusy] = React.useState(null);
   const [told, setTold] = React.useState(null);
-  if (!found.may_command) return h(Muted, null, "You may look at this build, and not command it: that takes the permission to edit its DAG.");
+  if (!found.may_command) return h(Muted, null, "You may view this build but not command it: commands need the permission to edit task instances of its DAG.");
   const asked = async (name, work, saying = (error) => error.message) => {
     setBusy(name);
     setTold(null);
@@ -50,7 +50,7 @@ export const Commands = ({ found, where, again }) => {
       async () => {
         const done = await post(`${where}/commands`, { verb, ...body });
         setOpen(null);
-        return done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; the next barrier takes it.`;
+        return done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; it takes effect at the next barrier.`;
       },
       errorOf,
     );
@@ -96,11 +96,11 @@ export const Commands = ({ found, where, again }) => {
   );
 };
 
-// Tasks to clear although none has failed: one has died, or the build was mended and nobody works on it.
+// Tasks to clear although none has failed: one has died, or a recovery or repair is done and no task runs.
 const MENDS = ["recover", "repair"];
 const unfinished = ({ health, attempts, to_clear: tasks }) => (health?.condition === "stuck" || MENDS.includes(attempts?.at(-1)?.task) ? (tasks ?? []) : []);
 
-const NO_STEERING = "This needs Spark: put a DAG like dags/steer.py beside your DAGs, or ask for the permission to trigger it.";
+const NO_STEERING = "This needs Spark: add a DAG like dags/steer.py, or ask for permission to trigger it.";
 
 const namesOf = (tasks) => tasks.map((task) => task.task_id).join(", ");
 
@@ -121,7 +121,7 @@ const Approval = ({ task, found, asked, busy }) => {
   const answer = (option) =>
     asked(option, async () => {
       await airflow("PATCH", where, { chosen_options: [option], params_input: {} });
-      return `${option}: Airflow has your answer.`;
+      return `Airflow has received your answer: ${option}.`;
     });
   return h(
     Box,
@@ -129,7 +129,7 @@ const Approval = ({ task, found, asked, busy }) => {
     h(
       Notice,
       { hue: "blue", title: task.subject },
-      h(Text, { fontSize: "sm", mb: 2 }, found.lag ? `Pending: ${many(found.lag.epochs, "epoch")}${found.lag.epochs ? `, the oldest for ${span(found.lag.age)}` : ""}. The target stands at epoch ${found.epoch ?? "–"}.` : "How far the source is ahead is not known."),
+      h(Text, { fontSize: "sm", mb: 2 }, found.lag ? `Pending: ${many(found.lag.epochs, "epoch")}${found.lag.epochs ? `, the oldest for ${span(found.lag.age)}` : ""}. The target is at epoch ${found.epoch ?? "–"}.` : "The number of pending epochs is unknown."),
       h(
         Flex,
         { gap: 2 },
@@ -156,7 +156,7 @@ const Form = ({ command, columns, order, close, busy }) => {
     ...(command.form === "throttle" && {
       rate: whole(given.rate),
       byte_rate: whole(given.bytes),
-      ...(given.until && { until: new Date(given.until).getTime() }),
+      ...(given.until && { until: instant(given.until) }),
     }),
     ...(command.form === "cancel" && { drop: given.drop }),
     ...(command.form === "recover" && { epoch: whole(given.epoch) }),
@@ -181,37 +181,37 @@ const Form = ({ command, columns, order, close, busy }) => {
       h(
         Flex,
         { gap: 3, wrap: "wrap" },
-        h(Field, { label: "Rows per second", help: "empty: no limit; 0: stop" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", value: given.rate, onChange: set("rate") })),
-        h(Field, { label: "Bytes per second, of the snapshot", help: "empty: no limit" }, h(Input, { type: "number", min: 0, step: 1, size: "sm", value: given.bytes, onChange: set("bytes") })),
-        h(Field, { label: "Until", help: "empty: until another throttle" }, h(Input, { type: "datetime-local", size: "sm", value: given.until, onChange: set("until") })),
+        h(Field, { label: "Rows per second", help: "empty: no limit; 0: pause" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", value: given.rate, onChange: set("rate") })),
+        h(Field, { label: "Snapshot bytes per second", help: "empty: no limit" }, h(Input, { type: "number", min: 0, step: 1, size: "sm", value: given.bytes, onChange: set("bytes") })),
+        h(Field, { label: "Until", help: "empty: until the next throttle" }, h(Input, { type: "datetime-local", size: "sm", value: given.until, onChange: set("until") })),
       ),
     command.form === "cancel" &&
       h(
         Flex,
         { as: "label", gap: 2, align: "center" },
         h("input", { type: "checkbox", checked: given.drop, onChange: set("drop"), ref: first }),
-        h(Text, { fontSize: "sm" }, "Also delete the target and what belongs to the build beside it"),
+        h(Text, { fontSize: "sm" }, "Also delete the target and the build's files beside it"),
       ),
     command.form === "recover" &&
-      h(Flex, null, h(Field, { label: "Epoch", help: "of the source, at which the rows stand" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", required: true, value: given.epoch, onChange: set("epoch") }))),
+      h(Flex, null, h(Field, { label: "Epoch", help: "of the source, which the rows equal" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", required: true, value: given.epoch, onChange: set("epoch") }))),
     command.form === "explain" &&
       h(
         Flex,
         { gap: 3, wrap: "wrap" },
         columns.map((column, n) =>
-          h(Field, { key: column, label: column, help: "of the key" }, h(Input, { ref: n ? undefined : first, size: "sm", maxLength: 1000, required: true, value: values[column] ?? "", onChange: (event) => setValues({ ...values, [column]: event.target.value }) })),
+          h(Field, { key: column, label: column, help: "key column" }, h(Input, { ref: n ? undefined : first, size: "sm", maxLength: 1000, required: true, value: values[column] ?? "", onChange: (event) => setValues({ ...values, [column]: event.target.value }) })),
         ),
       ),
     h(Flex, null, h(
       Field,
-      { label: needsWhy ? "Why (needed)" : "Why", help: "for the log of commands" },
+      { label: needsWhy ? "Why (required)" : "Why", help: "shown in the log of commands" },
       h(Input, { ref: command.form === "why" ? first : undefined, size: "sm", maxLength: 1000, required: needsWhy, value: given.why, onChange: set("why") }),
     )),
     h(
       Flex,
       { gap: 2 },
       h(Button, { type: "submit", size: "sm", colorPalette: command.hue ?? "blue", loading: busy === command.verb }, given.drop ? "Cancel and delete" : command.text.replace(" …", "")),
-      h(Button, { type: "button", size: "sm", variant: "ghost", onClick: close }, "Not now"),
+      h(Button, { type: "button", size: "sm", variant: "ghost", onClick: close }, "Close"),
     ),
   );
 };

@@ -69,7 +69,7 @@ export const Empty = ({ title, children }) =>
   h(Box, { py: 12, px: 4, textAlign: "center" }, h(Heading, { as: "h2", size: "md", mb: 2 }, title), h(Muted, null, children));
 
 export const Loading = () =>
-  h(Flex, { p: 8, gap: 3, align: "center", justify: "center", role: "status" }, h(Spinner, { size: "sm" }), h(Muted, null, "Reading the builds …"));
+  h(Flex, { p: 8, gap: 3, align: "center", justify: "center", role: "status" }, h(Spinner, { size: "sm" }), h(Muted, null, "Loading builds …"));
 
 // A table whose columns have these names.
 export const Columns = ({ names, label, children }) =>

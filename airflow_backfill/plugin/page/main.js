@@ -5,9 +5,18 @@ import { path, useLive } from "./ask.js";
 import { Box, Empty, h, Loading, Router } from "./elements.js";
 import { Overview, PAGE, Problem, Rows } from "./overview.js";
 
+// What a person typed may be no part of an address.
+const decoded = (part) => {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+};
+
 const Page = () => {
   const { pathname } = Router.useLocation();
-  const [dag, key] = pathname.slice(pathname.indexOf(PAGE) + PAGE.length).split("/").filter(Boolean).map(decodeURIComponent);
+  const [dag, key] = pathname.slice(pathname.indexOf(PAGE) + PAGE.length).split("/").filter(Boolean).map(decoded);
   return key ? h(Build, { key: `${dag} ${key}`, dag, build: key, whole: true }) : h(Overview);
 };
 
@@ -17,7 +26,7 @@ const Tab = ({ dagId, runId, taskId, mapIndex }) => {
   if (!answer) return error ? h(Box, { p: 4 }, h(Problem, { error })) : h(Loading);
   const builds = answer.builds;
   if (builds.length === 0)
-    return h(Empty, { title: "No table backfill" }, `This ${taskId ? "task" : "run"} builds no table, or has not started to.`);
+    return h(Empty, { title: "No table backfill" }, `This ${taskId ? "task" : "run"} works on no table backfill, or has not started yet.`);
   if (builds.length > 1) return h(Box, { p: 4 }, h(Rows, { builds }));
   return h(Build, { key: builds[0].key, dag: builds[0].dag_id, build: builds[0].key });
 };

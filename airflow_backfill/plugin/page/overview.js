@@ -2,10 +2,10 @@
 
 import { path, useLive } from "./ask.js";
 import { Badge, Bar, Box, Button, Empty, Flex, Heading, HUES, h, hueOf, Input, Link, Loading, Muted, Notice, React, Text } from "./elements.js";
-import { ago, errorOf, phase, short, span, tail } from "./say.js";
+import { ago, errorOf, many, phase, short, span, tail } from "./say.js";
 
 export const PAGE = "/plugin/table-backfills";
-const WORDS = { trouble: "need you", waits: "wait", works: "work", done: "done" };
+const WORDS = { trouble: "need attention", waits: "waiting", works: "working", done: "done" };
 const SHOWN = 100;
 
 export const address = (build) => `${PAGE}/${path(build.dag_id, build.key)}`;
@@ -42,13 +42,13 @@ export const Overview = () => {
     ),
     error && h(Box, { mb: 3 }, h(Problem, { error, since: at })),
     builds.length === 0
-      ? h(Empty, { title: "No builds yet" }, "A build appears here as soon as a task of a table backfill has started, if you may look at its DAG.")
+      ? h(Empty, { title: "No builds yet" }, "Builds of DAGs that you may read appear here once their first task has started.")
       : wanted.length === 0
-        ? h(Empty, { title: "No build matches" }, "Change the search, or the filter.")
+        ? h(Empty, { title: "No build matches" }, "Change the search or the filter.")
         : h(Rows, { builds: wanted.slice(0, shown) }),
     wanted.length > shown &&
       h(Flex, { justify: "center", mt: 3 }, h(Button, { variant: "outline", size: "sm", onClick: () => setShown(shown + SHOWN) }, `Show more of ${wanted.length}`)),
-    h(Flex, { mt: 3, justify: "flex-end" }, h(Muted, { fontSize: "xs" }, `${builds.length} builds, read ${ago(at)}`)),
+    h(Flex, { mt: 3, justify: "flex-end" }, h(Muted, { fontSize: "xs" }, `${many(builds.length, "build")}, updated ${ago(at)}`)),
   );
 };
 
@@ -74,7 +74,7 @@ const Filter = ({ kind, only, setOnly, builds }) =>
 export const Problem = ({ error, since }) =>
   h(
     Notice,
-    { hue: "red", title: since ? `No answer since ${ago(since)}: what you see is old` : "The builds could not be read" },
+    { hue: "red", title: since ? `No answer for ${span(Date.now() - since)}: this page shows older data` : "The builds cannot be read" },
     h(Text, { fontSize: "sm" }, errorOf(error)),
     error.wayOut && h(Text, { fontSize: "sm" }, error.wayOut),
   );
@@ -88,7 +88,7 @@ export const Rows = ({ builds }) =>
     h(
       Box,
       { role: "row", display: { base: "none", lg: "grid" }, gridTemplateColumns: COLUMNS, gap: 4, px: 4, py: 2, bg: "bg.muted", color: "fg.muted", fontSize: "xs", fontWeight: "semibold" },
-      ["Build", "Phase", "Rows/s", "Pending", "Time left", "Kept for", "Condition"].map((name) => h(Box, { key: name, role: "columnheader" }, name)),
+      ["Build", "Phase", "Rows/s", "Pending", "Time left", "History left", "Condition"].map((name) => h(Box, { key: name, role: "columnheader" }, name)),
     ),
     builds.map((one) => h(Row, { key: `${one.dag_id} ${one.key}`, one })),
   );
@@ -130,12 +130,12 @@ const Row = ({ one }) => {
       : cell(
           "Phase",
           h(Flex, { justify: "space-between", mb: 1 }, h("span", null, phase(one.phase)), one.percent != null && h(Muted, null, `${one.percent} %`)),
-          one.percent != null && h(Bar, { percent: one.percent, hue, label: `${one.name}: ${one.percent} % in all` }),
+          one.percent != null && h(Bar, { percent: one.percent, hue, label: `${one.name}: ${one.percent} % of the build` }),
         ),
     cell("Rows/s", short(one.rows_per_second)),
     cell("Pending", one.lag ? `${short(one.lag.epochs)} epoch${one.lag.epochs === 1 ? "" : "s"}` : "–", one.lag?.epochs > 0 && h(Muted, { display: "block", fontSize: "xs" }, span(one.lag.age))),
     cell("Time left", span(one.seconds_left == null ? null : 1000 * one.seconds_left)),
-    cell("Kept for", span(one.lag?.readable)),
+    cell("History left", span(one.lag?.readable)),
     h(
       Box,
       { role: "cell", minW: 0, gridColumn: { base: "1 / -1", lg: "auto" }, fontSize: "sm", overflowWrap: "anywhere" },
@@ -154,7 +154,7 @@ export const Condition = ({ health, seen, clamp = 2 }) =>
       Flex,
       { gap: 2, align: "baseline", wrap: "wrap" },
       h(Badge, { colorPalette: hueOf(health) }, health.condition),
-      health.needs_attention && h(Badge, { colorPalette: "red", variant: "solid" }, "needs you"),
+      health.needs_attention && h(Badge, { colorPalette: "red", variant: "solid" }, "needs attention"),
       health.by && h("span", null, `by ${health.by}`),
       health.since != null && h(Muted, { fontSize: "xs" }, `for ${span(seen - health.since)}`),
     ),

@@ -29,8 +29,28 @@ export const span = (milliseconds) => {
 // To the larger of its units, for an axis.
 export const about = (milliseconds) => span(milliseconds).split(" ").slice(0, 2).join(" ");
 
+// The time zone that was chosen in Airflow, which keeps it in the browser; else the browser's.
+const zone = () => {
+  try {
+    const timeZone = JSON.parse(globalThis.localStorage.getItem("timezone")) ?? undefined;
+    return new Intl.DateTimeFormat(undefined, { timeZone }).resolvedOptions().timeZone;
+  } catch {
+    return undefined;
+  }
+};
+
 export const clock = (milliseconds) =>
-  milliseconds == null ? "–" : new Date(milliseconds).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  milliseconds == null ? "–" : new Date(milliseconds).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone: zone() });
+
+export const hour = (milliseconds) => new Date(milliseconds).toLocaleTimeString(undefined, { timeZone: zone() });
+
+// The moment of a date and time in that zone, as an input field has it: 2026-01-31T22:30.
+export const instant = (text) => {
+  const wall = Date.parse(`${text}Z`);
+  const shown = (at) => Date.parse(`${new Date(at).toLocaleString("sv-SE", { timeZone: zone() }).replace(" ", "T")}Z`);
+  // Twice: the first guess may lie on the other side of a change to summer time.
+  return [0, 0].reduce((at) => at + wall - shown(at), wall);
+};
 
 export const ago = (milliseconds, now = Date.now()) => (milliseconds == null ? "–" : `${span(now - milliseconds)} ago`);
 

@@ -1,0 +1,58 @@
+"""A build whose target was deleted by a cancel: its attempts are still there, and say who deleted it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.look import ATTEMPTS
+from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.reports.health import Condition, Health
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Verb
+from airflow_backfill.ledger.control_folder import ControlFolder
+
+DROPPED = "dropped"
+"""The phase of such a build, on the page only."""
+
+_Look = Callable[[str, Mapping[str, str] | None], dict[str, Any]]
+
+
+def or_dropped(look: _Look) -> _Look:
+    """``look``, which tells of a dropped build what is left of it, instead of raising that there is no table."""
+
+    def looked(target: str, options: Mapping[str, str] | None) -> dict[str, Any]:
+        try:
+            return look(target, options)
+        except (NotPlanned, SourceNotDelta):
+            found = dropped(target, options, time.time_ns() // 1_000_000)
+            if found is None:
+                raise
+            return found
+
+    return looked
+
+
+def dropped(target: str, options: Mapping[str, str] | None, now: int) -> dict[str, Any] | None:
+    """What is left of a build whose last attempt has deleted its target; None for any other. ``now``: milliseconds."""
+    control = ControlFolder.beside(target, options=options)
+    tried = attempts(control, None, now, ATTEMPTS).tried
+    last = tried[-1] if tried else None
+    if last is None or last.task != Verb.CANCEL.value or last.outcome != "OK":
+        return None
+    outcome = control.outcome(Attempt(last.generation, last.attempt)) or {}
+    if not (outcome.get("result") or {}).get("dropped"):
+        return None
+    why = f"attempt {last.generation} ({last.task}) deleted the target"
+    why += f": {last.why}" if last.why else ""
+    return {
+        "phase": DROPPED,
+        "target": target,
+        "health": Health(Condition.DONE, why, by=last.by, since=last.ended).to_json(),
+        "waits_for": [],
+        "attempts": [one.to_json() for one in tried],
+        "trouble": None,
+        "seen": now,
+    }
