@@ -126,7 +126,10 @@ def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProce
         page.get_by_label("Why (required)").fill("built with a wrong key")
         page.get_by_role("button", name="Cancel and delete").click()
         page.get_by_text(re.compile("cancel: run .* of DAG steer_table_backfill")).wait_for()
-    airflow.wait("the drop", lambda: not target.exists())
+        airflow.wait("the drop", lambda: not target.exists())
+        page.get_by_text(re.compile("deleted the target")).first.wait_for()  # without a reload
+        page.get_by_role("heading", name="Attempts", exact=True).wait_for()
+        assert page.get_by_role("button", name=re.compile("Pause|Cancel")).count() == 0
 
 
 def test_tabs_and_the_keyboard(airflow: AirflowProcess) -> None:
