@@ -15,6 +15,7 @@ import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,19 @@ class Broker:
     """A broker with its data in ``directory``. As a context manager, it runs while the block runs.
 
     ``servers`` needs no login. With a ``login`` there are three more listeners: ``sasl_servers`` needs it (SASL/PLAIN),
-    ``tls_servers`` uses TLS with the certificate in the file ``certificate``, ``sasl_tls_servers`` does both. Ports
+    ``tls_servers`` uses TLS with the certificate in the file ``certificate``, ``sasl_tls_servers`` does both. There
+    ``guests`` may log in, too, and do what ``demo.kafka.rights`` allows them; everybody else may do everything. Ports
     stay the same for the lifetime of the object, so that clients find a restarted broker. With ``apart`` it is in its
     own session, so that Ctrl-C does not stop it before its clients.
     """
 
-    def __init__(self, directory: Path, login: Login | None = None, *, apart: bool = False) -> None:
+    def __init__(
+        self, directory: Path, login: Login | None = None, *, guests: Sequence[Login] = (), apart: bool = False
+    ) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
         self.certificate = directory / "certificate.pem"
-        self._login = login
+        self._login, self._guests = login, guests
         self._apart = apart
         self._plain, self._controller, self._sasl, self._tls, self._both = free_ports(5)
         self._process: subprocess.Popen[bytes] | None = None
@@ -196,11 +200,12 @@ class Broker:
         more: dict[str, Any] = {}
         if self._login is not None:
             listeners |= {"SASL": self._sasl, "TLS": self._tls, "BOTH": self._both}
-            login = (
-                "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                f'user_{self._login.user}="{self._login.password}";'
-            )
-            more = {
+            users = " ".join(f'user_{one.user}="{one.password}"' for one in (self._login, *self._guests))
+            login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+            if self._guests:
+                masters = f"User:ANONYMOUS;User:{self._login.user}"
+                more = {"authorizer.class.name": _AUTHORIZER, "super.users": masters}
+            more |= {
                 **{f"listener.name.{name}.plain.sasl.jaas.config": login for name in ("sasl", "both")},
                 "ssl.keystore.type": "PKCS12",
                 "ssl.keystore.location": self._keystore,
@@ -227,6 +232,7 @@ class Broker:
         _run([keytool, "-exportcert", "-rfc", "-file", self.certificate, *store])
 
 
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _STORE_PASSWORD = "only-in-this-directory"
 
 

@@ -11,11 +11,13 @@ from demo.kafka.broker import Broker, Login
 from demo.kafka.topic import Topic
 
 LOGIN = Login("reader", "the right password")
+GUEST, INGESTION = Login("guest", "of a guest"), Login("ingestion", "of an ingestion")
+"""They may do nothing until a test allows it."""
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with Broker(tmp_path_factory.mktemp("broker"), LOGIN) as running:
+    with Broker(tmp_path_factory.mktemp("broker"), LOGIN, guests=(GUEST, INGESTION)) as running:
         yield running
 
 

@@ -39,9 +39,11 @@ FIRST_RECORD = {
     "max.partition.fetch.bytes": "1",
 }
 NONE: Mapping[int, int] = {}
+DESCRIBE, READ = "Describe", "Read"
+"""The rights that a build needs on its topic."""
 UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
 UNRESOLVED = "No resolvable bootstrap urls"
-_REFUSALS = ("AuthenticationException", "AuthorizationException", "InvalidConfigurationException", "ConfigException")
+_REFUSALS = ("AuthenticationException", "InvalidConfigurationException", "ConfigException")
 
 
 class Broker:
@@ -66,7 +68,11 @@ class Broker:
             ends = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
             logs = {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
             some = {n: offset for n, offset in unread.items() if n in logs and offset < logs[n].end}
-            return Topic(described.topicId().toString(), logs, self._oldest(some, logs) if some else {})
+        oldest = {}
+        if some:
+            with _named(self._topic, READ):
+                oldest = self._oldest(some, logs)
+        return Topic(described.topicId().toString(), logs, oldest)
 
     def _oldest(self, unread: Mapping[int, int], logs: Mapping[int, Log]) -> dict[int, int]:
         """By partition: when the first record from an offset on was written, if the brokers answer in time."""
@@ -140,23 +146,23 @@ class Broker:
 
 
 @contextmanager
-def _named(topic: str) -> Iterator[None]:
+def _named(topic: str, right: str = DESCRIBE) -> Iterator[None]:
     """Raise the client's errors as coded errors. Its messages name hosts and topics, but no credentials."""
     try:
         yield
     except Py4JJavaError as error:
-        raise kafka_error(error.java_exception, topic) or error from None
+        raise kafka_error(error.java_exception, topic, right) or error from None
 
 
-def kafka_error(thrown: Any, topic: str) -> BackfillError | None:
-    """The coded error of a Java error, from its causes; None if none of them is Kafka's."""
+def kafka_error(thrown: Any, topic: str, right: str = READ) -> BackfillError | None:
+    """The coded error of a Java error, from its causes; None if none of them is Kafka's. ``right``: what was needed."""
     causes = list(_causes(thrown))
     for place, cause in enumerate(causes):
         package, _, kind = cause.getClass().getName().rpartition(".")
         if package.startswith("org.apache.kafka"):
             if str(cause.getMessage()).startswith(UNMADE):
                 return _unusable(causes[place + 1 :] or [cause], topic)
-            return _coded(cause, kind, topic)
+            return _coded(cause, kind, topic, right)
     return None
 
 
@@ -188,7 +194,7 @@ def _kinds(thrown: Any) -> set[str]:
     return found
 
 
-def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
+def _coded(thrown: Any, kind: str, topic: str, right: str) -> BackfillError:
     kinds = _kinds(thrown)
     message = str(thrown.getMessage())[:300]
     if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
@@ -196,6 +202,14 @@ def _coded(thrown: Any, kind: str, topic: str) -> BackfillError:
             f"topic {topic} does not exist on the brokers, or the connection may not see it; correct topic.name, the "
             "connection or its rights, then clear the task",
             topic=topic,
+        )
+    if "AuthorizationException" in kinds:
+        return KafkaRefused(
+            f"the connection's user lacks the right {right} on topic {topic}: {kind}: {message}; allow it, then clear "
+            "the task",
+            topic=topic,
+            kind=kind,
+            right=right,
         )
     if kinds & set(_REFUSALS):
         return KafkaRefused(

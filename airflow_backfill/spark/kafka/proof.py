@@ -52,6 +52,10 @@ class TopicProof:
         return one._certificate(wanted, now)
 
     def _certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
+        with self.rows.history.topic.coded():
+            return self._judged(wanted, now)
+
+    def _judged(self, wanted: VerifyTarget, now: int) -> Certificate:
         self.rows.check_covered(wanted.epoch)
         if not self.rows.trimmed:
             try:

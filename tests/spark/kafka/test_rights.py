@@ -1,0 +1,111 @@
+"""The rights of docs/rights.md are enough for a whole build and for an ingestion, and without one its name is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import KafkaRefused
+from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.core.kafka.topic_retention import TopicRetention
+from airflow_backfill.spark.kafka.broker import Broker as Asked
+from airflow_backfill.spark.run.landing_app import land
+from airflow_backfill.spark.run.landing_app import parser as landing_parser
+from demo.kafka.broker import Broker, Login
+from demo.kafka.rights import Rights
+from demo.kafka.topic import Topic
+from tests.kafka.conftest import GUEST, INGESTION
+from tests.spark.kafka.topics import PLACES, Landing, TopicBuild, everything, numbered
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def connection(broker: Broker, login: Login) -> str:
+    return json.dumps(
+        {
+            "bootstrap.servers": broker.sasl_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": login.user,
+            "sasl.password": login.password,
+        }
+    )
+
+
+@pytest.fixture
+def guest(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv(VARIABLE, connection(broker, GUEST))
+    return connection(broker, GUEST)
+
+
+@pytest.mark.soak
+def test_a_guest_builds_what_another_one_lands(
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create(partitions=2)
+    rights = Rights(broker.servers)
+    rights.allow(GUEST.user, topic.name, "READ", "DESCRIBE_CONFIGS")
+    rights.allow(INGESTION.user, topic.name, "READ")
+    table = str(tmp_path / "landed")
+    words = ["--topic", topic.name, "--table", table, "--checkpoint", str(tmp_path / "notes")]
+
+    def ingested() -> None:
+        land(spark, client_options(connection(broker, INGESTION)), landing_parser().parse_args(words))
+
+    topic.send(numbered(5) + numbered(5, 1))
+    ingested()
+    topic.send(numbered(3, first=5))
+    ingested()
+    build = TopicBuild(
+        spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=table, select=PLACES,
+        topic={"checkpoint": str(tmp_path / "notes")},
+    )  # fmt: skip
+
+    def refused_without_read(phase: Callable[[], object]) -> None:
+        rights.allow(GUEST.user, topic.name, "DESCRIBE", "DESCRIBE_CONFIGS")
+        with pytest.raises(KafkaRefused, match=f"right Read on topic {topic.name}"):
+            phase()
+        rights.allow(GUEST.user, topic.name, "READ", "DESCRIBE_CONFIGS")
+        phase()
+
+    build.plan()
+    refused_without_read(build.snapshot)
+    for phase in (build.consume_log, build.catch_up):
+        phase()
+    refused_without_read(build.verify)
+    build.finish()
+    assert build.content() == everything(topic)
+    rights.allow(GUEST.user, topic.name)
+    topic.send(numbered(2, 1, first=5))
+    ingested()
+    build.upstream()
+    assert build.content() == everything(topic)
+
+
+@pytest.mark.parametrize(("missing", "allowed"), [("Describe", ()), ("Read", ("DESCRIBE", "DESCRIBE_CONFIGS"))])
+def test_a_right_that_is_missing_is_named(
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path, missing: str, allowed: tuple[str]
+) -> None:
+    topic.create()
+    topic.send(numbered(3))
+    Rights(broker.servers).allow(GUEST.user, topic.name, *allowed)
+    build = TopicBuild(spark, Landing(topic, tmp_path / "landing"), tmp_path / "target", select=PLACES)
+    with pytest.raises(KafkaRefused, match=missing) as refused:
+        build.plan()
+    assert refused.value.data["topic"] == topic.name and refused.value.data["right"] == missing
+    assert not (tmp_path / "target").exists()
+
+
+def test_without_the_right_to_its_configuration_the_retention_is_unknown(
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic
+) -> None:
+    topic.create()
+    rights, asked = Rights(broker.servers), Asked(spark, client_options(guest), topic.name)
+    rights.allow(GUEST.user, topic.name, "READ")
+    assert asked.retention() == TopicRetention()
+    rights.allow(GUEST.user, topic.name, "READ", "DESCRIBE_CONFIGS")
+    assert asked.retention().compacted is False
