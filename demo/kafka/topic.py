@@ -21,7 +21,15 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 TIMEOUT_SECONDS = 30.0
 """How long a request or a compaction may take."""
@@ -75,6 +83,13 @@ class Topic:
         """Add partitions until the topic has ``partitions``."""
         _done(self._admin.create_partitions([NewPartitions(self.name, partitions)]))
         self._until_partitions(partitions)
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Change the topic's configuration."""
+        kind = AlterConfigOpType.SET
+        entries = [ConfigEntry(name, value, incremental_operation=kind) for name, value in config.items()]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name, incremental_configs=entries)
+        _done(self._admin.incremental_alter_configs([resource]))
 
     def partitions(self) -> list[int]:
         return sorted(self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name].partitions)

@@ -12,8 +12,8 @@ class TopicRetention:
 
     milliseconds: int | None = None
     bytes: int | None = None
-    compacted: bool = False
-    """Whether compaction deletes older records of a key."""
+    compacted: bool | None = None
+    """Whether compaction deletes older records of a key; None if unknown."""
 
     @staticmethod
     def of(configuration: Mapping[str, str]) -> TopicRetention:

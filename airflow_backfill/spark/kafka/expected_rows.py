@@ -232,6 +232,11 @@ class TopicRows:
         assert isinstance(splits, Partitions)
         return splits
 
+    @cached_property
+    def _may_be_compacted(self) -> bool:
+        """Whether Kafka compacts the topic now, as far as it says, or did when it was planned."""
+        return self._partitions.compacted or self.history.topic.broker.retention().compacted is not False
+
     def _beyond(self, epoch: int) -> DataFrame:
         return self.history.landing.beyond(self._seams, epoch)
 
@@ -242,7 +247,7 @@ class TopicRows:
             frames.append(kept)
         if not self._alone:
             frames.append(self._beyond(epoch))
-            if ranges and self.history.plan.spec.key and self._partitions.compacted:
+            if ranges and self.history.plan.spec.key and self._may_be_compacted:
                 lost = self.history.compacted_away(ranges, epoch)
                 frames += [] if lost is None else [lost]
         raw = reduce(DataFrame.union, frames or [self.history.spark.createDataFrame([], RAW)])

@@ -104,11 +104,12 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     elif starts := {n: log.start for n, log in topic.logs.items() if log.start > 0 and n in landed}:
         kept = LandingTable(spark, spec.source, wanted.name).kept(epoch, starts, wanted.since)
     retention = broker.retention()
-    partitions = _opened(broker, topic, landed, kept, wanted, decoded.rules, retention.compacted)
+    compacted = bool(retention.compacted)
+    partitions = _opened(broker, topic, landed, kept, wanted, decoded.rules, compacted)
     if spec.source is not None:
         ranges, landing = _landed_last(topic, landed), LandingTable(spark, spec.source, wanted.name)
         records_of = TopicRecords(spark, connection(), wanted.name, topic.id)
-        LandedOffsets(records_of, retention.compacted).check(ranges, lambda some: landing.places(some, epoch))
+        LandedOffsets(records_of, compacted).check(ranges, lambda some: landing.places(some, epoch))
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
     expiry = TopicExpiry(retention, min(oldest.values(), default=None))
     return TopicPreflight(spec, epoch, metadata, transform, key, digest, recent, partitions=partitions, expiry=expiry)

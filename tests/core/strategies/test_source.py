@@ -364,7 +364,7 @@ def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_na
         (("id",), True, 59, Offsets(0, 40)),
         (("id",), True, 20, Offsets(0, 21)),
         (("id",), True, None, None),
-        (("id",), False, 59, None),
+        (("id",), False, 59, Offsets(0, 40)),
         ((), True, 59, None),
     ],
 )

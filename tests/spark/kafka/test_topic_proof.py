@@ -173,12 +173,22 @@ def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {'id' if keyed else 'offset'} = 20")
 
 
-@pytest.mark.parametrize("committed", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("committed", "late"),
+    [
+        (False, True),
+        pytest.param(False, False, marks=pytest.mark.soak),
+        pytest.param(True, False, marks=pytest.mark.soak),
+    ],
+)
 def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table(
-    spark: SparkSession, topic: Topic, tmp_path: Path, committed: bool
+    spark: SparkSession, topic: Topic, tmp_path: Path, committed: bool, late: bool
 ) -> None:
-    """Its row is in the target already. That is not proven either, once retention has taken some of the records."""
-    topic.create(config={**COMPACTED, "cleanup.policy": "compact,delete", "delete.retention.ms": "0"})
+    """Its row is in the target already. That is not proven either, once retention has taken some of the records.
+    ``late``: the topic is compacted only since the plan.
+    """
+    policy = {"cleanup.policy": "compact,delete", "delete.retention.ms": "0"}
+    topic.create(config={**COMPACTED, **policy, **({"cleanup.policy": "delete"} if late else {})})
     landing = Landing(topic, tmp_path / "landing")
 
     def paid(key: int, value: bytes | None) -> Record:
@@ -192,6 +202,7 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     )  # fmt: skip
     build.size = RoundSize(rows=3)
     build.plan()
+    topic.configure(policy)
     build.run(FirstRounds(0, 1, build.size, build, 1))
     assert isinstance(splits_of(build.reader.state().positions)[0].state, Backfilling), (
         "the rest of the history is read later"
