@@ -27,6 +27,12 @@ def kafka_environment(conn_id: str | None) -> dict[str, str]:
     return {VARIABLE: connection}
 
 
+def bootstrap_servers(conn_id: str | None) -> str | None:
+    """The brokers that a connection names; None without a connection. KafkaOption for an invalid connection."""
+    given = kafka_environment(conn_id)
+    return client_options(given[VARIABLE])["bootstrap.servers"] if given else None
+
+
 @contextmanager
 def file_with(environment: Mapping[str, str]) -> Iterator[str]:
     """The path of a file with the connection, which only this user can read, while the block runs."""

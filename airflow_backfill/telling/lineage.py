@@ -30,6 +30,10 @@ class TellsLineage(BaseOperator):
         """The build's committed state."""
         raise NotImplementedError
 
+    def servers(self) -> str | None:
+        """The brokers of the task's connection to Kafka; None if it has none."""
+        return None
+
     def post_execute(self, context: Context, result: Any = None) -> None:
         super().post_execute(context, result)
         if not _is_on():
@@ -37,7 +41,7 @@ class TellsLineage(BaseOperator):
         try:
             from airflow_backfill.telling.open_lineage import lineage
 
-            self.lineage = lineage(self.entry_point, self.committed())
+            self.lineage = lineage(self.entry_point, self.committed(), self.servers())
         except BackfillError as error:
             self.log.info("no lineage could be told: %s", error)  # a cancel has dropped the target, for one
         except Exception:

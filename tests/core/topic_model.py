@@ -24,6 +24,10 @@ SPEC = BackfillSpec.parse(
         "topic": {"name": "clicks"},
     }
 )
+RULES = (
+    "key bytes@1, value json@2: struct<partition:int,offset:bigint,headers:array<struct<key:string,value:binary>>,"
+    "page:string,paid:decimal(10,2)>"
+)
 
 
 class TopicModel(Model):
@@ -67,7 +71,7 @@ class TopicModel(Model):
         return [effect.ranges for effect in self.effects if isinstance(effect, fx.FetchRecords)]
 
     def _cut(self, *_: object) -> Partitions:
-        return Partitions("id", tuple(opened(n, log, None, None) for n, log in self._logs().items()), "rules")
+        return Partitions("id", tuple(opened(n, log, None, None) for n, log in self._logs().items()), RULES)
 
     def _logs(self) -> dict[int, Log]:
         return {n: Log(0, end) for n, end in enumerate(self.ends)}

@@ -36,9 +36,8 @@ class JsonBuild(Model):
         self, folder: Path, files: Sequence[fx.FileSize] = FILES, *, name: str = "orders", **model: Any
     ) -> None:
         self.folder = folder
-        spec = BackfillSpec.parse(
-            {"name": name, "source": str(folder / "source"), "target": str(folder / "target"), "key": ["id"]}
-        )
+        places = {"source": str(folder / "source"), "target": str(folder / "target")}
+        spec = BackfillSpec.parse({"name": name, **places, "key": ["id"], **model.pop("more", {})})
         self.reader = BuildReader(spec.target)
         self.spec = spec
         super().__init__(files, spec=spec, now=time.time_ns() // 1_000_000, **model)

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pytest
+from openlineage.client.event_v2 import Job, Run, RunEvent
+from openlineage.client.serde import Serde
 
+from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.telling.open_lineage import _column, only_target
 from tests.airflow.without_spark import built
+from tests.ledger.json_topic import JsonTopic
+
+KAFKA = json.dumps(
+    {
+        "conn_type": "kafka",
+        "extra": {
+            "bootstrap.servers": "SASL_SSL://one.test:9093, two.test:9093",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": "canary",
+        },
+    }
+)
 
 
 @pytest.fixture
@@ -47,6 +66,38 @@ def test_a_task_that_has_succeeded_knows_its_source(on, context, source, target)
     assert [table.name for table in told.inputs] == [str(source)]
     assert told.run_facets["tableBackfill"].certificate["rows"] == 7
     assert told.run_facets["tableBackfill"].handoff == 3
+
+
+def test_a_topic_is_a_source_beside_its_landing_table(on, context, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_TOPICS", KAFKA)
+    build = JsonTopic(tmp_path, 6, 4)
+    build.plan()
+    build.land(0, 0, 3)
+    build.run(SnapshotGoal(0, 1, RoundSize(rows=4)))
+    task = SnapshotOperator(task_id="t", target=build.location, kafka_conn_id="topics")
+    task.post_execute(context)
+    told = task.get_openlineage_facets_on_complete(None)
+    topic, landing = told.inputs
+    assert (topic.namespace, topic.name) == ("kafka://one.test:9093", "clicks")
+    assert (landing.namespace, landing.name) == ("file", str(tmp_path / "source"))
+    assert [(column.name, column.type) for column in topic.facets["schema"].fields] == [
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+        ("page", "string"),
+        ("paid", "decimal(10,2)"),
+    ]
+    offsets = topic.inputFacets["tableBackfillOffsets"].partitions
+    assert offsets == [{"partition": 0, "from": 0, "to": 2}, {"partition": 1, "from": 0, "to": 3}]
+    assert topic.inputFacets["inputStatistics"].rowCount == 7
+    event = RunEvent(
+        eventTime="2026-01-01T00:00:00Z", run=Run(str(UUID(int=1))), job=Job("n", "j"), inputs=told.inputs,
+    )  # fmt: skip
+    assert '"tableBackfillOffsets"' in Serde.to_json(event)
+    assert "canary" not in Serde.to_json(event)
+    unnamed = SnapshotOperator(task_id="u", target=build.location)
+    unnamed.post_execute(context)
+    assert [source.name for source in unnamed.get_openlineage_facets_on_complete(None).inputs] == [landing.name]
 
 
 def test_nothing_is_read_where_lineage_is_off(context, source, target):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.kafka.progress import history_done
+from airflow_backfill.core.kafka.reach import Reach
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 from airflow_backfill.core.kafka.state import rank as rank_of_state
@@ -94,6 +95,23 @@ class Partitions(Splits):
     def bytes(self) -> int:
         """An estimate. The size of records is unknown before they are read."""
         return self.rows * RECORD_BYTES
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """``rules`` ends with them."""
+        _, _, fields = self.rules.partition(": struct<")
+        found, start, depth = [], 0, 0
+        for place, letter in enumerate(fields):
+            depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+            if depth < 0 or (letter == "," and depth == 0):
+                name, _, kind = fields[start:place].partition(":")
+                found.append((name, kind))
+                start = place + 1
+        return tuple(found)
+
+    def reaches(self, positions: Iterable[Position], *, alone: bool) -> Mapping[int, Reach]:
+        known = splits_of(position for position in positions if not position.unknown)
+        return {n: Reach.of(s, self.splits[n] if n < len(self) else None, alone=alone) for n, s in known.items()}
 
     @property
     def sound(self) -> bool:

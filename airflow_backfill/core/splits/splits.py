@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_backfill.core.kafka.reach import Reach
 from airflow_backfill.core.splits.position import Position, together
 
 TYPICAL_FILE_BYTES = 32 << 20
@@ -41,6 +42,17 @@ class Splits(ABC):
     def data_files(self) -> int:
         """Data files of the source, as far as the plan knows."""
         return self.bytes // TYPICAL_FILE_BYTES
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Name and type of each column of a record of a topic; empty for a table, whose log has its schema."""
+        return ()
+
+    def reaches(self, positions: Iterable[Position], *, alone: bool) -> Mapping[int, Reach]:
+        """How far a target at these positions reaches in each partition of a topic. ``alone``: there is no landing
+        table.
+        """
+        return {}
 
     @property
     @abstractmethod
