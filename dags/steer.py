@@ -32,7 +32,7 @@ with DAG(
         "drop": Param(False, type="boolean", description="cancel: also delete the target"),
         "epoch": Param(None, type=["null", "integer"], minimum=0, description="recover: the epoch of the rows"),
         "key": Param(None, type=["null", "array"], items={"type": "string"}, description="explain: column=value"),
-        "since": Param(None, type=["null", "integer"], minimum=0, description="explain: the first epoch to look at"),
+        "since": Param(None, type=["null", "integer"], minimum=0, description="explain: the first epoch or offset"),
     },
     tags=["table backfill", "steers table backfills"],  # the second one: the page gives its orders with this DAG
 ):

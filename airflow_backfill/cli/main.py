@@ -110,7 +110,8 @@ def _prove(options: argparse.Namespace) -> Answer:
 
 def _explain(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import explain
-    from airflow_backfill.core.reports.explained import DIFFERS, as_text
+    from airflow_backfill.core.reports.explained import as_text
+    from airflow_backfill.core.reports.explained_row import DIFFERS
 
     found = explain(options)
     return Answer(found, as_text(found), found["verdict"] != DIFFERS)

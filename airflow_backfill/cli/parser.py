@@ -125,8 +125,9 @@ def _explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--since",
         type=int,
-        metavar="EPOCH",
-        help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back",
+        metavar="EPOCH|OFFSET",
+        help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a topic: "
+        "first offset; by default the newest 10,000,000",
     )
     command.add_argument("--redact", action="store_true", help="hide values of rows, except the key")
     _spark(command)

@@ -22,7 +22,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
-from airflow_backfill.hooks.kafka import kafka_environment
+from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.links.spark_ui import SparkUiLink
@@ -125,6 +125,9 @@ class ApplicationOperator(TellsLineage):
     def committed(self) -> BuildState:
         """The build's committed state."""
         return self.ledger.reader(self.target).state()
+
+    def servers(self) -> str | None:
+        return bootstrap_servers(self.kafka_conn_id)
 
     @abstractmethod
     def proceed(self, context: Context, *, ran: bool = False) -> Any:
@@ -289,6 +292,7 @@ class ApplicationOperator(TellsLineage):
             "run_id": ti.run_id,
             "try_number": ti.try_number,
             "map_index": ti.map_index,
+            **({"kafka_conn_id": self.kafka_conn_id} if self.kafka_conn_id is not None else {}),
         }
 
 

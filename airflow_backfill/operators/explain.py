@@ -20,11 +20,12 @@ class ExplainOperator(OrderOperator):
     removes it. The task returns the verdict only. Writes nothing to the target.
 
     :param key: the key as ``column=value``, for each of its columns: a list, or its JSON. (templated)
-    :param since: the first epoch to look at; by default the one after the planned epoch, at most 10,000 back.
-        (templated)
+    :param since: the first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a
+        topic: the first offset; by default the newest 10,000,000. (templated)
     """
 
     entry_point = Errand.EXPLAIN.value
+    reads_source = True
     template_fields: Sequence[str] = (*OrderOperator.template_fields, "key", "since")
 
     def __init__(self, *, key: Sequence[str] | str, since: int | str | None = None, **kwargs: Any) -> None:
@@ -38,7 +39,7 @@ class ExplainOperator(OrderOperator):
 
     def arguments(self) -> list[str]:
         if self.since not in NONE and not str(self.since).isdecimal():
-            raise invalid("since", self.since, "must be the number of an epoch, 0 or more")
+            raise invalid("since", self.since, "must be the number of an epoch or an offset, 0 or more")
         since = [] if self.since in NONE else ["--since", str(self.since)]
         return [*(f"--key={part}" for part in _parts(self.key)), *since]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.core.values.control import Errand
@@ -26,6 +26,10 @@ class OrderOperator(ApplicationOperator):
     :param why: the reason, for the log of commands. Needed for what deletes or rewrites rows. (templated)
     """
 
+    reads_source: ClassVar[bool] = False
+    """Whether the application reads the source. If that is a topic, the order takes the connection to Kafka of the
+    build's other tasks, unless it has one of its own.
+    """
     template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "by", "why")
     ui_color = "#f5e6d3"
 
@@ -44,6 +48,8 @@ class OrderOperator(ApplicationOperator):
         if done is not None:
             return done
         needed = self.admit(signature(context, self.by, self.why))
+        if self.reads_source and self.kafka_conn_id is None and self.committed().plan.splits.landing:
+            self.kafka_conn_id = self.ledger.control(self.target).kafka_conn_id()
         return self.run_application(context) if needed else {"target": self.target}
 
     def _document(self, context: Context) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class ProveOperator(OrderOperator):
     """
 
     entry_point = Errand.PROVE.value
+    reads_source = True
 
     def __init__(self, *, full: bool = False, row_hash: str = RowHash.TYPED.value, **kwargs: Any) -> None:
         super().__init__(**kwargs)

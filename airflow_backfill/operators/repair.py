@@ -13,6 +13,7 @@ class RepairOperator(OrderOperator):
     """
 
     entry_point = Errand.REPAIR.value
+    reads_source = True
 
     def arguments(self) -> list[str]:
         return []

@@ -116,5 +116,5 @@ def _key(verb: str, more: Mapping[Any, Any]) -> tuple[tuple[str, ...], int | Non
     if not sound or not all(isinstance(part, str) and "=" in part for part in key or ()):
         raise invalid("key", key, "explain takes column=value for each column of the key")
     if since is not None and since < 0:
-        raise invalid("since", since, "must be an epoch, 0 or more")
+        raise invalid("since", since, "must be an epoch or an offset, 0 or more")
     return tuple(key or ()), since

@@ -27,7 +27,7 @@ from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.reports.explained import UNKNOWN
+from airflow_backfill.core.reports.explained_row import UNKNOWN
 from airflow_backfill.core.reports.forecast import Work, report
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.summary import summarize

@@ -26,7 +26,7 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
             stands = state.applied is not None and state.part is None
             return None if stands else _refused(state, "prove: the target stands at no epoch now; wait for one")
         case Errand.EXPLAIN:
-            return None if state.plan.explains else _refused(state, "explain: the build has no key, or reads a topic")
+            return None if state.plan.explains else _refused(state, "explain: the build has no key")
     if state.phase is Phase.CANCELLED and order is not Verb.CANCEL:
         return _refused(state, f"{order.value}: the build was cancelled; run the plan task again to resume it")
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)

@@ -70,8 +70,8 @@ class Plan:
 
     @property
     def explains(self) -> bool:
-        """Whether the changes of one row can be told apart: they have a key, and are no records of a topic."""
-        return bool(self.spec.key) and not self.splits.landing
+        """Whether the changes of one row can be told apart: by a key."""
+        return bool(self.spec.key)
 
     @property
     def strategy(self) -> Traits:

@@ -6,16 +6,13 @@ Nothing is written. Only files that can hold the key are read, as far as statist
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from airflow_backfill.core.errors import BackfillError, HistoryLost, InvalidSpec
 from airflow_backfill.core.model.record import barrier_record
@@ -24,9 +21,19 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.explain.values import (
+    MAX_CHANGES,
+    Values,
+    hidden,
+    hidden_images,
+    image_of,
+    made_of,
+    naming_errors,
+    parsed,
+    target_rows,
+)
 from airflow_backfill.spark.open_source import open_source
-from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.redaction import HIDDEN, redacts
+from airflow_backfill.spark.session.redaction import redacts
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, EPOCH
 from airflow_backfill.spark.source.key_changes import KeyChanges
 from airflow_backfill.spark.source.key_value import KeyValue
@@ -37,21 +44,11 @@ from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_CHANGES = 1_000
-"""Changes in an explanation."""
 MAX_EPOCHS = 10_000
 """Epochs that are looked at unless more are asked for: the newest ones."""
 MAX_TARGET_COMMITS = 10_000
 """Commits of the target in which the one that applied an epoch is looked for."""
 _IMAGE, _MADE = OWN + "image", OWN + "made"
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""A value as text, without losing a part of it."""
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,16 +62,9 @@ class Explanation:
     def of(self, given: Sequence[str], since: int | None = None) -> dict[str, Any]:
         """The explanation as plain JSON; see ``docs/schema/explain.json``. ``given`` names the key as ``column=value``,
         ``since`` the first epoch to look at (by default the one after the plan's, but at most the newest
-        ``MAX_EPOCHS`` epochs). InvalidSpec if the build has no key, or reads a topic.
+        ``MAX_EPOCHS`` epochs).
         """
         plan = self.state.plan
-        if not plan.explains:
-            why = "reads a topic" if plan.splits.landing else "has no key"
-            raise InvalidSpec(
-                f"explain: the build {why}, so the changes of a row cannot be told apart; run `table-backfill prove "
-                f"{plan.spec.target}` to compare the target with its source",
-                field="--key",
-            )
         key = KeyValue.parse(self.spark, self.transform.source_schema, plan.spec.key, given)
         head = self.source.head
         start = max(plan.source.epoch, head - MAX_EPOCHS) + 1 if since is None else since
@@ -83,7 +73,8 @@ class Explanation:
         epochs = EpochRange(start, head + 1)
         changes = self._changes(key, epochs)
         target = open_source(self.spark, plan.spec.target)
-        holds = self._rows(self._at(target, self.state.proven), key, self._target_key)
+        kept = self._at(target, self.state.proven).where(key.matches(self._target_key))
+        holds = target_rows(kept, self.transform)
         should, unknown = self._should_hold(key)
         touched = max((one["epoch"] for one in changes["changes"]), default=-1)
         said, why = verdict(holds, should, unknown, self.state.applied, touched)
@@ -102,7 +93,7 @@ class Explanation:
             "verdict": said,
             "why": why,
         }
-        return hidden(found, {*key.names, *self._target_key}) if redacts() else found
+        return redacted(found, {*key.names, *self._target_key}) if redacts() else found
 
     @cached_property
     def transform(self) -> Transform:
@@ -159,20 +150,10 @@ class Explanation:
 
     def _imaged(self, rows: DataFrame, tags: Sequence[str]) -> list[tuple[tuple[Any, ...], Values, Values | None]]:
         """Each row's ``tags``, its values, and what the transform makes of it: None if ``where`` leaves it out."""
-        names = self.transform.source_schema.fieldNames()
-        image = F.to_json(F.struct(*(F.col(quoted(name)) for name in names)), _JSON)
-        outputs = F.struct(*(F.expr(o.sql).alias(o.name) for o in self.transform.outputs))
-        made = F.when(self.transform.passes(), F.to_json(outputs, _JSON))
-        found = self._collected(rows.select(*tags, image.alias(_IMAGE), made.alias(_MADE)).limit(MAX_CHANGES + 1))
-        return [
-            (tuple(row[tag] for tag in tags), json.loads(row[_IMAGE]), row[_MADE] and json.loads(row[_MADE]))
-            for row in found
-        ]
-
-    def _rows(self, rows: DataFrame, key: KeyValue, names: Sequence[str]) -> list[Values]:
-        columns: list[Column] = [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
-        found = rows.where(key.matches(names)).select(F.to_json(F.struct(*columns), _JSON).alias(_MADE))
-        return [json.loads(row[_MADE]) for row in self._collected(found.limit(MAX_CHANGES))]
+        rows = rows.select(*tags, image_of(self.transform).alias(_IMAGE), made_of(self.transform).alias(_MADE))
+        with naming_errors():
+            found = rows.limit(MAX_CHANGES + 1).collect()
+        return [(tuple(row[tag] for tag in tags), parsed(row[_IMAGE]) or {}, parsed(row[_MADE])) for row in found]
 
     def _should_hold(self, key: KeyValue) -> tuple[list[Values] | None, str | None]:
         """What the target must hold of the key at its epoch, or None and why that is unknown."""
@@ -183,7 +164,7 @@ class Explanation:
             return None, f"epoch {self.state.part.epoch} is being applied in parts"
         try:
             rows = self.transform.apply(self._at(self.source, epoch).where(key.matches()))
-            return self._rows(rows, key, self._target_key), None
+            return target_rows(rows.where(key.matches(self._target_key)), self.transform), None
         except HistoryLost as error:
             return None, f"epoch {epoch} of the source cannot be read any more: {error.message}"
 
@@ -210,40 +191,21 @@ class Explanation:
         return found
 
     def _at(self, table: Source, epoch: int) -> DataFrame:
-        with _coded():
+        with naming_errors():
             return table.at(epoch)
-
-    def _collected(self, rows: DataFrame) -> list[Row]:
-        with _coded():
-            return rows.collect()
-
-
-@contextmanager
-def _coded() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise coded(error) from error
 
 
 _ORDER = {"delete": 0, "update_preimage": 0, "update_postimage": 1, "insert": 1}
 
 
-def hidden(found: Mapping[str, Any], shown: set[str]) -> dict[str, Any]:
+def redacted(found: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
     """The explanation without values of rows, except those of the columns ``shown``."""
-
-    def values(row: Values | None) -> Values | None:
-        return row and {n: v if v is None or n in shown else HIDDEN for n, v in row.items()}
-
-    def images(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        return ({**row, "image": values(row["image"]), "made": values(row["made"])} for row in rows)
-
     snapshot, should = found["snapshot"], found["should_hold"]
-    rows = None if snapshot["rows"] is None else list(images(snapshot["rows"]))
+    rows = None if snapshot["rows"] is None else hidden_images(snapshot["rows"], shown)
     return {
         **found,
         "snapshot": {**snapshot, "rows": rows},
-        "changes": list(images(found["changes"])),
-        "holds": [values(row) for row in found["holds"]],
-        "should_hold": None if should is None else [values(row) for row in should],
+        "changes": hidden_images(found["changes"], shown),
+        "holds": [hidden(row, shown) for row in found["holds"]],
+        "should_hold": None if should is None else [hidden(row, shown) for row in should],
     }

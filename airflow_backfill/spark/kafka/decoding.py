@@ -21,6 +21,7 @@ from airflow_backfill.core.errors import DecoderInvalid, InvalidSpec
 from airflow_backfill.core.kafka.decoding import BYTES, DECODER, Decoding, Format
 from airflow_backfill.spark.kafka.formats import Reading, reading
 from airflow_backfill.spark.kafka.landing_table import RAW
+from airflow_backfill.spark.source.key_value import KeyValue
 from airflow_backfill.spark.transform.transform import OWN
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ TOMBSTONE = OWN + "tombstone"
 DEAD = OWN + "dead"
 
 _WHY = OWN + "why"
+_KEY = OWN + "key"
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,12 @@ class Side:
 
     def values(self) -> list[Column]:
         """Its columns, from a row with the result of ``look``."""
-        decoded = self.reading.decoded(F.col(self._looked))
-        flat = isinstance(self.kind, StructType)
-        return [decoded.getField(field.name) if flat else decoded for field in self.fields]
+        return [self.value(field.name, F.col(self._looked)) for field in self.fields]
+
+    def value(self, name: str, looked: Column) -> Column:
+        """One of its columns, from the result of ``look``."""
+        decoded = self.reading.decoded(looked)
+        return decoded.getField(name) if isinstance(self.kind, StructType) else decoded
 
     def columns(self) -> list[Column]:
         """Its columns, from a row with the result of ``decoded``."""
@@ -141,6 +146,12 @@ class Records:
             F.col("value").isNull().alias(TOMBSTONE),
             F.when(F.col(_WHY).isNotNull(), letter).alias(DEAD),
         )
+
+    def with_key(self, raw: DataFrame, key: KeyValue) -> DataFrame:
+        """The raw records of a key. Values are not decoded, so records with an undecodable value are among them."""
+        looked = raw.withColumn(_KEY, self.key.look())
+        columns = {f"{_KEY}_{name}": self.key.value(name, F.col(_KEY)) for name in key.names}
+        return looked.withColumns(columns).where(key.matches(list(columns))).select(raw.columns)
 
     def _missing(self) -> list[Column]:
         """The needed columns that a record lacks; nothing if its key is undecodable, which has its own reason."""

@@ -20,6 +20,7 @@ from airflow_backfill.spark.kafka.last_values import last_places
 from airflow_backfill.spark.kafka.memory import Memory, same_values
 from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.staged import held
+from airflow_backfill.spark.source.key_value import KeyValue
 from airflow_backfill.spark.target_table.net_change import NetChanges
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class KeyPartitions:
         for column, name in zip(self._columns, self._memory.key, strict=True):
             schema.add(name, target[column].dataType)
         self._memory.make(schema.add("partition", IntegerType()).add("offset", LongType()))
+
+    def partition(self, key: KeyValue) -> int | None:
+        """The partition of a key's records; None if no round has seen it yet. MemoryLost."""
+        found = self._memory.entries().where(key.matches(self._memory.key)).select("partition").limit(1).collect()
+        return found[0]["partition"] if found else None
 
     def check(self, net: NetChanges) -> None:
         """Add the keys of a round. OrderUnknown if a key is known from another partition; MemoryLost."""

@@ -80,6 +80,11 @@ class LandingTable:
     location: str
     topic: str
 
+    @property
+    def head(self) -> int:
+        """The newest epoch."""
+        return self._source.head
+
     def greatest(self, epoch: int) -> dict[int, int]:
         """By partition: the greatest offset at an epoch. LandingInvalid if a row has no partition or offset."""
         rows = self._at(epoch)

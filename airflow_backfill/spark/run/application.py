@@ -20,7 +20,7 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import BackfillError, Fenced, NotAllowedNow, NotPlanned, SparkIncomplete
+from airflow_backfill.core.errors import BackfillError, Fenced, InvalidSpec, NotAllowedNow, NotPlanned, SparkIncomplete
 from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
@@ -101,8 +101,9 @@ def reported(work: Callable[[], dict[str, Any]]) -> int:
 
 
 def explain(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
-    """What there is to say about one key; see ``Explanation``."""
+    """What there is to say about one key; see ``Explanation`` and ``TopicExplanation``."""
     from airflow_backfill.spark.explain.explanation import Explanation
+    from airflow_backfill.spark.explain.topic_explanation import TopicExplanation
     from airflow_backfill.spark.run.interpreter import Shell
 
     shell = Shell(spark, options.target)
@@ -110,7 +111,15 @@ def explain(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
     if any(map(shows_no_values, shell.reader.control.settings())):
         spark.conf.set(REDACT, "true")  # an application of the build hides values, so this one does
     state = shell.run(load(options.build))
-    return Explanation(spark, shell.reader, state).of(options.key, options.since)
+    plan = state.plan
+    if not plan.explains:
+        raise InvalidSpec(
+            "explain: the build has no key, so the changes of a row cannot be told apart; run `table-backfill prove "
+            f"{plan.spec.target}` to compare the target with its source",
+            field="--key",
+        )
+    explanation = TopicExplanation if plan.splits.landing else Explanation
+    return explanation(spark, shell.reader, state).of(options.key, options.since)
 
 
 def kept(control: ControlFolder, me: Attempt, found: Mapping[str, Any]) -> dict[str, Any]:

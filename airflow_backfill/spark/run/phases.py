@@ -205,7 +205,8 @@ APPLICATIONS: Mapping[str, Application] = {
             _option(
                 "--since",
                 type=int,
-                help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back",
+                help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a "
+                "topic: first offset; by default the newest 10,000,000",
             ),
         )
     ),
