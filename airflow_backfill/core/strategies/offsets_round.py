@@ -47,6 +47,8 @@ LATE = 5
 """The ingestion is late after this many of its usual intervals without a landing (S001.29)."""
 PROBE = 1_000
 """Offsets that are searched for a record, to see whether a partition has grown."""
+FIRST_RECORDS = 10_000
+"""Records of a build's first round: how large they are is unknown before."""
 TRIES = 3
 """Tries of a round while retention deletes records faster than they are read."""
 
@@ -353,8 +355,10 @@ def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals)
     """The offsets to fetch: partitions share the round's records evenly; what one does not need goes to the others."""
     if size is None:
         return {}
-    each = totals.snapshot_bytes // totals.snapshot_rows if totals.snapshot_rows else RECORD_BYTES
-    budget = min(size.rows, size.bytes // max(each, 1))
+    if totals.snapshot_rows:
+        budget = min(size.rows, size.bytes // max(totals.snapshot_bytes // totals.snapshot_rows, 1))
+    else:
+        budget = min(size.rows, size.bytes // RECORD_BYTES, FIRST_RECORDS)
     reading = sorted((split for split in splits.values() if split.left), key=lambda split: split.left)
     ranges = {}
     for place, split in enumerate(reading):

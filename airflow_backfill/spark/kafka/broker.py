@@ -7,6 +7,7 @@ part of an error.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing
+from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing, Undecodable
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.topic_retention import TopicRetention
 from airflow_backfill.core.state.effect import Topic
@@ -42,6 +43,7 @@ NONE: Mapping[int, int] = {}
 DESCRIBE, READ = "Describe", "Read"
 """The rights that a build needs on its topic."""
 UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
+_TIME_OVERFLOWS = re.compile(r"partition (\d+) offset (\d+) has timestamp value \d+ that overflows")
 UNRESOLVED = "No resolvable bootstrap urls"
 _REFUSALS = ("AuthenticationException", "InvalidConfigurationException", "ConfigException")
 
@@ -89,9 +91,11 @@ class Broker:
                 records = consumer.poll(self._jvm.java.time.Duration.ofMillis(100))
                 for n, place in list(places.items()):
                     of_place = records.records(place)
-                    if not of_place.isEmpty():
+                    known = not of_place.isEmpty()
+                    # A client may write a time before 1970, or none (-1).
+                    if known and of_place.get(0).timestamp() >= 0:
                         found[n] = of_place.get(0).timestamp()
-                    if n in found or consumer.position(place) >= logs[n].end:
+                    if known or consumer.position(place) >= logs[n].end:
                         consumer.pause(self._jvm.java.util.List.of(places.pop(n)))
         finally:
             consumer.close(self._jvm.java.time.Duration.ofSeconds(1))
@@ -159,6 +163,8 @@ def kafka_error(thrown: Any, topic: str, right: str = READ) -> BackfillError | N
     causes = list(_causes(thrown))
     for place, cause in enumerate(causes):
         package, _, kind = cause.getClass().getName().rpartition(".")
+        if kind == "KafkaIllegalStateException":
+            return _unread(str(cause.getMessage()), topic)
         if package.startswith("org.apache.kafka"):
             if str(cause.getMessage()).startswith(UNMADE):
                 return _unusable(causes[place + 1 :] or [cause], topic)
@@ -182,6 +188,25 @@ def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
         "then clear the task",
         topic=topic,
         kind=kind,
+    )
+
+
+def _unread(said: str, topic: str) -> BackfillError:
+    """The error of Spark's reader, which got a record that it cannot represent, or none in time."""
+    place = _TIME_OVERFLOWS.search(said)
+    if place is None:
+        return SourceUnavailable(
+            f"the brokers did not return the next records of topic {topic} in time, or no longer have them; the task "
+            "is retried",
+            topic=topic,
+            kind="KafkaIllegalStateException",
+        )
+    partition, offset = map(int, place.groups())
+    return Undecodable(
+        f"offset {offset} of partition {partition} of topic {topic} has a timestamp that Spark cannot represent: its "
+        "producer did not count milliseconds; correct the producer, and plan again with a later topic.first",
+        count=1,
+        sample=[{"partition": partition, "offset": offset, "reason": "its timestamp is no number of milliseconds"}],
     )
 
 

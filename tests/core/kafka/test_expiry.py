@@ -110,10 +110,10 @@ def test_a_topic_says_what_becomes_of_expired_records() -> None:
 @pytest.mark.parametrize(
     ("policy", "kept", "size", "found"),
     [
-        ("delete", "1000", "-1", TopicRetention(1000)),
+        ("delete", "1000", "-1", TopicRetention(1000, compacted=False)),
         ("compact", "1000", "500", TopicRetention(compacted=True)),
         ("compact,delete", "1000", "500", TopicRetention(1000, 500, compacted=True)),
-        ("delete", "-1", "-1", TopicRetention()),
+        ("delete", "-1", "-1", TopicRetention(compacted=False)),
     ],
 )
 def test_what_a_topics_configuration_means(policy: str, kept: str, size: str, found: TopicRetention) -> None:

@@ -27,7 +27,7 @@ from airflow_backfill.core.splits.position import later
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.state.step import Move, Observed, Read, Wait
-from airflow_backfill.core.strategies.offsets_round import LATE, Poll, next_offsets
+from airflow_backfill.core.strategies.offsets_round import FIRST_RECORDS, LATE, Poll, next_offsets
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.phase import Event, Phase
@@ -118,6 +118,14 @@ def taken(move: Move | Wait | None) -> fx.TakeOffsets:
 def further(state: BuildState, **changes: Split) -> BuildState:
     positions = [AtOffset(E0, changes.get(f"p{n}", p.split)) for n, p in enumerate(state.positions)]
     return replace(state, positions=tuple(positions))
+
+
+def test_the_first_round_is_small_because_nobody_knows_how_large_records_are() -> None:
+    logs = {0: Log(0, 10**6), 1: Log(0, 10)}
+    topic = fx.Topic("id", logs)
+    move, asked = turn(BuildState.planned(plan(logs)), seen(), topic=topic, step=Poll(EVERYTHING, RoundSize()))
+    assert asked[-1] == fx.FetchRecords({1: Offsets(0, 10), 0: Offsets(0, FIRST_RECORDS - 10)})
+    assert isinstance(move, Move) and move.rows == FIRST_RECORDS
 
 
 def test_history_is_shared_out_and_what_one_leaves_goes_to_the_others() -> None:

@@ -13,7 +13,7 @@ from airflow_backfill.core.kafka.connection import client_options
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.spark.kafka import broker as asked
 from demo.kafka.broker import Broker
-from demo.kafka.topic import Topic
+from demo.kafka.topic import Record, Topic
 from tests.kafka.conftest import LOGIN
 from tests.spark.kafka.topics import numbered
 
@@ -67,6 +67,14 @@ def test_it_is_known_how_old_the_first_unread_record_is(
     found = ask({0: 5, 1: 0, 2: 0})
     assert found.oldest == {0: last_but_one.timestamp()[1]}
     assert ask({0: found.logs[0].end}).oldest == {}
+
+
+def test_a_record_without_a_time_has_no_age(ask: Any, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of a build cannot hold a time before 1970."""
+    monkeypatch.setattr(asked, "AGE_SECONDS", 60)
+    topic.create()
+    topic.send([Record(b"v", timestamp=-1)])
+    assert ask({0: 0}).oldest == {}
 
 
 def test_a_topic_that_is_not_there_has_a_code(ask: Any) -> None:
