@@ -47,7 +47,8 @@ def test_everything_that_the_dockerfile_copies_is_let_through():
 
 
 def test_the_image_has_the_jars_of_spark_only():
-    assert "broker" not in (DOCKER / "Dockerfile").read_text()
+    locks = re.findall(r"environment/(\w+)\.lock", (DOCKER / "Dockerfile").read_text())
+    assert locks == ["jars", "s3a"]
 
 
 def test_the_broker_is_the_one_that_the_tests_run():
@@ -171,6 +172,8 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 spark.range(1000).write.format("delta").save(sys.argv[1])
 print("rows", spark.read.format("delta").load(sys.argv[1]).count(), "on", spark.sparkContext.master)
+on_executors = "reflect('java.lang.Class', 'forName', 'org.apache.hadoop.fs.s3a.S3AFileSystem')"
+print(spark.range(1).selectExpr(on_executors).first()[0], spark._jvm.org.apache.hadoop.fs.s3a.S3AFileSystem())
 """
 
 
@@ -197,6 +200,7 @@ def test_the_cluster_runs_a_delta_job_and_refuses_who_lacks_the_secret(tmp_path)
             ]
             done = run(*submit, tmp_path / "job.py", tmp_path / "table", env=environment)
     assert f"rows 1000 on {url}" in done.stdout, done.stderr
+    assert "class org.apache.hadoop.fs.s3a.S3AFileSystem S3AFileSystem{" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
