@@ -79,6 +79,21 @@ def test_rows_that_an_executor_held_are_read_again(workload: Workload, tmp_path:
     workload.check(target, outcome["result"]["epoch"], outcome["result"]["target_version"])
 
 
+def test_executors_that_end_in_a_verification_cost_time_only(
+    workload: Workload, tmp_path: Path, two_workers: Cluster
+) -> None:
+    target = str(tmp_path / "target")
+    apps = Applications(target, two_workers.confs(), master=two_workers.url)
+    with workload.writer():
+        apps.result("plan", "--spec", workload.spec(target))
+        apps.result("snapshot", *ALL[:4])
+        outcome = apps.run("verify", crash="after_part:1:executors")
+    assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
+    assert "Lost executor" in apps.log[-1]
+    finished = apps.result("finish")
+    workload.check(target, finished["epoch"], finished["target_version"])
+
+
 def test_a_target_that_an_executor_does_not_see_is_refused(workload: Workload, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
