@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
@@ -12,6 +13,9 @@ from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
 
+S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+S3_LOG_STORE = "airflow_backfill.S3LogStore"
+"""The log store for S3A that every application makes known to its Java."""
 _MISSING = "java.io.FileNotFoundException"
 _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
 
@@ -33,7 +37,8 @@ class HadoopStore:
     """Files under a Hadoop path: UTF-8 texts that end with a newline, as Delta writes them.
 
     Delta's ``LogStore`` of this location writes the files, so ``create`` has the guarantees of commits: put-if-absent
-    across writers where the log store has it, else only within one driver.
+    across writers where the log store has it, else only within one driver. On S3A it is a conditional put in any case:
+    the log store may be one that knows only commits.
     """
 
     def __init__(self, spark: Any, location: Location) -> None:
@@ -101,29 +106,39 @@ class HadoopStore:
             )
 
     def create(self, name: str, data: bytes) -> bool:
-        return self._write(name, data, replace=False)
+        with self._trouble(name):
+            return self._write(self._creating, name, data, replace=False)
 
     def put(self, name: str, data: bytes) -> None:
-        self._write(name, data, replace=True)
+        with self._trouble(name):
+            self._write(self._commits, name, data, replace=True)
 
     def delete(self, name: str) -> None:
         with self._trouble(name):
             self._files.delete(self._path(name), False)
 
-    def _write(self, name: str, data: bytes, *, replace: bool) -> bool:
+    @cached_property
+    def _creating(self) -> Any:
+        """The log store that creates files which are no commits."""
+        if self._files.getClass().getName() != S3A:
+            return self._commits
+        self._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(S3_LOG_STORE)  # or it is named
+        own = self._jvm.airflow_backfill.S3LogStore(self._conf)
+        return self._jvm.org.apache.spark.sql.delta.storage.LogStoreAdaptor(own)
+
+    def _write(self, log_store: Any, name: str, data: bytes, *, replace: bool) -> bool:
         path = self._path(name)
         # One call: each call into the JVM takes as long as writing a thousand lines.
         text = self._jvm.java.io.StringReader(data.decode())
         lines = self._jvm.java.io.BufferedReader(text).lines()
         actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines.iterator())
-        with self._trouble(name):
-            self._files.mkdirs(path.getParent())
-            try:
-                self._commits.write(path, actions, replace, self._conf)
-            except Exception as error:
-                if _java_class(error) in _EXISTS:
-                    return False
-                raise
+        self._files.mkdirs(path.getParent())
+        try:
+            log_store.write(path, actions, replace, self._conf)
+        except Exception as error:
+            if _java_class(error) in _EXISTS:
+                return False
+            raise
         return True
 
     def _path(self, name: str) -> Any:

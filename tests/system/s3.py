@@ -14,6 +14,7 @@ from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from urllib.parse import urlsplit
 
 from airflow_backfill.ledger.object_store import ObjectStore
@@ -23,6 +24,7 @@ from environment import quick
 BUCKET, SOURCES = "lake", "tables"
 """The buckets of targets, and of tables that a writer changes behind the service's back, as files."""
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnSECRETxEXAMPLE"
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 JAVA = ("-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -112,6 +114,10 @@ class Gate(S3):
         self.behind = behind
         self.expired = False
         """Whether every request is answered with ExpiredToken."""
+        self.busy = False
+        """Whether every request is answered with SlowDown."""
+        self.holds: Callable[[str, str], bool] = lambda method, path: False
+        """Whether the request gets no answer, and is not carried out, as long as this says so."""
         self.loses_answer: Callable[[str, str], bool] = lambda method, path: False
         """Whether the request is carried out, and the answer to it lost."""
         self.takes_condition = False
@@ -134,8 +140,11 @@ class _Way(BaseHTTPRequestHandler):
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.gate.asked.append((self.command, self.path))
-        if self.gate.expired:
-            self._answer(400, [("Content-Type", "application/xml"), ("Content-Length", str(len(EXPIRED)))], EXPIRED)
+        while self.gate.holds(self.command, self.path):
+            sleep(0.1)
+        if self.gate.expired or self.gate.busy:
+            status, error = (400, EXPIRED) if self.gate.expired else (503, SLOW_DOWN)
+            self._answer(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(error)))], error)
             return
         status, headers, data = self._carried_out(body)
         if self.gate.loses_answer(self.command, self.path):

@@ -1,8 +1,8 @@
 """Checks in one Spark session with S3A, as a program: the test's own session has no S3A. It fails with the first check.
 
 ``lake`` is a bucket of a good service. The service of ``deaf`` takes no notice of a write's condition; the answers to
-new commits in ``losing`` are lost; requests to ``counted`` are counted. ``s3:`` has Delta's own log store, ``s3a:``
-ours.
+new commits in ``losing`` are lost, S3A makes no write to ``old`` conditional, and requests to ``counted`` are counted.
+``s3:`` has Delta's own log store, ``s3a:`` ours, and ``s3n:`` one that knows only commits.
 """
 
 from __future__ import annotations
@@ -14,17 +14,44 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import UnsafeCommitStore
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.hadoop_store import HadoopStore, driver_requests
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
 from airflow_backfill.spark.delta_internals import commit_nothing
-from airflow_backfill.spark.preflight.two_writers import check_commits, commit_guarantee
+from airflow_backfill.spark.preflight.two_writers import Trial, check_commits, commit_guarantee
 from airflow_backfill.spark.run.application import session
 from airflow_backfill.spark.session.failure import conflict_of
+from airflow_backfill.spark.session.s3_log_store import define
 from tests.ledger.contract import CHECKS, refuses, what_is_missing_is_named
 from tests.spark.build import Build
 from tests.spark.history import Source, create
+
+ONLY_COMMITS = """
+package only_commits;
+
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+public final class LogStore extends io.delta.storage.S3SingleDriverLogStore {
+  public LogStore(Configuration conf) { super(conf); }
+
+  public void write(Path path, Iterator actions, Boolean overwrite, Configuration conf) throws IOException {
+    if (!overwrite.booleanValue() && path.getName().matches("[0-9]+.json")) {
+      long version = Long.parseLong(path.getName().replace(".json", ""));
+      String name = String.format("_delta_log/%020d.json", new Object[] {Long.valueOf(version - 1)});
+      Path before = new Path(path.getParent().getParent(), name);
+      if (version > 0 && !path.getFileSystem(conf).exists(before)) throw new FileSystemException("no commit " + before);
+    }
+    new airflow_backfill.S3LogStore(conf).write(path, actions, overwrite, conf);
+  }
+}
+"""
+"""Like Delta's S3DynamoDBLogStore, it takes each numbered file for a commit, and asks for the one before."""
 
 
 def store(spark: SparkSession, bucket: str) -> Store:
@@ -32,18 +59,20 @@ def store(spark: SparkSession, bucket: str) -> Store:
 
 
 def the_contract_of_a_store(spark: SparkSession) -> None:
-    for check in CHECKS:
-        if check is not what_is_missing_is_named:  # the service cannot say that there is nothing below a file
-            one = store(spark, "lake")
-            assert isinstance(one, HadoopStore)
-            check(one)
+    for bucket in ("lake", "old"):
+        for check in CHECKS:
+            if check is not what_is_missing_is_named:  # the service cannot say that there is nothing below a file
+                one = store(spark, bucket)
+                assert isinstance(one, HadoopStore)
+                check(one)
 
 
 def a_good_store_is_good(spark: SparkSession) -> None:
     said = commit_guarantee(spark, "s3a://lake/good/target")
     assert said == "one of two writers won each of 21 races of airflow_backfill.S3LogStore", said
-    check_commits(spark, "s3a://lake/good/target")
-    assert not open_store("s3a://lake/good/target.backfill", spark=spark).list("")
+    for bucket in ("lake", "old"):
+        check_commits(spark, f"s3a://{bucket}/good/target")
+        assert not open_store(f"s3a://{bucket}/good/target.backfill", spark=spark).list("")
 
 
 def deltas_own_log_store_is_refused(spark: SparkSession) -> None:
@@ -55,6 +84,22 @@ def deltas_own_log_store_is_refused(spark: SparkSession) -> None:
 def a_service_without_conditions_is_refused(spark: SparkSession) -> None:
     error = refuses(UnsafeCommitStore, lambda: check_commits(spark, "s3a://deaf/target"))
     assert "first and second succeeded" in str(error)
+
+
+def a_log_store_that_knows_only_commits_leaves_other_files_alone(spark: SparkSession) -> None:
+    target = "s3n://lake/commits/target"
+    assert Trial(spark, target).name == "only_commits.LogStore"
+    check_commits(spark, target)
+    control = ControlFolder.beside(target, spark)
+    assert [control.draw_attempt({"task": "plan"}, floor=0).generation for _ in range(2)] == [1, 2]
+    error = refuses(UnsafeCommitStore, lambda: check_commits(spark, "s3n://deaf/target"))
+    assert "only_commits.LogStore was tried" in str(error)
+
+
+def files_beside_a_target_need_a_service_with_conditions(spark: SparkSession) -> None:
+    """Whatever keeps commits apart."""
+    error = refuses(UnsafeCommitStore, Trial(spark, "s3n://deaf/target", beside=True).run)
+    assert "airflow_backfill.S3LogStore was tried" in str(error) and "use another service" in str(error)
 
 
 def a_lost_answer_is_a_lost_race_and_the_log_has_the_commit(spark: SparkSession) -> None:
@@ -87,10 +132,12 @@ def a_commit_in_several_parts_has_the_condition_too(spark: SparkSession) -> None
 
 def half_a_commit_is_never_seen(spark: SparkSession) -> None:
     jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().newHadoopConf()
-    path = jvm.org.apache.hadoop.fs.Path(f"s3a://lake/{uuid.uuid4().hex}/half")
-    lines = jvm.java.util.List.of("a line", 1)
-    refuses(Py4JJavaError, lambda: jvm.airflow_backfill.S3LogStore(conf).write(path, lines.iterator(), False, conf))
-    assert not path.getFileSystem(conf).exists(path)
+    for bucket in ("lake", "old"):
+        path = jvm.org.apache.hadoop.fs.Path(f"s3a://{bucket}/{uuid.uuid4().hex}/half")
+        lines = jvm.java.util.List.of("a line", 1)
+        write = jvm.airflow_backfill.S3LogStore(conf).write
+        refuses(Py4JJavaError, lambda write=write, path=path, lines=lines: write(path, lines.iterator(), False, conf))
+        assert not path.getFileSystem(conf).exists(path)
 
 
 def requests_are_counted(spark: SparkSession) -> None:
@@ -122,6 +169,8 @@ ALL = (
     a_good_store_is_good,
     deltas_own_log_store_is_refused,
     a_service_without_conditions_is_refused,
+    a_log_store_that_knows_only_commits_leaves_other_files_alone,
+    files_beside_a_target_need_a_service_with_conditions,
     a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
     a_listing_begins_where_it_is_told,
     a_commit_in_several_parts_has_the_condition_too,
@@ -132,6 +181,7 @@ ALL = (
 
 if __name__ == "__main__":
     one = session()
+    define(one, ONLY_COMMITS)
     for each in ALL:
         each(one)
         print(each.__name__, "holds", flush=True)

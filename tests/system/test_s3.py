@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_backfill.ledger.hadoop_store import S3A
 from tests.system.applications import ROOT, Applications, submitted
 from tests.system.s3 import gate, s3
 
@@ -16,7 +17,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 def test_what_a_session_finds(tmp_path: Path) -> None:
     with ExitStack() as open_services:
         service = open_services.enter_context(s3(tmp_path, asks_who=False))
-        for bucket in ("deaf", "losing", "counted"):
+        for bucket in ("deaf", "losing", "old", "counted"):
             (tmp_path / "objects" / bucket).mkdir()
         deaf, losing, counted = (open_services.enter_context(gate(service)) for _ in range(3))
         deaf.takes_condition = True
@@ -27,8 +28,11 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
             "spark.hadoop.fs.s3a.bucket.deaf.endpoint": deaf.endpoint,
             "spark.hadoop.fs.s3a.bucket.losing.endpoint": losing.endpoint,
             "spark.hadoop.fs.s3a.bucket.counted.endpoint": counted.endpoint,
+            "spark.hadoop.fs.s3a.bucket.old.create.conditional.enabled": "false",
             "spark.hadoop.fs.s3a.multipart.size": "5M",
-            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "spark.hadoop.fs.s3.impl": S3A,
+            "spark.hadoop.fs.s3n.impl": S3A,
+            "spark.delta.logStore.s3n.impl": "only_commits.LogStore",
         }
         program, spark = ROOT / "tests" / "system" / "s3_session.py", ["--master", "local[2]", "--driver-memory", "1g"]
         with submitted(program, (), spark, confs, service.environment) as process:

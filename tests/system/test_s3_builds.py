@@ -1,16 +1,9 @@
-"""Whole builds on S3, through S3A, while the source keeps changing: killed, and with answers that are lost.
-
-The service keeps its objects as files, so the writer changes the source there, and the oracles read the target there,
-without S3A. What the builds do goes through the service.
-"""
+"""Whole builds on S3, through S3A, while the source keeps changing: killed, and with answers that are lost."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -19,14 +12,15 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import CredentialsExpired
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.applications import ROOT, Applications, all_phases, submitted
-from tests.system.s3 import BUCKET, S3, SECRET, SOURCES, Gate, gate, s3
+from tests.system.applications import all_phases
+from tests.system.lake import Lake
+from tests.system.s3 import SECRET, gate, s3
 from tests.system.test_cluster import wait_for_commits
-from tests.system.workload import Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 RACES = 200
+BUSY_SECONDS = 20.0
 SMALL = ("--round-rows", "3000")
 ALL = all_phases(lag_epochs=60)
 KILLS = {
@@ -34,24 +28,6 @@ KILLS = {
     "arrangement": ("after_commit:2:python", "before_commit:3:jvm", "before_verify:1:group"),
     "chain": ("after_commit:4:python", "before_commit:4:jvm", "before_verify:1:group"),
 }
-
-
-class Lake(Workload):
-    """A source in a bucket. Applications go through a gate."""
-
-    def __init__(self, spark: SparkSession, objects: Path, way: Gate) -> None:
-        self.way = way
-        super().__init__(spark, objects)
-
-    def spec(self, target: str, **more: str) -> str:
-        return super().spec(target, source=f"s3a://{SOURCES}/orders", **more)
-
-    def applications(self, name: str, service: S3 | None = None) -> Applications:
-        """Those of a target of this name."""
-        return Applications(f"s3a://{BUCKET}/{name}", (service or self.way).confs, timeout=900)
-
-    def check(self, target: str, epoch: int, version: int) -> None:
-        super().check(str(self.folder / BUCKET / target.rpartition("/")[2]), epoch, version)
 
 
 @pytest.fixture(scope="module")
@@ -142,29 +118,22 @@ def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(la
     lake.check(apps.target, finished["epoch"], finished["target_version"])
 
 
-def test_two_applications_race_and_no_commit_is_lost(lake: Lake, tmp_path: Path) -> None:
-    apps, target = lake.applications("racing"), lake.folder / BUCKET / "racing"
-    program, master = ROOT / "tests" / "system" / "s3_racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
-    told = list[str]()
-    with ExitStack() as opened:
-        racers, starts = [], []
-        for name in ("one", "two"):
-            os.mkfifo(tmp_path / name)
-            arguments = (apps.target, name, str(tmp_path / name))
-            racers.append(opened.enter_context(submitted(program, arguments, master, apps.confs(), {})))
-            starts.append(opened.enter_context((tmp_path / name).open("w", buffering=1)))
-        for number in range(RACES + 1):
-            racing = slice(None) if number else slice(1)  # the first one makes the table
-            for start in starts[racing]:
-                start.write(f"{number}\n")
-            for racer in racers[racing]:
-                told += next(line for line in iter(racer.stdout.readline, "") if line.startswith("told")).split()[1:]
-        for start in starts:
-            start.close()
-    assert set(told) <= {"done", "ConcurrentTransactionException"}, Counter(told)
+def test_a_service_that_is_too_busy_for_a_while_costs_time_only(lake: Lake) -> None:
+    """It refuses every request for 20 seconds, in the middle of rounds."""
+    apps = lake.applications("busy")
+    with lake.writer():
+        apps.result("plan", "--spec", lake.spec(apps.target))
+        reader = BuildReader(apps.target)
+        before = reader.log.head()
+        with apps.running("snapshot", *SMALL, *ALL) as me:
+            wait_for_commits(reader, before + 2)
+            lake.way.busy = True
+            Event().wait(BUSY_SECONDS)
+            lake.way.busy = False
+        outcome = reader.control.outcome(me)
+        assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-5000:])
+    lake.check(apps.target, outcome["result"]["epoch"], outcome["result"]["target_version"])
 
-    files = sorted((target / "_delta_log").glob("*.json"))
-    assert [int(file.stem) for file in files] == list(range(3 * RACES + 1))
-    actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    seen = Counter((action["txn"]["appId"], action["txn"]["version"]) for action in actions if "txn" in action)
-    assert seen == {(app_id, n): 1 for app_id in ("shared", "one", "two") for n in range(1, RACES + 1)}
+
+def test_two_applications_race_and_no_commit_is_lost(lake: Lake, tmp_path: Path) -> None:
+    lake.race(lake.applications("racing"), RACES, tmp_path)

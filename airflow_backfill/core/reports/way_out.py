@@ -11,8 +11,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
-        "On s3a: use Hadoop 3.4.2 or later, a service that honours If-None-Match, and leave the log store to this "
-        "package. Elsewhere configure one that is safe for several drivers, or use another store; then clear the task."
+        "On s3a: use a service that honours If-None-Match, and leave the log store to this package, or name Delta's "
+        "S3DynamoDBLogStore. Elsewhere configure one that is safe for several drivers, or use another store; then "
+        "clear the task."
     ),
     "EXPRESSION_INVALID": (
         "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."

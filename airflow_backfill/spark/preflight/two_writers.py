@@ -1,7 +1,8 @@
 """Whether the store keeps two writers of one commit apart: tried, not believed.
 
 Two drivers create the same new file beside the target, through the log store that commits go through. The second driver
-is a log store of the same class in a class loader of its own, so a lock inside of one Java does not help it.
+is a log store of the same class in a class loader of its own, so a lock inside of one Java does not help it. On S3A the
+files beside the target are created through a log store of ours; it is tried, too, if commits go through another one.
 
 First one of them stands still between its look for the file and its write, while the other one writes the whole file.
 The result depends on the log store and on Hadoop, so every application tries this. Then both write at the same moment,
@@ -21,6 +22,7 @@ from py4j.protocol import Py4JError
 
 from airflow_backfill.core.errors import BackfillError, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.control_folder import location_beside
+from airflow_backfill.ledger.hadoop_store import S3_LOG_STORE, S3A
 from airflow_backfill.ledger.java_error import incomplete, innermost, text_of, troubles
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import expired
@@ -35,8 +37,6 @@ RACES = 20
 PATIENCE_SECONDS = 30.0
 """How long one writer waits for the other, which may wait for it: some log stores lock."""
 _UNABLE = (
-    "IllegalArgumentException",  # Hadoop before 3.4.2 does not know the option
-    "PathIOException",  # the option is switched off
     "AWSUnsupportedFeatureException",
     "UnsupportedOperationException",
 )
@@ -50,9 +50,10 @@ def commit_guarantee(spark: SparkSession, target: str) -> str:
     location = Location.parse(target)
     if location.local:
         return "a lock file; one writer at a time"
-    trial = Trial(spark, target)
-    trial.run(RACES)
-    return f"one of two writers won each of {RACES + 1} races of {trial.name}"
+    trials = _trials(spark, target)
+    for trial in trials:
+        trial.run(RACES)
+    return f"one of two writers won each of {RACES + 1} races of {trials[0].name}"
 
 
 def check_commits(spark: SparkSession, target: str) -> None:
@@ -60,24 +61,32 @@ def check_commits(spark: SparkSession, target: str) -> None:
     location = Location.parse(target)
     if location.local:
         return
-    trial = Trial(spark, target)
-    key = (location.scheme, location.authority, trial.name)
-    if key not in _tried:
-        trial.run()
-        _tried.add(key)
+    for trial in _trials(spark, target):
+        key = (location.scheme, location.authority, trial.name)
+        if key not in _tried:
+            trial.run()
+            _tried.add(key)
+
+
+def _trials(spark: SparkSession, target: str) -> list[Trial]:
+    """Of the log store that commits go through, and of the one for files beside the target, if that is another one."""
+    commits = Trial(spark, target)
+    alone = not commits.on_s3a or commits.name == S3_LOG_STORE
+    return [commits] if alone else [commits, Trial(spark, target, beside=True)]
 
 
 class Trial:
-    """Two drivers, and a folder beside the target in which they race."""
+    """Two drivers, and a folder beside the target in which they race. ``beside``: for files that are no commits."""
 
-    def __init__(self, spark: SparkSession, target: str) -> None:
+    def __init__(self, spark: SparkSession, target: str, *, beside: bool = False) -> None:
         self._spark, self._target = spark, target
         self._jvm: Any = spark.sparkContext._jvm
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._folder = self._jvm.org.apache.hadoop.fs.Path(f"{location_beside(target)}/two-writers-{uuid.uuid4().hex}")
         try:
             self._files = self._folder.getFileSystem(self._conf)
-            self._first = self._log_store()
+            self.on_s3a = self._files.getClass().getName() == S3A
+            self._first = self._jvm.airflow_backfill.S3LogStore(self._conf) if beside else self._log_store()
             self.name: str = self._first.getClass().getName()
             self._second = self._another_driver()
         except Py4JError as error:
@@ -203,10 +212,16 @@ class Trial:
 
     def _unsafe(self, store: str, why: str) -> UnsafeCommitStore:
         scheme = Location.parse(self._target).scheme
+        way_out = (
+            "the service has to honour the condition of a write (If-None-Match), which files beside the target need "
+            "with any log store; use another service"
+            if store == S3_LOG_STORE
+            else f"leave spark.delta.logStore.{scheme}.impl out, set it to a log store that is safe for several "
+            "drivers, or use another store"
+        )
         return UnsafeCommitStore(
-            f"two writers of {self._target} could overwrite each other's commits. {store} was tried beside it: {why}; "
-            f"leave spark.delta.logStore.{scheme}.impl out, set it to a log store that is safe for several drivers, "
-            "or use another store",
+            f"two writers of {self._target} could overwrite each other's files. {store} was tried beside it: {why}; "
+            f"{way_out}",
             scheme=scheme,
             log_store=store,
         )

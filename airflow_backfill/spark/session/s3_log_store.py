@@ -3,7 +3,10 @@
 Delta's own one looks whether a commit exists and then overwrites it: it asks S3A for ``create(path, overwrite=false)``,
 which looks, too, and never makes the write itself conditional (Hadoop 3.5). S3A can: ``createFile`` with the option
 ``fs.option.create.conditional.overwrite`` sends ``If-None-Match: *``, since Hadoop 3.4.2. This log store asks for that.
-Older versions refuse the option, so with them nothing is written at all.
+Where S3A cannot (Hadoop 3.4.1, which Spark 4.0 carries), it sends the same request itself, through S3A's client.
+
+The files beside a target are created through it, too, also where commits go through another log store: such as Delta's
+``S3DynamoDBLogStore``, which takes each numbered file for a commit and asks for the one before.
 
 A log store is a Java class. Its source is compiled by Janino, the compiler that Spark carries for its own queries.
 """
@@ -16,22 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
+from airflow_backfill.ledger.hadoop_store import S3_LOG_STORE, S3A
 from airflow_backfill.ledger.java_error import innermost
-from airflow_backfill.spark.session.application_conf import application_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-CLASS = "airflow_backfill.S3LogStore"
 SETTING = "spark.delta.logStore.s3a.impl"
 
 SOURCE = """
 package airflow_backfill;
 
+import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Iterator;
@@ -47,10 +51,15 @@ import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
 import org.apache.hadoop.fs.s3a.S3AUtils;
 import org.apache.hadoop.fs.s3a.S3ListRequest;
+import software.amazon.awssdk.awscore.AwsRequestOverrideConfiguration;
 import software.amazon.awssdk.core.exception.SdkException;
+import software.amazon.awssdk.core.sync.RequestBody;
 import software.amazon.awssdk.services.s3.model.ListObjectsV2Request;
+import software.amazon.awssdk.services.s3.model.PutObjectRequest;
 
 public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
+  private static final String CONDITION = "fs.option.create.conditional.overwrite";
+
   public S3LogStore(Configuration conf) { super(conf); }
 
   public void write(Path path, Iterator actions, Boolean overwrite, Configuration conf) throws IOException {
@@ -58,25 +67,55 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
       super.write(path, actions, overwrite, conf);
       return;
     }
-    FSDataOutputStreamBuilder file = path.getFileSystem(conf).createFile(path);
-    file.overwrite(false);
-    file.must("fs.option.create.conditional.overwrite", true);
-    FSDataOutputStream out = (FSDataOutputStream) file.build();
-    boolean whole = false;
+    S3AFileSystem s3 = (S3AFileSystem) path.getFileSystem(conf);
     try {
-      while (actions.hasNext()) out.write(((String) actions.next() + "\\n").getBytes(StandardCharsets.UTF_8));
-      whole = true;
-    } finally {
-      if (!whole) out.abort();  // to close it would publish half a commit
-    }
-    try {
-      out.close();
+      if (s3.hasPathCapability(path, CONDITION)) create(s3, path, actions);
+      else put(s3, path, actions);
     } catch (RemoteFileChangedException error) {
       // S3 said 412: the file exists. It is ours if the answer to an earlier try was lost; the log tells.
       FileAlreadyExistsException exists = new FileAlreadyExistsException(path.toString());
       exists.initCause(error);
       throw exists;
     }
+  }
+
+  private static void create(S3AFileSystem s3, Path path, Iterator actions) throws IOException {
+    FSDataOutputStreamBuilder file = s3.createFile(path);
+    file.overwrite(false);
+    file.must(CONDITION, true);
+    FSDataOutputStream out = (FSDataOutputStream) file.build();
+    boolean whole = false;
+    try {
+      writeLines(out, actions);
+      whole = true;
+    } finally {
+      if (!whole) out.abort();  // to close it would publish half a commit
+    }
+    out.close();
+  }
+
+  // S3A's own request, with its encryption and timeout, and the condition that this S3A does not know.
+  private static void put(S3AFileSystem s3, Path path, Iterator actions) throws IOException {
+    ByteArrayOutputStream lines = new ByteArrayOutputStream();
+    writeLines(lines, actions);
+    PutObjectRequest request = (PutObjectRequest) s3.getRequestFactory()
+      .newPutObjectRequestBuilder(s3.pathToKey(path), null, lines.size(), false).build();
+    AwsRequestOverrideConfiguration.Builder with = request.overrideConfiguration().isPresent()
+      ? ((AwsRequestOverrideConfiguration) request.overrideConfiguration().get()).toBuilder()
+      : AwsRequestOverrideConfiguration.builder();
+    with.putHeader("If-None-Match", "*");
+    PutObjectRequest.Builder conditional = request.toBuilder();
+    conditional.overrideConfiguration(with.build());
+    try {
+      s3.getS3AInternals().getAmazonS3Client("conditional put")
+        .putObject((PutObjectRequest) conditional.build(), RequestBody.fromBytes(lines.toByteArray()));
+    } catch (SdkException error) {
+      throw S3AUtils.translateException("put", path, error);
+    }
+  }
+
+  private static void writeLines(OutputStream out, Iterator lines) throws IOException {
+    while (lines.hasNext()) out.write(((String) lines.next() + "\\n").getBytes(StandardCharsets.UTF_8));
   }
 
   // Delta's own listing from a file on does not work with Hadoop 3.5 (NoSuchMethodError); the other one lists all.
@@ -109,26 +148,35 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
 
 
 def install(spark: SparkSession) -> None:
-    """Make the class known to Delta, if the session uses it and has S3A. The second time does nothing."""
-    jvm: Any = spark.sparkContext._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    used = application_conf(spark).get(SETTING, None) == CLASS
-    if not used or not _has(loader, "org.apache.hadoop.fs.s3a.S3AFileSystem") or _has(loader, CLASS):
+    """Make the class known to Java, if the session has S3A. The second time does nothing."""
+    loader = _loader(spark)
+    if not _has(loader, S3A) or _has(loader, S3_LOG_STORE):
         return
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(loader)
     try:
-        compiler.cook(SOURCE)
+        define(spark, SOURCE)
     except Py4JError as error:
         # Nothing is lost yet: whoever writes to s3a: is told that the class is missing.
-        log.warning("%s does not fit to this S3A: %s", CLASS, innermost(error))
-        return
+        log.warning("%s does not fit to this S3A: %s", S3_LOG_STORE, innermost(error))
+
+
+def define(spark: SparkSession, source: str) -> None:
+    """Compile the classes of a Java source, and make them known to the driver's Java."""
+    jvm: Any = spark.sparkContext._jvm
+    loader = _loader(spark)
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(source)
     folder = jvm.org.apache.spark.util.Utils.createTempDir()  # Spark removes it when its Java ends
     for name, code in compiler.getBytecodes().items():
         file = Path(folder.getPath(), *name.split(".")).with_suffix(".class")
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(code)
     loader.addURL(folder.toURI().toURL())
+
+
+def _loader(spark: SparkSession) -> Any:
+    jvm: Any = spark.sparkContext._jvm
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
 def _has(loader: Any, name: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
+from airflow_backfill.ledger.hadoop_store import S3_LOG_STORE
 from airflow_backfill.spark.session import s3_log_store
 from airflow_backfill.spark.session.application_conf import application_conf
 
@@ -84,7 +85,7 @@ def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
     extensions.
     """
     given = given or {}
-    log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: s3_log_store.CLASS}
+    log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: S3_LOG_STORE}
     ours = _DEFAULTS | log_store | dict.fromkeys(_OFF, "false")
     extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
     added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA])), _SUBSTITUTION: "false"}
