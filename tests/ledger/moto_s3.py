@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
-from moto.server import ThreadedMotoServer
+from tests.ledger.moto_server import moto_server
 
 SECRET = "wJalrXUtnSECRET"
 
@@ -14,15 +14,16 @@ SECRET = "wJalrXUtnSECRET"
 @contextmanager
 def moto_s3(bucket: str) -> Iterator[dict[str, str]]:
     """The settings with which obstore reaches the service while the block runs."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    urlopen(Request(f"{endpoint}/{bucket}", method="PUT")).close()
-    yield {
-        "aws_endpoint": endpoint,
-        "aws_access_key_id": "AKIAEXAMPLE",
-        "aws_secret_access_key": SECRET,
-        "aws_region": "us-east-1",
-    }
-    server.stop()
+    with moto_server() as address:
+        endpoint = f"http://{address}"
+        urlopen(Request(f"{endpoint}/{bucket}", method="PUT")).close()
+        try:
+            yield {
+                "aws_endpoint": endpoint,
+                "aws_access_key_id": "AKIAEXAMPLE",
+                "aws_secret_access_key": SECRET,
+                "aws_region": "us-east-1",
+            }
+        finally:
+            # moto keeps buckets and users in this process.
+            urlopen(Request(f"{endpoint}/moto-api/reset", method="POST")).close()

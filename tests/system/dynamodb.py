@@ -8,14 +8,11 @@ not among the locked jars. The variable ``DYNAMODB_JARS`` names a folder that ha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Any
 
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from tests.ledger.moto_server import moto_server
 
 JARS = os.environ.get("DYNAMODB_JARS", "")
 REGIONS = """<XML><Regions><Region><Name>us-east-1</Name><Domain>amazonaws.com</Domain><Endpoint>
@@ -26,30 +23,15 @@ REGIONS = """<XML><Regions><Region><Name>us-east-1</Name><Domain>amazonaws.com</
 @contextmanager
 def dynamodb(folder: Path) -> Iterator[dict[str, str]]:
     """The service while the block runs, and what Spark's settings add to those of S3."""
-    server = make_server("127.0.0.1", 0, _OneAtATime(), threaded=True, ssl_context="adhoc")
-    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    regions = folder / "regions.xml"
-    regions.write_text(REGIONS.format(address=f"127.0.0.1:{server.server_port}"))
-    # The first SDK has no other way to an endpoint of one's own where its user, here Delta, offers none.
-    java = f"-Dcom.amazonaws.regions.RegionUtils.fileOverride={regions} -Dcom.amazonaws.sdk.disableCertChecking=true"
-    try:
+    with moto_server(encrypted=True) as address:
+        regions = folder / "regions.xml"
+        regions.write_text(REGIONS.format(address=address))
+        # The first SDK has no other way to an endpoint of one's own where its user, here Delta, offers none.
+        java = (
+            f"-Dcom.amazonaws.regions.RegionUtils.fileOverride={regions} -Dcom.amazonaws.sdk.disableCertChecking=true"
+        )
         yield {
-            "spark.driver.extraJavaOptions": java,
+            "spark.driver.extraJavaOptions": f"{java}{regions}",
             "spark.jars": ",".join(map(str, sorted(Path(JARS).glob("*.jar")))),
             "spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogStore",
         }
-    finally:
-        server.shutdown()
-        thread.join()
-
-
-class _OneAtATime:
-    """moto looks at a condition and then writes; DynamoDB does both at once."""
-
-    def __init__(self) -> None:
-        self._service, self._lock = DomainDispatcherApplication(create_backend_app), Lock()
-
-    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
-        with self._lock:
-            return [b"".join(self._service(environ, start_response))]
