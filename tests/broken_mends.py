@@ -485,4 +485,22 @@ MENDS = (
             "tests/spark/explain/test_explanation.py::test_one_that_an_attempt_asks_for_lies_beside_the_target_and_nowhere_else",
         ),
     ),
+    Mend(
+        "the hours of a clock that was ahead are waited for",
+        "        if written is None or written.at <= observed.now:",
+        "        if True:",
+        ("tests/core/attempts/test_throttle.py::test_the_hours_of_a_clock_that_was_ahead_are_not_waited_for",),
+    ),
+    Mend(
+        "a target that is partitioned is taken for a clustered one",
+        "    if not DeltaVersion(spark, spec.target, version).clustered:",
+        "    if False:",
+        ("tests/spark/target_table/test_clustering.py::test_a_target_that_exists_and_is_not_clustered_is_refused",),
+    ),
+    Mend(
+        "an application waits for ever for executors",
+        "        return now - self._since >= PATIENCE_SECONDS",
+        "        return False",
+        ("tests/spark/run/test_executors.py::test_executors_are_gone_for_good_if_a_job_waits_for_long",),
+    ),
 )

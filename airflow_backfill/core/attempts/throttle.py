@@ -25,9 +25,16 @@ def held(state: BuildState, lane: int, observed: Observed) -> Held | None:
 
 
 def due_at(state: BuildState, lane: int, observed: Observed) -> int:
-    """The earliest start of the next unit: from the lane's last record, if the rate has not changed since."""
+    """The earliest start of the next unit: from the lane's last record, if the rate has not changed since.
+
+    The clock of another driver may have been hours ahead: what it wrote at a time that has yet to come holds nothing.
+    """
     last = state.lanes[lane]
-    return last.record.due if last is not None and last.record.control.rates == observed.control.rates else 0
+    if last is not None and last.record.control.rates == observed.control.rates:
+        written = last.record.pending
+        if written is None or written.at <= observed.now:
+            return last.record.due
+    return 0
 
 
 def due_after(state: BuildState, lane: int, observed: Observed, move: Move) -> int:

@@ -233,3 +233,17 @@ def test_a_clock_that_goes_back_brings_no_throttle_back() -> None:
     model.now -= 500_000
     attempt.finish()
     assert model.state().read and model.state().control == Control(1)
+
+
+def test_the_hours_of_a_clock_that_was_ahead_are_not_waited_for() -> None:
+    """The driver before had a wrong clock. One unit comes early, then the rate is kept again."""
+    model = Model([FileSize(100, 10)] * 40)
+    model.plan()
+    model.order(Command(Verb.THROTTLE, rate=10))
+    model.now += HOUR
+    model.start(SnapshotGoal(0, 1, ONE_FILE)).until(CommitRecord, nth=4)
+    model.now -= HOUR
+    begun, done = model.now, len(model.rounds)
+    model.run(SnapshotGoal(0, 1, ONE_FILE))
+    assert len(model.rounds) - done >= 30
+    assert 30_000 <= model.now - begun <= 45_000
