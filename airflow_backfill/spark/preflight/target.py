@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.errors import TargetExists
+from airflow_backfill.core.errors import InvalidSpec, TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
 
 if TYPE_CHECKING:
@@ -29,6 +30,25 @@ def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | N
     if metadata is None:
         _check_empty(spark, spec.target)
     return metadata
+
+
+def check_clustered(spark: SparkSession, spec: BackfillSpec) -> None:
+    """InvalidSpec if the target has to be clustered, and exists and is not: a plan clusters only what it creates."""
+    metadata = inspect_target(spark, spec) if spec.clustering == "key" else None
+    if metadata is None:
+        return
+    version = DeltaLog(open_store(spec.target, spark=spark)).head()
+    if not DeltaVersion(spark, spec.target, version).clustered:
+        raise InvalidSpec(
+            f"clustering: {spec.target} exists and is {_how_it_is(metadata)}; or remove the option", field="clustering"
+        )
+
+
+def _how_it_is(metadata: TableMetadata) -> str:
+    if metadata.partition_columns:
+        by = ", ".join(metadata.partition_columns)
+        return f"partitioned by {by}, and Delta clusters no partitioned table: drop it, so that the plan creates it"
+    return "not clustered: cluster it (ALTER TABLE … CLUSTER BY) and set delta.autoOptimize.autoCompact"
 
 
 def remove_half_made(spark: SparkSession, target: str) -> None:

@@ -50,7 +50,7 @@ from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
-from airflow_backfill.spark.preflight.target import inspect_target, remove_half_made
+from airflow_backfill.spark.preflight.target import check_clustered, inspect_target, remove_half_made
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
@@ -109,6 +109,7 @@ class Planner:
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
         check_shared(self._spark, self._spec.target)
+        check_clustered(self._spark, self._spec)
         asked = self._spec
         found, advice = self._inspected()
         if asked.strategy == AUTO:

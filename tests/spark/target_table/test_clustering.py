@@ -13,8 +13,10 @@ from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
 from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.run import interpreter
+from airflow_backfill.spark.run.dry_run import DryRun
 from airflow_backfill.spark.target_table import compaction
 from airflow_backfill.spark.target_table.clustering import clustering_columns, cubes_up_to
 from tests.spark.build import Build
@@ -148,3 +150,18 @@ def test_a_key_that_delta_cannot_sort_by_is_refused() -> None:
     assert clustering_columns(["a", "b", "c", "d"], schema) == ["b", "c"]
     with pytest.raises(InvalidSpec, match="a binary, d boolean"):
         clustering_columns(["a", "d"], schema)
+
+
+@pytest.mark.parametrize("cut", ["PARTITIONED BY (part)", ""])
+def test_a_target_that_exists_and_is_not_clustered_is_refused(source: Source, tmp_path: Path, cut: str) -> None:
+    """Delta would leave the table as it is, and no later OPTIMIZE would cluster it."""
+    build = Build(source, tmp_path / "target", clustering="key")
+    build.spark.sql(
+        f"CREATE TABLE delta.`{build.target}` (id BIGINT, part INT, name STRING, n INT) USING delta {cut} "
+        f"TBLPROPERTIES ('{OWNER}' = 'build')"
+    )
+    said = "exists and is partitioned by part, and Delta" if cut else "exists and is not clustered"
+    for look in (build.plan, lambda: DryRun(build.spark, build.spec, 1, build.attempt())._known()):
+        with pytest.raises(InvalidSpec, match=said):
+            look()
+    assert build.reader.log.head() == 0
