@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from airflow_backfill.spark.run.abandoned import abandoned, waiting_task
     from airflow_backfill.spark.run.application import session
+    from airflow_backfill.spark.run.executors import executors_of
     from airflow_backfill.spark.service.served import cancel, serve
 
     form = "%(asctime)s %(levelname)s [%(threadName)s] %(message)s"
@@ -49,13 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    context, task = spark.sparkContext, waiting_task()
+    context, task, executors = spark.sparkContext, waiting_task(), executors_of(spark)
 
     def check() -> None:
         if context._jsc.sc().isStopped():
             raise RuntimeError("Spark has ended, so no request can be served")
         if abandoned(task):
             raise RuntimeError("the task that waited for this service has ended: the service ends, too")
+        if executors is not None and executors.gone_for_good():
+            raise RuntimeError("jobs wait without any executor: the service ends, and the next one asks anew")
 
     Service(
         folder,
