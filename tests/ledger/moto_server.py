@@ -4,20 +4,22 @@ both at once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import make_server
 
 
 @contextmanager
 def moto_server(*, encrypted: bool = False) -> Iterator[str]:
     """The address while the block runs; ``encrypted`` with a certificate that nobody knows."""
+    logging.getLogger("werkzeug").setLevel("WARNING")  # at INFO it writes a line for each request
     certificate = "adhoc" if encrypted else None
-    server = make_server("127.0.0.1", 0, _OneAtATime(), threaded=True, request_handler=_Quiet, ssl_context=certificate)
+    server = make_server("127.0.0.1", 0, _OneAtATime(), threaded=True, ssl_context=certificate)
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
@@ -26,11 +28,6 @@ def moto_server(*, encrypted: bool = False) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-class _Quiet(WSGIRequestHandler):
-    def log(self, *_: object) -> None:
-        pass
 
 
 class _OneAtATime:
