@@ -20,6 +20,7 @@ from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.spark.explain.topic_explanation import TopicExplanation
 from airflow_backfill.spark.kafka import key_records
+from airflow_backfill.spark.run.application import main
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.redaction import REDACT
 from demo.kafka.topic import Record, Topic
@@ -175,6 +176,11 @@ def test_a_key_in_several_partitions_and_a_stream_that_follows(
         ("later", "later"),
     ]
     assert found["verdict"] == "equal" and found["should_hold"][0]["name"] == "new"
+    me = build.reader.draw_attempt({"task": "explain"})
+    line = ["--target", build.target, "--generation", str(me.generation), "--attempt", me.name, "--key=id=1"]
+    assert main("explain", line) == 0
+    stored = build.reader.control.explanation(me.generation)
+    assert stored == found and "taken in version" in as_text(stored)
     topic.truncate(1)
     assert explained(build, "id=1")["verdict"] == "unknown"
 
