@@ -16,6 +16,7 @@ import pytest
 from moto.core.authorization import enable_iam_authentication
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "rights.md"
+BUCKET = "arn:aws:s3:::lake"
 LAKE, PLACES = "s3a://lake", ("source", "target", "target.backfill")
 SPARK, WORKER, PAGE, TRIGGERER = "Spark", "workers that run the tasks", "the API server", "the triggerer; sensors"
 ALL = (SPARK, WORKER, PAGE, TRIGGERER)
@@ -37,11 +38,11 @@ def documented(who: str) -> list[tuple[str, str]]:
 def policy(who: str) -> str:
     """These rights as IAM says them."""
     objects = [
-        {"Effect": "Allow", "Action": ACTIONS[right], "Resource": f"arn:aws:s3:::lake/{folder}/*"}
+        {"Effect": "Allow", "Action": ACTIONS[right], "Resource": [f"{BUCKET}/{folder}", f"{BUCKET}/{folder}/*"]}
         for right, folder in documented(who)
         if right != "list"
     ]
-    lists = {"Effect": "Allow", "Action": ACTIONS["list"], "Resource": "arn:aws:s3:::lake"}
+    lists = {"Effect": "Allow", "Action": ACTIONS["list"], "Resource": BUCKET}
     return json.dumps({"Version": "2012-10-17", "Statement": [*objects, lists]})
 
 
