@@ -177,6 +177,7 @@ print(spark.range(1).selectExpr(on_executors).first()[0], spark._jvm.org.apache.
 """
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_cluster_runs_a_delta_job_and_refuses_who_lacks_the_secret(tmp_path):
     environment = spark_environment(tmp_path, "right")

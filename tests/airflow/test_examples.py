@@ -123,10 +123,8 @@ def test_a_chain_with_spark(airflow, lake, spark_conf):
     assert state.certificate is not None and state.certificate.rows == 200
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "real", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["without_spark", "with_spark"]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("real", [False, True], ids=["without_spark", "with_spark"])
 def test_twenty_tables(airflow, lake, bag, spark_conf, real):
     """Sixty applications take a while with Spark."""
     tables = list(bag.dags["shop_backfill"].task_group.children)

@@ -92,6 +92,7 @@ def test_a_topic_lands_and_its_password_is_nowhere(airflow, broker, lake):
     assert LOGIN.password not in told
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_wrong_password_fails_the_task_and_is_nowhere_either(airflow, broker, lake):
     connect(airflow, broker, "the wrong password")

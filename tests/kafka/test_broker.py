@@ -18,7 +18,7 @@ def values(topic):
     return [record.value() for record in topic.records()]
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", ["stop", pytest.param("kill", marks=pytest.mark.soak)])
 def test_what_was_written_is_there_after_a_restart(broker, topic, end):
     topic.create()
     topic.send([Record(b"one")])

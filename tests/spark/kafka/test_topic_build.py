@@ -56,6 +56,7 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     assert build.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     topic.create(partitions=2)
     landing = Landing(topic, tmp_path / "landing")
@@ -103,6 +104,7 @@ def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession,
     assert state.certificate is not None and state.certificate.rows == 2
 
 
+@pytest.mark.soak
 def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
@@ -134,6 +136,7 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
     assert build.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     topic.create(config=COMPACTED)
     landing = Landing(topic, tmp_path / "landing")
@@ -202,6 +205,7 @@ def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: P
     assert {n: split.read for n, split in splits_of(state.positions).items()} == {0: 4, 1: 0, 2: 3}
 
 
+@pytest.mark.soak
 def test_partitions_that_appear_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     """One lands from its first record on, and is followed. Of the other one the landing table has not all."""
     topic.create()
@@ -247,6 +251,7 @@ def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
     assert paused == 1 and build.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_history_from_a_time_on(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     topic.create()
     landing = Landing(topic, tmp_path / "landing")

@@ -173,6 +173,7 @@ def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_o
     build.assert_equal_at(epoch)
 
 
+@pytest.mark.soak
 def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", key=None, strategy="chain")
     for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):

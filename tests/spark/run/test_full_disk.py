@@ -21,7 +21,8 @@ __all__ = ["disk"]
 LITTLE, MUCH = (0, 5 << 12), (0, 1 << 12, 5 << 12, 10 << 12, 40 << 12)
 
 
-@pytest.mark.parametrize("rooms", [LITTLE, pytest.param(MUCH, marks=pytest.mark.soak)], ids=["little", "much"])
+@pytest.mark.soak
+@pytest.mark.parametrize("rooms", [LITTLE, MUCH], ids=["little", "much"])
 def test_each_phase_goes_on_once_there_is_room(source: Source, disk: Path, rooms: tuple[int, ...]) -> None:
     build = Build(source, disk / "target")
     build.size = RoundSize(rows=100)

@@ -149,6 +149,7 @@ def submitted(landed: Landing, *more: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_ingestion_that_is_started_again_lands_each_offset_once(landed, topic):
     topic.create(2)

@@ -86,15 +86,8 @@ def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: S
     build.assert_equal_at(source.head)
 
 
-LONG = pytest.mark.soak
-HISTORIES = [
-    pytest.param(None, 2, id="few"),
-    pytest.param(None, 12, id="many", marks=LONG),
-    pytest.param("n > 1", 12, id="many, filtered", marks=LONG),
-]
-
-
-@pytest.mark.parametrize(("where", "steps"), HISTORIES)
+@pytest.mark.soak
+@pytest.mark.parametrize(("where", "steps"), [(None, 2), (None, 12), ("n > 1", 12)], ids=["few", "many", "filtered"])
 def test_random_changes_of_few_keys(source: Source, tmp_path: Path, where: str | None, steps: int) -> None:
     """Whatever is done to few keys, the target is the source, or the error names keys that are repeated."""
     rng = random.Random(7)

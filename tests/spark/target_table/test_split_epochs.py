@@ -77,6 +77,7 @@ def test_rounds_and_attempts_share_what_is_stored(split: Build, monkeypatch: pyt
     finish(split)
 
 
+@pytest.mark.soak
 def test_few_rounds_count_once_and_store_nothing(split: Build, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     monkeypatch.setattr(split_epochs, "WORTH_ROUNDS", ROUNDS + 1)
     counted, count = [], split_epochs._counted
