@@ -114,6 +114,7 @@ def test_a_clustered_source_is_read_about_once(clustered: Source, tmp_path: Path
     assert_equal(build)
 
 
+@pytest.mark.soak
 def test_a_source_that_was_never_clustered_says_what_it_costs_and_is_read_all_the_same(
     spark: SparkSession, source: Source, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def killed(*_: object) -> None:
     raise ApplicationFailed("killed")
 
 
+@pytest.mark.soak
 def test_a_clustered_target_is_sorted_before_the_log_and_between_rounds(
     scattered: Source, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

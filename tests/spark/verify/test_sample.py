@@ -73,7 +73,8 @@ LOST, FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("statements", [(CHANGED, FOREIGN), pytest.param((LOST, TWICE), marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("statements", [(CHANGED, FOREIGN), (LOST, TWICE)])
 def test_a_sample_finds_what_lies_in_it(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: tuple[str, str]
 ) -> None:
