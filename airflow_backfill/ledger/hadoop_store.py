@@ -9,6 +9,7 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.ledger.java_class import java_class
 from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
@@ -16,6 +17,7 @@ from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 S3_LOG_STORE = "airflow_backfill.S3LogStore"
 """The log store for S3A that every application makes known to its Java."""
+_PATH = "org.apache.hadoop.fs.Path"
 _MISSING = "java.io.FileNotFoundException"
 _EXISTS = ("java.nio.file.FileAlreadyExistsException", "org.apache.hadoop.fs.FileAlreadyExistsException")
 
@@ -46,14 +48,15 @@ class HadoopStore:
         self._location = location
         self._jvm = jvm
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
-        self._root = jvm.org.apache.hadoop.fs.Path(location.url)
+        self._root = java_class(jvm, _PATH)(location.url)
         with self._trouble(""):
             self._files = self._root.getFileSystem(self._conf)
-            support = jvm.org.apache.hadoop.fs.statistics.IOStatisticsSupport
+            support = java_class(jvm, "org.apache.hadoop.fs.statistics.IOStatisticsSupport")
             if (statistics := support.retrieveIOStatistics(self._files)) is not None:
                 _counters[str(self._files.getUri())] = statistics.counters()
-        self._status = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
-        delta = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
+        status = java_class(jvm, "java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
+        self._status = java_class(jvm, "scala.reflect.ClassTag").apply(status)
+        delta = java_class(jvm, "org.apache.spark.sql.delta.storage.LogStore$")
         self._commits = getattr(delta, "MODULE$").apply(spark._jsparkSession)
 
     @property
@@ -65,12 +68,12 @@ class HadoopStore:
         try:
             with self._trouble(folder):
                 # The log store knows whether the file system can begin in the middle.
-                first = self._jvm.org.apache.hadoop.fs.Path(path, after or "!")
+                first = java_class(self._jvm, _PATH)(path, after or "!")
                 # py4j takes an array of S3A's own class for no array of FileStatus.
                 found = self._commits.listFrom(first, self._conf).toArray(self._status)
                 # One string for all names: one call per name would take a second per thousand.
-                paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
-                lines = self._jvm.scala.Predef.genericWrapArray(paths).mkString("\n")
+                paths = java_class(self._jvm, "org.apache.hadoop.fs.FileUtil").stat2Paths(found)
+                lines = java_class(self._jvm, "scala.Predef").genericWrapArray(paths).mkString("\n")
         except NotFound:
             return ()
         names = (line.rpartition("/")[2] for line in lines.split("\n"))
@@ -129,9 +132,9 @@ class HadoopStore:
     def _write(self, log_store: Any, name: str, data: bytes, *, replace: bool) -> bool:
         path = self._path(name)
         # One call: each call into the JVM takes as long as writing a thousand lines.
-        text = self._jvm.java.io.StringReader(data.decode())
-        lines = self._jvm.java.io.BufferedReader(text).lines()
-        actions = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines.iterator())
+        text = java_class(self._jvm, "java.io.StringReader")(data.decode())
+        lines = java_class(self._jvm, "java.io.BufferedReader")(text).lines()
+        actions = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(lines.iterator())
         self._files.mkdirs(path.getParent())
         try:
             log_store.write(path, actions, replace, self._conf)
@@ -142,7 +145,7 @@ class HadoopStore:
         return True
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._root, checked(name))
+        return java_class(self._jvm, _PATH)(self._root, checked(name))
 
     @contextmanager
     def _trouble(self, name: str) -> Iterator[None]:

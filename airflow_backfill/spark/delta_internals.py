@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.ledger.java_class import java_class
 
 _DELTA = "org.apache.spark.sql.delta"
 
 
 def _java(spark: SparkSession, name: str) -> Any:
-    """A Java class by its full name. A chain of attributes would search every jar for a class at each dot."""
-    return getattr(spark.sparkContext._jvm, name)
+    return java_class(spark.sparkContext._jvm, name)
 
 
 def _delta_log(spark: SparkSession, path: str) -> Any:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo import tpch
+from tests.made_once import made_once
 from tests.spark import conftest as shared
 
 REPO = Path(__file__).parents[2]
@@ -28,14 +27,11 @@ def raw(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def loaded(raw, tmp_path_factory) -> Path:
     """The Delta tables as the command makes them, in a session of its own; read only. All workers share them."""
-    base = tmp_path_factory.getbasetemp()
-    tables = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "loaded"
-    with open(f"{tables}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not Path(f"{tables}.made").exists():
-            subprocess.run([sys.executable, "-m", "demo.load", raw, tables], cwd=REPO, check=True)
-            Path(f"{tables}.made").touch()
-    return tables
+
+    def load(tables: Path) -> None:
+        subprocess.run([sys.executable, "-m", "demo.load", raw, tables], cwd=REPO, check=True)
+
+    return made_once(tmp_path_factory, "loaded", load)
 
 
 @pytest.fixture

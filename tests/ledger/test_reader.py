@@ -155,7 +155,7 @@ def test_a_recovery_needs_no_command_that_cannot_be_read(build: JsonBuild) -> No
     assert (state.handoff, state.control.number) == (V, 0)
 
 
-def test_a_copy_of_the_plan_that_somebody_edited_is_refused(build: JsonBuild) -> None:
+def test_a_copy_of_the_plan_that_was_edited_is_refused(build: JsonBuild) -> None:
     build.sealed()
     copy = next(Path(build.location + SUFFIX, "plans").iterdir())
     document = json.loads(copy.read_text())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +16,7 @@ from airflow_backfill.spark.session.settings import session_confs, sizes
 from demo.kafka.broker import Broker
 from environment import quick
 from tests.kafka.conftest import broker, topic
+from tests.made_once import made_once
 from tests.spark.history import Source, create, live_through
 
 
@@ -69,19 +68,16 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
 
     All workers of a run share one of each kind.
     """
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def table(kind: str) -> Source:
-        folder = shared / f"history of {kind}"
-        source = Source(spark, str(folder / "table"), ODD if kind == "odd names" else PLAIN)
-        with open(shared / f"{folder.name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / "made").exists():
-                create(source, vectors=kind != "no vectors", partitioned=kind == "odd names")
-                live_through(source)
-                (folder / "made").touch()
-        return source
+        def at(place: Path) -> Source:
+            return Source(spark, str(place / "table"), ODD if kind == "odd names" else PLAIN)
+
+        def make(place: Path) -> None:
+            create(at(place), vectors=kind != "no vectors", partitioned=kind == "odd names")
+            live_through(at(place))
+
+        return at(made_once(tmp_path_factory, f"history of {kind}", make))
 
     return table
 

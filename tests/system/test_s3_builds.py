@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import CredentialsExpired
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.applications import all_phases
+from tests.system.applications import Applications, all_phases
 from tests.system.lake import Lake
 from tests.system.s3 import SECRET, gate, s3
 from tests.system.test_cluster import wait_for_commits
@@ -100,14 +101,21 @@ def test_lost_answers_to_commits_are_settled_by_reading_back(lake: Lake) -> None
     lake.check(apps.target, finished["epoch"], finished["target_version"])
 
 
+@contextmanager
+def in_rounds(lake: Lake, apps: Applications) -> Iterator[tuple[BuildReader, Attempt]]:
+    """A planned build in the middle of its rounds; at the end its application is waited for."""
+    apps.result("plan", "--spec", lake.spec(apps.target))
+    reader = BuildReader(apps.target)
+    before = reader.log.head()
+    with apps.running("snapshot", *SMALL, *ALL) as me:
+        wait_for_commits(reader, before + 2)
+        yield reader, me
+
+
 def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(lake: Lake) -> None:
     apps = lake.applications("expired")
     with lake.writer():
-        apps.result("plan", "--spec", lake.spec(apps.target))
-        reader = BuildReader(apps.target)
-        before = reader.log.head()
-        with apps.running("snapshot", *SMALL, *ALL) as me:
-            wait_for_commits(reader, before + 2)
+        with in_rounds(lake, apps) as (reader, me):
             lake.way.expired = True
         assert "[CREDENTIALS_EXPIRED]" in apps.log[-1] and "the outcome cannot be stored" in apps.log[-1]
         with pytest.raises(CredentialsExpired):
@@ -122,11 +130,7 @@ def test_a_service_that_is_too_busy_for_a_while_costs_time_only(lake: Lake) -> N
     """It refuses every request for 20 seconds, in the middle of rounds."""
     apps = lake.applications("busy")
     with lake.writer():
-        apps.result("plan", "--spec", lake.spec(apps.target))
-        reader = BuildReader(apps.target)
-        before = reader.log.head()
-        with apps.running("snapshot", *SMALL, *ALL) as me:
-            wait_for_commits(reader, before + 2)
+        with in_rounds(lake, apps) as (reader, me):
             lake.way.busy = True
             Event().wait(BUSY_SECONDS)
             lake.way.busy = False

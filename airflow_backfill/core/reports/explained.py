@@ -6,18 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_backfill.core.reports import explained_topic
-from airflow_backfill.core.reports.explained_row import (
-    DIFFERS,
-    EQUAL,
-    UNKNOWN,
-    WAY_OUT,
-    Row,
-    conclusion,
-    difference,
-    made,
-    shown,
-    time,
-)
+from airflow_backfill.core.reports.explained_row import EQUAL, Row, conclusion, heading, made, shown, time, unequal
 
 
 def verdict(
@@ -26,11 +15,8 @@ def verdict(
     """Whether the target ``holds`` what it ``should``, and what that means. ``unknown``: why that cannot be said.
     ``touched`` is the last epoch that changed the key.
     """
-    if should is None:
-        return UNKNOWN, unknown or "it is unknown what the target should hold"
-    what = difference(holds, should)
-    if what is not None:
-        return DIFFERS, f"{what} at epoch {applied}: {WAY_OUT}"
+    if (other := unequal(holds, should, unknown, f" at epoch {applied}")) is not None:
+        return other
     pending = applied is not None and touched > applied
     later = f"; epoch {touched} changes the row and is still pending" if pending else ""
     return EQUAL, f"the target holds what the source says at epoch {applied}{later}"
@@ -41,8 +27,7 @@ def as_text(found: Mapping[str, Any]) -> str:
     if "topic" in found:
         return explained_topic.as_text(found)
     epochs, snapshot = found["epochs"], found["snapshot"]
-    key = ", ".join(f"{name}={value}" for name, value in found["key"].items())
-    lines = [f"{key} in {found['target']}", f"  snapshot  epoch {snapshot['epoch']} of the source"]
+    lines = [heading(found), f"  snapshot  epoch {snapshot['epoch']} of the source"]
     if snapshot["rows"] is None:
         lines.append(f"            cannot be read any more: {snapshot['error']['message']}")
     else:

@@ -10,13 +10,31 @@ from typing import Any
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "unknown"
 Row = Mapping[str, Any]
 
-WAY_OUT = (
+_WAY_OUT = (
     "another writer changed the target, or its rows were not made by this build; run `table-backfill prove` to count "
     "all keys that differ, and `table-backfill repair` to rewrite them"
 )
 
 
-def difference(holds: Sequence[Row], should: Sequence[Row]) -> str | None:
+def heading(found: Mapping[str, Any]) -> str:
+    """The first line: the key, and the target."""
+    key = ", ".join(f"{name}={value}" for name, value in found["key"].items())
+    return f"{key} in {found['target']}"
+
+
+def unequal(
+    holds: Sequence[Row], should: Sequence[Row] | None, unknown: str | None, where: str = ""
+) -> tuple[str, str] | None:
+    """The verdict unless the target ``holds`` what it ``should``; None if it does. ``unknown``: why that cannot be
+    said. ``where``: how far the target is, for the text.
+    """
+    if should is None:
+        return UNKNOWN, unknown or "it is unknown what the target should hold"
+    what = _difference(holds, should)
+    return None if what is None else (DIFFERS, f"{what}{where}: {_WAY_OUT}")
+
+
+def _difference(holds: Sequence[Row], should: Sequence[Row]) -> str | None:
     """How the rows that the target ``holds`` differ from those that it ``should`` hold; None if they do not."""
     if _sorted(holds) == _sorted(should):
         return None

@@ -6,18 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_backfill.core.kafka.reach import Fate
-from airflow_backfill.core.reports.explained_row import (
-    DIFFERS,
-    EQUAL,
-    UNKNOWN,
-    WAY_OUT,
-    Row,
-    conclusion,
-    difference,
-    made,
-    shown,
-    time,
-)
+from airflow_backfill.core.reports.explained_row import EQUAL, Row, conclusion, heading, made, shown, time, unequal
 
 
 def verdict(
@@ -26,11 +15,8 @@ def verdict(
     """Whether the target ``holds`` what it ``should``, and what that means. ``unknown``: why that cannot be said.
     ``fates``: what became of each record of the key.
     """
-    if should is None:
-        return UNKNOWN, unknown or "it is unknown what the target should hold"
-    what = difference(holds, should)
-    if what is not None:
-        return DIFFERS, f"{what}: {WAY_OUT}"
+    if (other := unequal(holds, should, unknown)) is not None:
+        return other
     missed, pending = fates.count(Fate.MISSED), fates.count(Fate.PENDING)
     never = f"; {missed} records of the key never landed, so no row is made of them" if missed else ""
     later = f"; {pending} records of the key are still pending" if pending else ""
@@ -39,8 +25,8 @@ def verdict(
 
 def as_text(found: Mapping[str, Any]) -> str:
     """The explanation as lines."""
-    key, topic = ", ".join(f"{name}={value}" for name, value in found["key"].items()), found["topic"]
-    lines = [f"{key} in {found['target']}", f"  topic     {topic['name']}, {_looked_at(topic['partitions'])}"]
+    topic = found["topic"]
+    lines = [heading(found), f"  topic     {topic['name']}, {_looked_at(topic['partitions'])}"]
     gone = [one for one in topic["partitions"] if one["gone"]]
     for one in gone:
         lines.append(

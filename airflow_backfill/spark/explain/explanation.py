@@ -21,10 +21,10 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.explain.answer import MAX_TARGET_COMMITS, answer, held_rows, hidden_rows
 from airflow_backfill.spark.explain.values import (
     MAX_CHANGES,
     Values,
-    hidden,
     hidden_images,
     image_of,
     made_of,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 MAX_EPOCHS = 10_000
 """Epochs that are looked at unless more are asked for: the newest ones."""
-MAX_TARGET_COMMITS = 10_000
-"""Commits of the target in which the one that applied an epoch is looked for."""
 _IMAGE, _MADE = OWN + "image", OWN + "made"
 
 
@@ -72,27 +70,12 @@ class Explanation:
             raise InvalidSpec(f"--since: must be an epoch from 0 to {head} (got {since})", field="--since")
         epochs = EpochRange(start, head + 1)
         changes = self._changes(key, epochs)
-        target = open_source(self.spark, plan.spec.target)
-        kept = self._at(target, self.state.proven).where(key.matches(self._target_key))
-        holds = target_rows(kept, self.transform)
+        holds = held_rows(self.spark, self.state, self.transform, key)
         should, unknown = self._should_hold(key)
         touched = max((one["epoch"] for one in changes["changes"]), default=-1)
-        said, why = verdict(holds, should, unknown, self.state.applied, touched)
-        found = {
-            "target": plan.spec.target,
-            "source": plan.spec.source,
-            "build": plan.build,
-            "strategy": plan.spec.strategy,
-            "key": dict(zip(key.names, key.texts, strict=True)),
-            "snapshot": self._snapshot(key),
-            **changes,
-            "applied": self.state.applied,
-            "target_version": self.state.proven,
-            "holds": holds,
-            "should_hold": should,
-            "verdict": said,
-            "why": why,
-        }
+        judged = verdict(holds, should, unknown, self.state.applied, touched)
+        looked_at = {"snapshot": self._snapshot(key), **changes}
+        found = answer(self.state, key, looked_at, holds, should, judged)
         return redacted(found, {*key.names, *self._target_key}) if redacts() else found
 
     @cached_property
@@ -200,12 +183,11 @@ _ORDER = {"delete": 0, "update_preimage": 0, "update_postimage": 1, "insert": 1}
 
 def redacted(found: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
     """The explanation without values of rows, except those of the columns ``shown``."""
-    snapshot, should = found["snapshot"], found["should_hold"]
+    snapshot = found["snapshot"]
     rows = None if snapshot["rows"] is None else hidden_images(snapshot["rows"], shown)
     return {
         **found,
         "snapshot": {**snapshot, "rows": rows},
         "changes": hidden_images(found["changes"], shown),
-        "holds": [hidden(row, shown) for row in found["holds"]],
-        "should_hold": None if should is None else [hidden(row, shown) for row in should],
+        **hidden_rows(found, shown),
     }

@@ -22,10 +22,10 @@ from airflow_backfill.core.reports.explained_topic import verdict
 from airflow_backfill.core.splits.partitions import held as held_by
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.explain.answer import MAX_TARGET_COMMITS, answer, held_rows, hidden_rows
 from airflow_backfill.spark.explain.values import (
     MAX_CHANGES,
     Values,
-    hidden,
     hidden_images,
     image_of,
     made_of,
@@ -39,7 +39,6 @@ from airflow_backfill.spark.kafka.key_records import FATE, KEPT, KeyRecords, Pla
 from airflow_backfill.spark.kafka.landing_table import RAW
 from airflow_backfill.spark.kafka.last_values import last_per_key, last_places
 from airflow_backfill.spark.kafka.topic_source import History
-from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.redaction import HIDDEN, redacts
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.key_value import KeyValue
@@ -48,8 +47,6 @@ from airflow_backfill.spark.transform.transform import OWN, Transform
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_TARGET_COMMITS = 10_000
-"""Commits of the target in which the one that took a record is looked for."""
 _IMAGE, _MADE, _AT, _WHY = OWN + "image", OWN + "made", OWN + "at", OWN + "why"
 
 
@@ -68,32 +65,15 @@ class TopicExplanation:
         """
         if since is not None and since < 0:
             raise InvalidSpec(f"--since: must be an offset, 0 or more (got {since})", field="--since")
-        plan = self.state.plan
-        key = KeyValue.parse(self.spark, self.transform.source_schema, plan.spec.key, given)
+        key = KeyValue.parse(self.spark, self.transform.source_schema, self.state.plan.spec.key, given)
         records = KeyRecords(self.history, self.state, key, since)
         with naming_errors(), records.coded(), held(records.found()) as found:
             shown, more = self._shown(found)
             should, unknown = self._should_hold(found, records)
-        with naming_errors():
-            rows = open_source(self.spark, plan.spec.target).at(self.state.proven)
-        holds = target_rows(rows.where(key.matches(self._target_key)), self.transform)
-        said, why = verdict(holds, should, unknown, [Fate(one["fate"]) for one in shown])
-        explained = {
-            "target": plan.spec.target,
-            "source": plan.spec.source,
-            "build": plan.build,
-            "strategy": plan.spec.strategy,
-            "key": dict(zip(key.names, key.texts, strict=True)),
-            "topic": self._topic(records),
-            "records": shown,
-            "truncated": more,
-            "applied": self.state.applied,
-            "target_version": self.state.proven,
-            "holds": holds,
-            "should_hold": should,
-            "verdict": said,
-            "why": why,
-        }
+        holds = held_rows(self.spark, self.state, self.transform, key)
+        judged = verdict(holds, should, unknown, [Fate(one["fate"]) for one in shown])
+        looked_at = {"topic": self._topic(records), "records": shown, "truncated": more}
+        explained = answer(self.state, key, looked_at, holds, should, judged)
         return redacted(explained, {*key.names, *self._target_key}) if redacts() else explained
 
     @cached_property
@@ -195,11 +175,10 @@ class TopicExplanation:
 
 def redacted(found: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
     """The explanation without values of rows, except those of the columns ``shown`` and the places of records."""
-    names, should = {*shown, "partition", "offset"}, found["should_hold"]
+    names = {*shown, "partition", "offset"}
     records = hidden_images(found["records"], names)
     return {
         **found,
         "records": [{**one, "undecodable": one["undecodable"] and HIDDEN} for one in records],
-        "holds": [hidden(row, names) for row in found["holds"]],
-        "should_hold": None if should is None else [hidden(row, names) for row in should],
+        **hidden_rows(found, names),
     }

@@ -53,7 +53,7 @@ def _how_it_is(metadata: TableMetadata) -> str:
 
 def remove_half_made(spark: SparkSession, target: str) -> None:
     """Remove the log of a table that a planner was stopped to create: a folder with nothing but temporary files. One
-    by one, so that a commit which somebody adds meanwhile stays. TargetExists if there is any other file.
+    by one, so that a commit which another writer adds meanwhile stays. TargetExists if there is any other file.
     """
     log, files = hadoop_path(spark, f"{target}/{LOG}")
     if not files.exists(log):

@@ -6,19 +6,17 @@ killed, nobody tells spark-submit, and nobody can rejoin the application: it wou
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING
 
 from airflow_backfill.ledger.process import TASK, lives
+from airflow_backfill.spark.run.watchdog import ending_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 """Time between two looks."""
@@ -38,19 +36,10 @@ def waiting_task() -> str | None:
 @contextmanager
 def ending_with_its_task(spark: SparkSession) -> Iterator[Event]:
     """While the block runs, set the event once the task's process is gone, and cancel all jobs."""
-    task, stopped, over = waiting_task(), Event(), Event()
-
-    def look() -> None:
-        while not over.wait(LOOK_SECONDS):
-            if stopped.is_set() or abandoned(task):
-                if not stopped.is_set():
-                    log.error("the task that waited for this application has ended: the application ends, too")
-                stopped.set()
-                spark.sparkContext.cancelAllJobs()
-
-    if task is not None:
-        Thread(target=look, name="task", daemon=True).start()
-    try:
+    task, stopped = waiting_task(), Event()
+    if task is None:
         yield stopped
-    finally:
-        over.set()
+        return
+    said = "the task that waited for this application has ended: the application ends, too"
+    with ending_once(lambda: abandoned(task), said, spark, stopped, LOOK_SECONDS):
+        yield stopped

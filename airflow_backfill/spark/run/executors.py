@@ -6,17 +6,16 @@ Spark's driver waits for ever then. YARN and Kubernetes are asked for executors 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING
+
+from airflow_backfill.spark.run.watchdog import ending_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 300.0
 """How long a job waits without any executor. A worker that comes back has so long."""
@@ -57,23 +56,13 @@ def executors_of(spark: SparkSession) -> Executors | None:
 @contextmanager
 def ending_without_executors(spark: SparkSession, stopped: Event) -> Iterator[None]:
     """While the block runs, set the event once the executors are gone for good, and cancel all jobs."""
-    executors, over = executors_of(spark), Event()
-
-    def look() -> None:
-        while not over.wait(LOOK_SECONDS):
-            if stopped.is_set() or (executors is not None and executors.gone_for_good()):
-                if not stopped.is_set():
-                    log.error(
-                        "a job has waited for %d seconds without any executor: the application ends, and the next one "
-                        "asks the master anew",
-                        PATIENCE_SECONDS,
-                    )
-                stopped.set()
-                spark.sparkContext.cancelAllJobs()
-
-    if executors is not None:
-        Thread(target=look, name="executors", daemon=True).start()
-    try:
+    executors = executors_of(spark)
+    if executors is None:
         yield
-    finally:
-        over.set()
+        return
+    said = (
+        f"a job has waited for {PATIENCE_SECONDS:g} seconds without any executor: the application ends, and the next "
+        "one asks the master anew"
+    )
+    with ending_once(executors.gone_for_good, said, spark, stopped, LOOK_SECONDS):
+        yield

@@ -260,7 +260,7 @@ def test_a_throttle_makes_rounds_small_and_late(source: Source, tmp_path: Path) 
     build.assert_equal_at(source.head)
 
 
-def test_the_target_was_written_to_by_somebody_else(source: Source, tmp_path: Path) -> None:
+def test_the_target_was_written_to_by_another_writer(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
     build.plan()
     build.snapshot()
