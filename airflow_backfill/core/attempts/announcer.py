@@ -46,7 +46,7 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         cancelled = state.phase is Phase.CANCELLED or obey(state.control, looked.commands).cancelled
         news = None if cancelled else _next(state, lane, source, me)
         if news is None:
-            yield from SleepUntil(looked.now + EVERY, "nothing new to announce")
+            yield from SleepUntil(looked.now + EVERY, "nothing new to announce", for_commit=True)
             state = yield from catch_up(state)
             continue
         written = yield from CommitRecord(news, Nothing())

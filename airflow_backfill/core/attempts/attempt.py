@@ -98,7 +98,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
             except _PASSING as error:
                 move = troubles.wait(error, observed.now)
         if isinstance(move, Wait):
-            yield from SleepUntil(move.until, move.why)
+            yield from SleepUntil(move.until, move.why, move.for_commit)
             state = yield from catch_up(state)
             continue
         pace = _paced(pace, observed.now, move, landed)

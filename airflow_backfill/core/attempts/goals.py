@@ -355,7 +355,7 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
     if _pending(state, observed, upto):
         return Follow(size, upto, bound)
     if state.rearranging:
-        return Wait(observed.now + POLL_MS, "all announced epochs are applied")
+        return Wait(observed.now + POLL_MS, "all announced epochs are applied", for_commit=True)
     raise SourceReplaced(
         f"the source is at {observed.source.head}, the target at {state.applied}, but the hand-off at {state.handoff}",
         head=observed.source.head,

@@ -354,3 +354,5 @@ class SleepUntil(Effect[None]):
 
     until: int
     why: str
+    for_commit: bool = False
+    """Whether it is a wait for what the application's other thread commits: then each commit of that thread ends it."""

@@ -125,6 +125,8 @@ class Wait:
     why: str
     say: bool = False
     """Whether to write a record with the reason at once, not only at the next heartbeat."""
+    for_commit: bool = False
+    """See ``SleepUntil``."""
 
 
 @dataclass(frozen=True, slots=True)

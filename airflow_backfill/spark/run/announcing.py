@@ -1,7 +1,8 @@
 """Announces the epochs of a chain in a thread, while the application works on their data.
 
 A round may take an hour, and announcements must not wait for its barrier. The thread shares only the JVM, which holds
-the target's lock; it has its own session, view of the log and lane.
+the target's lock; it has its own session, view of the log and lane. Where one of the two waits for what the other
+commits, that commit wakes it.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
     """
     beside = Shell(shell.spark.newSession(), shell.target, shell.stopped, shell.round_bytes)
     over, failed = Event(), list[Exception]()
+    worked, announced = Event(), Event()
+    """The work has committed since the announcer last waited for that, and the other way round."""
 
     def answer_beside(effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.SleepUntil):
-            over.wait(max(0.0, effect.until / 1000 - time.time()))
+            if effect.for_commit:
+                _awaited(worked, effect)
+            else:
+                over.wait(_seconds(effect))
         if over.is_set():
             raise _Over
-        return None if isinstance(effect, fx.SleepUntil) else beside.answer(effect)
+        return None if isinstance(effect, fx.SleepUntil) else _telling(announced, effect, beside)
 
     def work() -> None:
         try:
@@ -51,11 +57,15 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
         except Exception as error:
             log.exception("announcing failed")
             failed.append(error)
+            announced.set()
 
     def answer(effect: fx.Effect[Any]) -> Any:
         if failed:
             raise failed[0]
-        return shell.answer(effect)
+        if isinstance(effect, fx.SleepUntil) and effect.for_commit:
+            log.info("waiting: %s", effect.why)
+            return _awaited(announced, effect)
+        return _telling(worked, effect, shell)
 
     thread = InheritableThread(target=work, name="announcing")
     thread.start()
@@ -63,4 +73,23 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
         yield answer
     finally:
         over.set()
+        worked.set()
         thread.join()
+
+
+def _seconds(sleep: fx.SleepUntil) -> float:
+    return max(0.0, sleep.until / 1000 - time.time())
+
+
+def _awaited(committed: Event, sleep: fx.SleepUntil) -> None:
+    """Sleep, at most until the other thread has committed."""
+    committed.wait(_seconds(sleep))
+    committed.clear()
+
+
+def _telling(committed: Event, effect: fx.Effect[Any], shell: Shell) -> Any:
+    """The shell's answer; the event tells that it has committed."""
+    answer = shell.answer(effect)
+    if isinstance(effect, fx.CommitRecord):
+        committed.set()
+    return answer

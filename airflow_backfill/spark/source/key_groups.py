@@ -1,8 +1,8 @@
 """How many keys rows have: counted in groups, so that few bytes are shuffled, and looked at one by one only where a
 group says that some key has several rows.
 
-A key that ends with a whole number is one bit among 64 neighbours. Where keys are dense and neighbours lie together,
-a whole word of them is shuffled once; at worst each key takes a word, which is what its hash would take.
+A key that ends with a whole number, or with two, is one bit among 64 neighbours. Where keys are dense and neighbours
+lie together, a whole word of them is shuffled once; at worst each key takes a word, which is what its hash would take.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import takewhile
 from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType
 
-from airflow_backfill.spark.source.words import bit_of, word_of
+from airflow_backfill.spark.source.words import bit_of, bit_of_pair, word_of, word_of_pair
 from airflow_backfill.spark.transform.transform import OWN, any_missing, quoted
 
 WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -55,17 +56,21 @@ class KeyGroups:
     def of(rows: DataFrame, key: Sequence[str], many: bool = False) -> KeyGroups:
         """``many``: whether two of the keys may have the same hash of 64 bits."""
         columns = [F.col(quoted(name)) for name in key]
-        *others, last = columns
-        if isinstance(rows.select(last).schema[0].dataType, WHOLE):
-            whole = last.cast("long")
-            by = {"word": word_of(whole)}
-            if others:
-                by["hash"] = F.xxhash64(*others)
-            keys = F.bit_count(F.bit_or(bit_of(whole)))
+        kinds = [field.dataType for field in rows.select(*columns).schema]
+        numbers = [column.cast("long") for column in columns[-2:]]
+        ends = len(list(takewhile(lambda kind: isinstance(kind, WHOLE), reversed(kinds))))
+        if ends > 1:
+            high, low = word_of_pair(*numbers)
+            by, bit = {"word": low, "hash": F.xxhash64(*columns[:-2], high)}, bit_of_pair(*numbers)
+        elif ends:
+            by, bit = {"word": word_of(numbers[-1])}, bit_of(numbers[-1])
+            if len(columns) > 1:
+                by["hash"] = F.xxhash64(*columns[:-1])
         else:
-            by, keys = {"hash": F.xxhash64(*columns)}, F.lit(1)
+            by = {"hash": F.xxhash64(*columns)}
             if many:
                 by["second"] = F.xxhash64(F.lit(1), *reversed(columns))
+        keys = F.bit_count(F.bit_or(bit)) if ends else F.lit(1)
         named = ~any_missing(columns)
         return KeyGroups(rows, tuple(key), {OWN + name: F.when(named, value) for name, value in by.items()}, keys)
 

@@ -1,4 +1,7 @@
-"""Whole numbers as bits: 64 neighbours are one word, so that a word tells which of them there are."""
+"""Whole numbers as bits: 64 neighbours are one word, so that a word tells which of them there are.
+
+A pair of numbers has neighbours, too: eight of each number make a word.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _WORD_BITS = 6
+_HALF_BITS = 3
 
 
 def word_of(number: Column) -> Column:
@@ -15,5 +19,22 @@ def word_of(number: Column) -> Column:
 
 def bit_of(number: Column) -> Column:
     """A word in which only this number's bit is set."""
-    place = number.bitwiseAND(F.lit((1 << _WORD_BITS) - 1).cast("long")).cast("int")
+    return _bit(_lowest(number, _WORD_BITS))
+
+
+def word_of_pair(first: Column, second: Column) -> tuple[Column, Column]:
+    """The word that holds two numbers, as two longs."""
+    return F.shiftright(first, _HALF_BITS), F.shiftright(second, _HALF_BITS)
+
+
+def bit_of_pair(first: Column, second: Column) -> Column:
+    """A word in which only the bit of these two numbers is set."""
+    return _bit(F.shiftleft(_lowest(first, _HALF_BITS), _HALF_BITS) + _lowest(second, _HALF_BITS))
+
+
+def _lowest(number: Column, bits: int) -> Column:
+    return number.bitwiseAND(F.lit((1 << bits) - 1).cast("long")).cast("int")
+
+
+def _bit(place: Column) -> Column:
     return F.call_function("shiftleft", F.lit(1).cast("long"), place)

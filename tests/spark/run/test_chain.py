@@ -11,7 +11,7 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts import announcer
+from airflow_backfill.core.attempts import announcer, goals
 from airflow_backfill.core.attempts.attempt import Protocol, run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, NotAppendOnly
@@ -151,7 +151,13 @@ def test_announcing_needs_a_core_and_not_all_of_them(
     assert len(list((tmp_path / "target" / "_delta_log").glob("*.checkpoint.parquet"))) > 2
 
 
-def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(events: Source, tmp_path: Path) -> None:
+def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(
+    events: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Announcer and work wake each other: neither waits for its next look, which comes here after two minutes."""
+    begun = time.monotonic()
+    monkeypatch.setattr(announcer, "EVERY", 120_000)
+    monkeypatch.setattr(goals, "POLL_MS", 120_000)
     build = chained(events, tmp_path)
     pinned = build.plan().plan.source.epoch
     build.snapshot()
@@ -159,6 +165,7 @@ def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(even
     state = build.catch_up()
     assert (state.applied, state.seen, state.handoff, state.rearranging) == (pinned, pinned, pinned, False)
     assert [news.kind for news in announcements(build) if news.kind is not Kind.CLAIM] == [Kind.CAUGHT_UP]
+    assert time.monotonic() - begun < 120
 
 
 @pytest.mark.parametrize(

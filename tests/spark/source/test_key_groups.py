@@ -17,6 +17,8 @@ SHAPES: dict[str, tuple[str, Callable[[random.Random], tuple[Any, ...]]]] = {
     "text": ("a string", lambda r: (str(r.randrange(400)),)),
     "text and number": ("a string, b int", lambda r: (str(r.randrange(9)), r.randrange(-70, 70))),
     "number and text": ("a int, b string", lambda r: (r.randrange(-70, 70), str(r.randrange(9)))),
+    "two numbers": ("a long, b int", lambda r: (r.randrange(-20, 20), r.randrange(-20, 20))),
+    "far numbers": ("a long, b long", lambda r: (r.choice([-(2**63), -9, 7, 8, 2**63 - 1]), r.randrange(-70, 70))),
     "numbers": ("a int, b short, c long", lambda r: (r.randrange(4), r.randrange(4), r.randrange(100))),
 }
 
@@ -43,3 +45,8 @@ def test_rows_are_counted_as_by_hand(spark: SparkSession, shape: str, many: bool
 def test_dense_keys_shuffle_a_word_for_sixty_four_rows(spark: SparkSession) -> None:
     keys = spark.range(0, 64 * 100, numPartitions=2).toDF("id")
     assert KeyGroups.of(keys, ("id",))._counted().count() == 100
+
+
+def test_dense_pairs_shuffle_a_word_for_sixty_four_rows(spark: SparkSession) -> None:
+    keys = spark.range(0, 64 * 100, numPartitions=2).selectExpr("id DIV 8 AS a", "id % 8 AS b")
+    assert KeyGroups.of(keys, ("a", "b"))._counted().count() == 100
