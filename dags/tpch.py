@@ -38,6 +38,7 @@ for table, options in TABLES.items():
             strategy=os.environ.get("STRATEGY", "snapshot"),
             max_lag=timedelta(minutes=5),
             round_rows=ROUND_ROWS,
+            poke_interval=5,
             spark=spark(),
             **options,
         )

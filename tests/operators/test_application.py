@@ -248,7 +248,7 @@ def yarn(monkeypatch) -> Iterator[type[Yarn]]:
         killed: ClassVar = []
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Here) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"127.0.0.1:{server.server_port}"}
         connection = {"conn_type": "spark", "host": "yarn", "extra": extra}

@@ -33,7 +33,7 @@ def test_a_build_goes_on_after_kills_of_one_application_after_the_other(workload
         assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
         killed = BuildReader(target).state()
         apps.result("snapshot", *small)
-        workload.wait_for_epochs(planned["snapshot_epoch"], 40)
+        workload.wait_for_epochs(planned["snapshot_epoch"], 10)
         assert apps.run("consume_log", *left, crash="before_apply:1:group") is None
         assert BuildReader(target).state().phase is Phase.CONSUME_LOG
         finished = apps.result("consume_log", *left)

@@ -195,6 +195,7 @@ def test_an_epoch_that_is_not_append_only_stops_it_with_its_number(
     build.assert_equal_at(state.plan.source.epoch)
 
 
+@pytest.mark.soak
 def test_with_a_feed_and_a_key_changes_are_followed(source: Source, tmp_path: Path) -> None:
     build = chained(source, tmp_path, key=["id"])
     build.plan()

@@ -22,7 +22,7 @@ from tests.spark.history import Source
 
 pytestmark = pytest.mark.spark
 
-ROUNDS = 5
+ROUNDS = 4
 STORED = f"so that {ROUNDS} rounds read them once"
 NOT_USED = "each round of the epoch reads and counts all of its changes"
 
