@@ -40,14 +40,11 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
     """The work has committed since the announcer last waited for that, and the other way round."""
 
     def answer_beside(effect: fx.Effect[Any]) -> Any:
-        if isinstance(effect, fx.SleepUntil):
-            if effect.for_commit:
-                _awaited(worked, effect)
-            else:
-                over.wait(_seconds(effect))
         if over.is_set():
             raise _Over
-        return None if isinstance(effect, fx.SleepUntil) else _telling(announced, effect, beside)
+        if isinstance(effect, fx.SleepUntil):
+            return _sleep(effect, worked if effect.for_commit else over)
+        return _telling(announced, effect, beside)
 
     def work() -> None:
         try:
@@ -63,8 +60,7 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
         if failed:
             raise failed[0]
         if isinstance(effect, fx.SleepUntil) and effect.for_commit:
-            log.info("waiting: %s", effect.why)
-            return _awaited(announced, effect)
+            return _sleep(effect, announced)
         return _telling(worked, effect, shell)
 
     thread = InheritableThread(target=work, name="announcing")
@@ -77,14 +73,11 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
         thread.join()
 
 
-def _seconds(sleep: fx.SleepUntil) -> float:
-    return max(0.0, sleep.until / 1000 - time.time())
-
-
-def _awaited(committed: Event, sleep: fx.SleepUntil) -> None:
-    """Sleep, at most until the other thread has committed."""
-    committed.wait(_seconds(sleep))
-    committed.clear()
+def _sleep(sleep: fx.SleepUntil, until: Event) -> None:
+    """Sleep, at most until the event. That of another thread's commit is over then."""
+    until.wait(max(0.0, sleep.until / 1000 - time.time()))
+    if sleep.for_commit:
+        until.clear()
 
 
 def _telling(committed: Event, effect: fx.Effect[Any], shell: Shell) -> Any:
