@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ sys.path.insert(0, str(ROOT))
 
 from airflow_backfill.cli import parser as command_line  # noqa: E402
 from airflow_backfill.core.errors import kinds  # noqa: E402
+from airflow_backfill.core.gates import max_lag  # noqa: E402
 from airflow_backfill.core.kafka import decoding, topic_spec  # noqa: E402
 from airflow_backfill.core.model.spec import BackfillSpec  # noqa: E402
 from airflow_backfill.core.reports.way_out import WAYS_OUT  # noqa: E402
+from airflow_backfill.core.values import bound, round_size  # noqa: E402
 from airflow_backfill.spark.run import landing_app, phases  # noqa: E402
 from airflow_backfill.spark.service import application as service  # noqa: E402
 
@@ -128,9 +131,16 @@ def _defaults(node: ast.ClassDef) -> dict[str, str]:
             a = made.args
             named = [*zip(reversed(a.args), reversed(a.defaults), strict=False)]
             named += [(arg, value) for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value is not None]
-            return {arg.arg: f"`{ast.unparse(value)}`" for arg, value in named}
+            known, written = _constants(), {arg.arg: ast.unparse(value) for arg, value in named}
+            return {name: f"`{known.get(value, value)}`" for name, value in written.items()}
     assigned = (made for made in node.body if isinstance(made, ast.AnnAssign))
     return {ast.unparse(made.target): f"`{ast.unparse(made.value)}`" for made in assigned if made.value is not None}
+
+
+def _constants() -> dict[str, str]:
+    """The constants of core that are defaults of parameters, such as ``ROUND_BYTES``, as they are written there."""
+    nodes = (node for module in (bound, max_lag, round_size) for node in ast.parse(inspect.getsource(module)).body)
+    return {ast.unparse(node.targets[0]): ast.unparse(node.value) for node in nodes if isinstance(node, ast.Assign)}
 
 
 def _spec() -> Iterator[Row]:
@@ -148,7 +158,8 @@ def _topic() -> Iterator[Row]:
 
 
 def _default(field: Any) -> str:
-    return f"`{field.default!r}`" if isinstance(field.default, str) else ""
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    return f"`{default!r}`" if isinstance(default, str) else ""
 
 
 def _attributes(kind: type) -> dict[str, str]:

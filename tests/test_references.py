@@ -77,6 +77,10 @@ def test_every_argument_of_an_application_is_there(parser) -> None:
     assert set(HELP.findall(parser.format_help())) - {"-h"} == set(listed(parser.prog))
 
 
+def test_a_default_is_a_value_and_no_name_of_the_code() -> None:
+    assert re.findall(r"^\| `\w+` \| (`[A-Z_]{2,}`|`<.*?>`) \|", CONFIGURATION, re.MULTILINE) == []
+
+
 def test_every_option_has_a_meaning() -> None:
     empty = re.findall(r"^\| `.*\|\s+\|$", CONFIGURATION, re.MULTILINE)
     assert empty == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.core.gates.max_lag import MAX_LAG, MaxLag
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.operators.rounds import RoundsOperator
-from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of
+from airflow_backfill.watching.conditions import lag_arguments, max_lag_of
 
 
 class LogRoundsOperator(RoundsOperator):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.conditions import MAX_LAG, max_lag_of
+from airflow_backfill.watching.conditions import max_lag_of
 from airflow_backfill.watching.pressure import pressure
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from airflow.sdk import PokeReturnValue
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
+from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.telling.warnings import Callbacks, Warnings
-from airflow_backfill.watching.conditions import MAX_LAG, lag_arguments, max_lag_of, window_of
+from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 
 if TYPE_CHECKING:

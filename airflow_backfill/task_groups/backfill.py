@@ -12,6 +12,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Asset, BaseOperator, TaskGroup
 
 from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
@@ -22,7 +23,6 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.sensors.gate import GateSensor
 from airflow_backfill.telling.warnings import Callbacks
-from airflow_backfill.watching.conditions import MAX_LAG
 
 T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")

@@ -12,10 +12,6 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
 
-MAX_LAG = timedelta(minutes=5)
-"""How much of the log may be pending by default. A number of epochs would be seconds for one source, days for another.
-"""
-
 
 def window_of(value: Any) -> Window:
     """The window of a value such as ``("22:00", "06:00", "Europe/Berlin")``; InvalidSpec for any other."""

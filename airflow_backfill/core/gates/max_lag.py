@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
+
+MAX_LAG = timedelta(minutes=5)
+"""How much of the log may be pending by default. A number of epochs would be seconds for one source, days for another.
+"""
 
 
 @dataclass(frozen=True, slots=True)
