@@ -12,19 +12,19 @@ DEFAULT_REFRESH_SECONDS = 2.0
 HELP = {
     "list": "show all builds below a folder, one line each",
     "status": "show the progress of a build, and what it waits for",
-    "plan": "plan a build; with --explain nothing is created: preconditions, cost and a rehearsal are shown",
+    "plan": "plan a build; with --explain, show preconditions, cost and a rehearsal, and create nothing",
     "pause": "interrupt the running round, and start no new one",
     "resume": "lift a pause",
     "hold": "keep the gate closed; the build still applies new epochs",
     "release": "lift a hold",
-    "skip": "count records that Kafka has deleted, and go on without them",
+    "skip": "for a topic: count the lost records of the history, and go on without them for good",
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
-    "cancel": "end the build; a new plan resumes it",
+    "cancel": "end the build before its hand-off; a new plan resumes it",
     "clean": "remove parts of proofs and details of old errors from the folder beside the target; no build needs them",
-    "prove": "compare the target with its source now; the build goes on meanwhile, and nothing is written",
-    "explain": "say why a row is as it is: what the source did to its key, and whether the target holds what it should",
-    "recover": "go on without the records in the log, from the epoch of the target's rows; then verify",
-    "repair": "rewrite the keys that differ from the source; then verify again",
+    "prove": "compare the target with its source now; writes nothing, and the build goes on",
+    "explain": "explain one row: the changes of its key in the source, and whether the target has the right values",
+    "recover": "go on without the records in the log, from the epoch that the target's rows equal; then clear verify",
+    "repair": "after a failed proof, rewrite the keys that differ from the source; then clear verify",
 }
 
 
@@ -44,7 +44,7 @@ def parser() -> Arguments:
         command.add_argument(
             "--conn-id",
             metavar="ID",
-            help="Airflow connection with the settings of the store, as for LedgerHook; by default the environment's",
+            help="Airflow connection with the settings of the store; default: the settings of the environment",
         )
         _OPTIONS.get(name, _waiting)(command)
     return arguments
@@ -52,7 +52,7 @@ def parser() -> Arguments:
 
 def _signed(command: argparse.ArgumentParser, destroys: str = "") -> None:
     command.add_argument(
-        "--by", metavar="USER", help="who orders it, for the log of commands; by default the user's name"
+        "--by", metavar="USER", help="who gives the command, for the log of commands; default: your user name"
     )
     command.add_argument("--why", metavar="REASON", help=f"the reason, for the log of commands{destroys}")
 
@@ -64,7 +64,7 @@ def _nothing(command: argparse.ArgumentParser) -> None:
 def _waiting(command: argparse.ArgumentParser) -> None:
     _signed(command)
     command.add_argument(
-        "--wait", type=float, metavar="SECONDS", help="wait up to this time for a barrier to acknowledge it"
+        "--wait", type=float, metavar="SECONDS", help="wait at most so long until the build acknowledges the command"
     )
 
 
@@ -88,30 +88,34 @@ def _throttle(command: argparse.ArgumentParser) -> None:
 
 def _cancel(command: argparse.ArgumentParser) -> None:
     command.add_argument("--drop", action="store_true", help="also delete the target and the build's files beside it")
-    command.add_argument("--no-submit", action="store_true", help="only write the command, do not start Spark")
-    _signed(command, "; needed with --drop")
+    command.add_argument(
+        "--no-submit", action="store_true", help="only write the command; you start spark_apps/cancel.py yourself"
+    )
+    _signed(command, "; required with --drop")
     _spark(command)
 
 
 def _recover(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--epoch", type=int, required=True, help="the epoch of the target's rows")
+    command.add_argument(
+        "--epoch", type=int, required=True, help="the epoch of the source that the target's rows equal"
+    )
     _repair(command)
 
 
 def _repair(command: argparse.ArgumentParser) -> None:
-    _signed(command, "; needed, because rows are rewritten")
+    _signed(command, "; required")
     _spark(command)
 
 
 def _prove(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--full", action="store_true", help="read the whole source, whatever the plan says")
+    command.add_argument("--full", action="store_true", help="read all of the source, whatever proof the build has")
     hashes = [by.value for by in RowHash]
     command.add_argument("--row-hash", default=hashes[0], choices=hashes, help="how to hash a row")
     _spark(command)
 
 
 def _clean(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--days", type=float, default=30.0, help="age from which details of errors are removed")
+    command.add_argument("--days", type=float, default=30.0, help="remove details of errors that are older")
 
 
 def _explain(command: argparse.ArgumentParser) -> None:
@@ -134,7 +138,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
 
 
 def _plan(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--explain", action="store_true", help="only check and rehearse; nothing is created")
+    command.add_argument("--explain", action="store_true", help="only check and rehearse; create nothing")
     command.add_argument("--lanes", type=int, default=1, help="number of lanes")
     _spark(command)
 

@@ -70,8 +70,8 @@ class BackfillTaskGroup(TaskGroup):
     :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.
     :param on_existing: what to do if the build exists: "resume" it, "fail", or "restart" from nothing.
-    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger.
-    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger.
+    :param round_bytes: limit for the source's bytes in a round, 2 GiB if not set; one file or epoch may be larger.
+    :param round_rows: limit for the source's rows in a round, 20 million if not set; one file or epoch may be larger.
     :param handoff_asset: the asset that the finish task emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
     :param share_applications: whether the application of one phase goes on with the next ones: from the snapshot (with

@@ -1,6 +1,8 @@
-"""The set form: rows of one partition that were read together, as an aggregation gives them.
+"""What many records of one partition, read together, do to its split. Only their aggregates (count, least and greatest
+offset …) are needed.
 
-The result equals that of the row form on the same rows in rising order (S001.12), however the rows are batched.
+The result is that of ``rows`` for the same records one by one, in the order of their offsets, whatever the batches are
+(S001.12).
 """
 
 from __future__ import annotations

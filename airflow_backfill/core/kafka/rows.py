@@ -1,6 +1,6 @@
-"""The row form: one row at a time, as the tables in docs/behaviours/source.md define.
+"""What one record does to its partition's split, record by record: the tables in docs/behaviours/source.md as code.
 
-The specification of ``batches``. Spark never runs it on the rows of a table.
+This is the specification of ``batches``, and tests compare the two. Spark never runs it.
 """
 
 from __future__ import annotations

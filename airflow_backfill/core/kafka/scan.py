@@ -1,4 +1,4 @@
-"""The scan form: ranges of offsets, some without a record (docs/behaviours/source.md).
+"""What a read of a range of offsets does to a split, although some offsets have no record (docs/behaviours/source.md).
 
 In a round, the landing table is read first, then Kafka up to the resulting target. A range without records is progress,
 too: it must be committed, or every attempt reads it again. A backfill stops when its target is covered, not when a

@@ -1,4 +1,6 @@
-"""The three states of a split (S001.1), in their only order."""
+"""How far a partition of a topic is: its history is read (``Backfilling``), the landing table is behind it
+(``CatchingUp``), or only the landing table is read (``Finished``). A split only moves forward (S001.1).
+"""
 
 from __future__ import annotations
 

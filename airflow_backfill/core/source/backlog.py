@@ -1,4 +1,6 @@
-"""Pending epochs: a slice costs the same for ten epochs and for a million."""
+"""The pending epochs of the source: a sequence whose slices, counts and sums take the same time for ten epochs as for a
+million.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The source as a task that waits sees it, which plans no round: as large for a million pending epochs as for one."""
+"""What a waiting task knows of the source: its head, the oldest pending epoch, and the first one that stops the build.
+
+It does not list the pending epochs, so it takes the same memory for one as for a million.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a generator of effects."""
+"""Runs an attempt: a generator that yields requests for I/O (effects) and gets their answers."""
 
 from __future__ import annotations
 

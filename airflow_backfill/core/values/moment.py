@@ -1,4 +1,4 @@
-"""Times that users write."""
+"""Times that users write, such as ``2026-01-31T06:00+01:00``."""
 
 from __future__ import annotations
 

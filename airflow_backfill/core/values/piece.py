@@ -1,4 +1,4 @@
-"""A piece of what a build reads of its source: some files of the pinned epoch, or the changes of some epochs.
+"""A part of what a build reads of its source: some files of the pinned epoch, or the changes of some epochs.
 
 Files and epochs are numbered, so that pieces can be compared: files in the plan's order, epochs by their versions.
 """

@@ -1,4 +1,4 @@
-"""The file actions of a range of epochs: the reference for what their changes must be.
+"""The file actions in the commits of a range of epochs. They say how many changes a read of these epochs must find.
 
 An incomplete change feed gives no error. So the expected counts are taken from the commits: the files that each commit
 added, removed or wrote as change data, and their live rows.

@@ -1,4 +1,4 @@
-"""The changes of file actions, also where Delta cannot read what a deletion vector hides.
+"""The changed rows of a commit's file actions. Also works where a deletion vector is too large for Delta's change feed.
 
 For a file whose deletion vector is replaced, Delta puts the difference of both into the file's description, as a text
 of at most 64 KiB. A commit that deletes some 26,000 scattered rows of a file that has a vector already makes it longer,

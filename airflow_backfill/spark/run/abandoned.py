@@ -1,4 +1,4 @@
-"""Ends an application that nobody waits for any longer, although no newer attempt has begun.
+"""Ends an application whose task was killed, although no newer attempt has begun.
 
 Where spark-submit runs the driver on the worker's machine, the driver knows the process of the task. If that was
 killed, nobody tells spark-submit, and nobody can rejoin the application: it would hold its memory for hours.

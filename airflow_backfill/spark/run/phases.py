@@ -194,7 +194,7 @@ APPLICATIONS: Mapping[str, Application] = {
         _upstream,
     ),
     "cancel": Application(
-        (_BUILD, _option("--drop", action="store_true", help="also remove the target and its control folder")),
+        (_BUILD, _option("--drop", action="store_true", help="also remove the target, and its files beside it")),
         lambda options, shell: CancelGoal(),
     ),
     "prove": Application((_BUILD, _ROW_HASH, _FULL)),

@@ -1,4 +1,4 @@
-"""Ends the work of an application for a reason from outside."""
+"""A thread that looks for a reason to end the application, such as a killed task, and then cancels all its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A location as Hadoop names it."""
+"""Hadoop's path and file system for a location."""
 
 from __future__ import annotations
 

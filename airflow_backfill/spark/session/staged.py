@@ -1,4 +1,4 @@
-"""Rows that are computed once and read more than once."""
+"""Rows that Spark computes once and holds on executors, because a round reads them more than once."""
 
 from __future__ import annotations
 

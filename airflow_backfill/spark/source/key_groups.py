@@ -1,5 +1,7 @@
-"""How many keys rows have: counted in groups, so that few bytes are shuffled, and looked at one by one only where a
-group says that some key has several rows.
+"""Finds keys that several rows have.
+
+Rows are counted in groups of keys, so that few bytes are shuffled. Keys are looked at one by one only in a group where
+some key has several rows.
 
 A key that ends with a whole number, or with two, is one bit among 64 neighbours. Where keys are dense and neighbours
 lie together, a whole word of them is shuffled once; at worst each key takes a word, which is what its hash would take.

@@ -1,6 +1,6 @@
-"""Whole numbers as bits: 64 neighbours are one word, so that a word tells which of them there are.
+"""Sets of whole numbers as bitmaps: each 64-bit word says which of 64 neighbouring numbers are in the set.
 
-A pair of numbers has neighbours, too: eight of each number make a word.
+A set of pairs of numbers works alike: a word holds eight neighbours of one number times eight of the other.
 """
 
 from __future__ import annotations

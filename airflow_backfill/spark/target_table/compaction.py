@@ -52,7 +52,7 @@ def compact(spark: SparkSession, reader: BuildReader) -> None:
             return
         with settings_for(spark, settings):
             DeltaTable.forPath(spark, target).optimize().executeCompaction()
-        log.info("%s the target's files", "clustered" if version.clustered else "merged small ones of")
+        log.info("%s of the target", "clustered files" if version.clustered else "merged small files")
     except Exception as error:
         log.warning("files of the target were not merged, a later round tries again: %s", coded(error))
 
