@@ -14,7 +14,7 @@ project = "airflow-backfill"
 myst_enable_extensions = ["deflist"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "generate"]
 html_theme = "alabaster"
-html_theme_options = {"page_width": "1100px", "fixed_sidebar": True}
+html_theme_options = {"page_width": "1100px", "fixed_sidebar": True, "show_relbar_bottom": True}
 
 myst_heading_anchors = 3
 myst_heading_slug_func = "docutils.nodes.make_id"
