@@ -87,8 +87,8 @@ def as_text(found: dict[str, Any]) -> str:
     """The status as about a dozen lines."""
     if found["phase"] == PLANNING:
         since = "" if found["since"] is None else f" for {_duration((found['seen'] - found['since']) // 1000)}"
-        waits = [f"  waits for {reason}" for reason in found["waits_for"]]
-        lines = [f"{found['target']}: planning{since}", *waits, *_unread(found)]
+        health = f"  health    {_health(found)}"
+        lines = [f"{found['target']}: planning{since}", health, *_way_out(found), *_unread(found)]
         return "\n".join([*lines, *map(_attempt, found["attempts"])])
     rows, read = found["rows"], found["read"]
     lines = [
@@ -101,6 +101,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  pending   {_pending(found['lag'])}",
         *_warnings(found["lag"]),
         f"  health    {_health(found)}",
+        *_way_out(found),
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *([f"  still     {found['waits']}"] if found["waits"] else []),
         *_unread(found),
@@ -172,6 +173,13 @@ def _pending(lag: dict[str, int] | None) -> str:
 def _warnings(lag: dict[str, int | None] | None) -> list[str]:
     warning = None if lag is None else running_out(lag)
     return [] if warning is None else [f"  WARNING   {warning}"]
+
+
+def _way_out(found: dict[str, Any]) -> list[str]:
+    """What to do about the error that ended the last attempt, if the build goes on only after that."""
+    last = found["attempts"][-1]["outcome"] if found["attempts"] else None
+    wanted = way_out.WAYS_OUT.get(last) if last and found["health"]["needs_attention"] else None
+    return [f"  way out   {wanted}"] if wanted else []
 
 
 def _unread(found: dict[str, Any]) -> list[str]:

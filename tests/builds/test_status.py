@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import Fenced, KeyNull, SourceNotDelta
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.reports.summary import partition
+from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
@@ -97,6 +98,14 @@ def test_attempts_are_shown_with_what_became_of_them(build: JsonBuild) -> None:
     assert "attempt   2 snapshot: no outcome yet, starting" in text and "attempt   3 snapshot: FENCED" in text
 
 
+def test_the_way_out_of_an_error_that_needs_a_person_is_shown(build: JsonBuild) -> None:
+    build.plan()
+    assert "way out" not in shown(build)[1]
+    me = build.reader.control.draw_attempt({"task": "snapshot"}, floor=0)
+    build.reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
+    assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in shown(build)[1]
+
+
 def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) -> None:
     reader = BuildReader(str(tmp_path / "new"))
     with pytest.raises(SourceNotDelta):
@@ -105,11 +114,15 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     found = status(reader)
     assert (found["phase"], found["since"]) == ("planning", found["attempts"][0]["drawn"])
     assert found["attempts"][0]["dag_id"] == "d" and as_text(found).startswith(f"{reader.target}: planning for ")
-    assert "waits for attempt 1 of the plan task waits for Spark to start" in as_text(found)
+    assert ": attempt 1 of the plan task waits for Spark to start" in as_text(found)
     reader.control.announce(me, {})
     assert "attempt 1 of the plan task plans the build" in as_text(status(reader))
     reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
-    assert "waits for an operator: attempt 1 of the plan task has ended with KEY_NULL" in as_text(status(reader))
+    text = as_text(status(reader))
+    assert (
+        "  health    waiting (needs attention)" in text and "attempt 1 of the plan task has ended with KEY_NULL" in text
+    )
+    assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in text
 
 
 def test_a_target_that_was_dropped_is_not_being_planned(tmp_path: Path) -> None:
