@@ -71,8 +71,8 @@ class ApplicationOperator(TellsLineage):
         environment variable, or on YARN in deploy mode ``cluster`` in a file, never through arguments. In deploy mode
         ``cluster`` elsewhere it is refused. (templated)
     :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
-        a notifier, a function, or a list of them. See "Told, not asked" in the documentation.
-    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
+        a notifier, a function, or a list of them. See "Notifications" in the documentation.
+    :param warn_lag: how long the oldest pending epoch may be pending before a warning is sent; by default none is.
     """
 
     entry_point: ClassVar[str]

@@ -28,7 +28,7 @@ class ServiceOperator(SparkSubmitOperator):
     :param service: location of the service's folder, below which nothing else may be: where all workers, the triggerer
         and Spark can read and write. (templated)
     :param at_once: how many applications run at once.
-    :param max_runtime: how long it takes requests. Then it ends, so that nothing of Spark grows for ever.
+    :param max_runtime: how long it takes requests. Then it ends, so that the memory of its Spark cannot grow for ever.
     :param drain: how long applications may then go on; what still runs is stopped, and its task is retried.
     :param ledger_conn_id: connection with the settings of the tables' store, as for the tasks that it serves.
         (templated)

@@ -51,8 +51,8 @@ class GateSensor(BuildSensor):
     :param consume_log: the task that applied the log before the gate. Its application runs on the gate's worker, which
         therefore needs what the worker of that task needs, such as spark-submit.
     :param on_warning_callback: called, with the context and ``warning`` in it, when the build needs a look: a notifier,
-        a function, or a list of them. See "Told, not asked" in the documentation.
-    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
+        a function, or a list of them. See "Notifications" in the documentation.
+    :param warn_lag: how long the oldest pending epoch may be pending before a warning is sent; by default none is.
     """
 
     entry_point: ClassVar[str] = "gate"

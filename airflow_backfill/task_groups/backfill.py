@@ -79,7 +79,7 @@ class BackfillTaskGroup(TaskGroup):
         other Spark arguments end it. Tasks whose goal is then reached start nothing.
     :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
         a notifier, a function, or a list of them.
-    :param warn_lag: how long the oldest pending epoch may be pending before that is a warning; by default for ever.
+    :param warn_lag: how long the oldest pending epoch may be pending before a warning is sent; by default none is.
     :param submit: starts the Spark applications with another operator than spark-submit, see ``Launch``.
     :param spark: arguments of ``SparkSubmitOperator`` for all tasks that run Spark, e.g. ``conn_id`` and ``conf``.
     :param task_args: arguments of single tasks, by task name, e.g. ``{"snapshot": {"driver_memory": "8g"}}``.

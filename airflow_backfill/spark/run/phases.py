@@ -73,7 +73,7 @@ _LAG = (
         "--patience",
         type=int,
         default=PATIENCE_ROUNDS,
-        help="rounds in a row that may leave more pending epochs than the bound allows",
+        help="rounds in a row that may fail to lower the number of pending epochs",
     ),
 )
 _ROW_HASH = _option(
