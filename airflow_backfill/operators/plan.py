@@ -12,10 +12,10 @@ from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
-from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
 from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
+from airflow_backfill.operators.rounds import round_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -76,8 +76,8 @@ class PlanOperator(ApplicationOperator):
         proof: str | None = None,
         clustering: str | None = None,
         lanes: int = 1,
-        round_bytes: int = ROUND_BYTES,
-        round_rows: int = ROUND_ROWS,
+        round_bytes: int | None = None,
+        round_rows: int | None = None,
         on_existing: str = "resume",
         **kwargs: Any,
     ) -> None:
@@ -118,8 +118,7 @@ class PlanOperator(ApplicationOperator):
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
-        spec = self.spec
-        RoundSize(self.round_bytes, self.round_rows)
+        spec, _ = self.spec, self._rounds
         if self.on_existing not in ON_EXISTING:
             raise InvalidSpec(
                 f"on_existing: must be one of {', '.join(ON_EXISTING)} (got {self.on_existing!r})", field="on_existing"
@@ -147,8 +146,11 @@ class PlanOperator(ApplicationOperator):
 
     def arguments(self) -> list[str]:
         spec = encode(self.spec.to_json())
-        size = ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
-        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *size]
+        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *self._rounds]
+
+    @property
+    def _rounds(self) -> list[str]:
+        return round_options(self.round_bytes, self.round_rows)
 
     def result(self, state: BuildState) -> dict[str, Any]:
         plan, summary = state.plan, summarize(state)

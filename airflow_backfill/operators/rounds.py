@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.operators.phase import PhaseOperator
 
 
@@ -12,19 +12,28 @@ class RoundsOperator(PhaseOperator):
     """
     A phase that works in rounds. Each round is one commit of the target.
 
-    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger.
-    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger.
+    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger. By default it
+        follows from the cores of the cluster: 256 MiB for each, at least 2 GiB.
+    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger. By default 2.5
+        million for each core, at least 20 million.
     """
 
-    def __init__(self, *, round_bytes: int = ROUND_BYTES, round_rows: int = ROUND_ROWS, **kwargs: Any) -> None:
+    def __init__(self, *, round_bytes: int | None = None, round_rows: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.round_bytes = round_bytes
         self.round_rows = round_rows
 
     @property
     def size(self) -> RoundSize:
-        return RoundSize(self.round_bytes, self.round_rows)
+        """As far as it is known here: the cores are those of the application."""
+        return RoundSize.on(1, self.round_bytes, self.round_rows)
 
     def settings(self) -> list[str]:
-        size = ["--round-bytes", str(self.round_bytes), "--round-rows", str(self.round_rows)]
-        return [*super().settings(), *size]
+        return [*super().settings(), *round_options(self.round_bytes, self.round_rows)]
+
+
+def round_options(round_bytes: int | None, round_rows: int | None) -> list[str]:
+    """The size of a round on an application's command line; InvalidSpec if a limit is no positive whole number."""
+    RoundSize.on(1, round_bytes, round_rows)
+    given = {"--round-bytes": round_bytes, "--round-rows": round_rows}
+    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]

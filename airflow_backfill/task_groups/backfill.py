@@ -70,8 +70,10 @@ class BackfillTaskGroup(TaskGroup):
     :param poke_interval: seconds between two polls of tasks that wait.
     :param deferrable: whether to wait in the triggerer, without a worker.
     :param on_existing: what to do if the build exists: "resume" it, "fail", or "restart" from nothing.
-    :param round_bytes: limit for the source's bytes in a round, 2 GiB if not set; one file or epoch may be larger.
-    :param round_rows: limit for the source's rows in a round, 20 million if not set; one file or epoch may be larger.
+    :param round_bytes: limit for the source's bytes in a round; a single file or epoch may be larger. By default it
+        follows from the cores of the cluster: 256 MiB for each, at least 2 GiB.
+    :param round_rows: limit for the source's rows in a round; a single file or epoch may be larger. By default 2.5
+        million for each core, at least 20 million.
     :param handoff_asset: the asset that the finish task emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
     :param share_applications: whether the application of one phase goes on with the next ones: from the snapshot (with
@@ -130,8 +132,7 @@ class BackfillTaskGroup(TaskGroup):
         self._check(lanes)
         self.handoff_asset = handoff_asset or Asset(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff")
 
-        sizes = {"round_bytes": round_bytes, "round_rows": round_rows}
-        rounds = {option: value for option, value in sizes.items() if value is not None}
+        rounds = {"round_bytes": round_bytes, "round_rows": round_rows}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
         # If a task before the group is skipped, the build must not be skipped silently.
         every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "none_failed"}

@@ -9,7 +9,12 @@ from airflow_backfill.core.values.control import Control
 
 ROUND_BYTES = 2 << 30
 ROUND_ROWS = 20_000_000
-"""Defaults of a round."""
+"""Defaults of a round on few cores."""
+CORE_BYTES = 256 << 20
+CORE_ROWS = 2_500_000
+"""Defaults for each core, if there are more than a few: with 2 GiB, a thousand cores would write files of 2 MiB, and
+spend most of their time on commits. They take about 15 seconds.
+"""
 ROUND_EPOCHS = 1_000
 """Each epoch is a commit to read, and a part of Spark's query plan."""
 ROUND_FILES = 100_000
@@ -33,6 +38,14 @@ class RoundSize:
     epochs: int = ROUND_EPOCHS
     files: int = ROUND_FILES
     cuts: int = ROUND_CUTS
+
+    @staticmethod
+    def on(cores: int, bytes: int | None = None, rows: int | None = None) -> RoundSize:
+        """The size of a round on so many cores. ``bytes`` and ``rows`` are kept if they are given."""
+        return RoundSize(
+            max(ROUND_BYTES, cores * CORE_BYTES) if bytes is None else bytes,
+            max(ROUND_ROWS, cores * CORE_ROWS) if rows is None else rows,
+        )
 
     def holds(self, bytes: int, rows: int, files: int, cuts: int) -> bool:
         """Whether changes of this size fit one round."""

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 128 << 20
 """Maximum bytes of a task: Spark's default."""
+LEAST_BYTES = 8 << 20
+FEW_TASKS = 16
+"""On many cores a task has at least ``LEAST_BYTES``, because each task of a snapshot writes a file; but so many tasks
+may be smaller.
+"""
 START_BYTES = 4 << 20
 """Assumed cost of starting a task, in bytes."""
 STEPS = 32
@@ -40,7 +45,7 @@ def task_bytes(sizes: Sequence[int], cores: int) -> int:
     """The maximum bytes of a task with which the last core ends soonest: a core's share, or up to half more."""
     total = sum(sizes)
     tasks = cores * max(1, -(-total // (cores * MOST_BYTES)))
-    share = max(1, -(-total // tasks))
+    share = max(1, -(-total // tasks), min(LEAST_BYTES, -(-total // FEW_TASKS)))
     tries = (share + share * step // STEPS for step in range(STEPS // 2))
     return min(tries, key=lambda limit: end(filled(sizes, limit), cores))
 

@@ -29,7 +29,6 @@ from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid, parsed
-from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
@@ -135,7 +134,7 @@ def dry_run(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:
 
     checked(options)
     spec = BackfillSpec.parse(parsed(options.spec))
-    return DryRun(spark, spec, options.lanes, Attempt(0, ""), size(options)).explain()
+    return DryRun(spark, spec, options.lanes, Attempt(0, ""), size(options, spark)).explain()
 
 
 def started(spark: SparkSession) -> dict[str, Any]:
@@ -232,14 +231,15 @@ def work(
     from airflow_backfill.spark.session.lock import locked
 
     checked(options)
+    rounds = size(options, spark)
     if application == "plan":
         spec = BackfillSpec.parse(parsed(options.spec))
         with locked(spark, spec.target):
-            state, report = Planner(spark, spec, options.lanes, me, size(options)).plan(OnExisting(options.on_existing))
+            state, report = Planner(spark, spec, options.lanes, me, rounds).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
     if application == EXPLAIN:
         return kept(ControlFolder.beside(options.target, spark), me, explain(options, spark))
-    shell = Shell(spark, options.target, stopped, getattr(options, "round_bytes", ROUND_BYTES), me, costs)
+    shell = Shell(spark, options.target, stopped, rounds.bytes, me, costs)
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
         return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()

@@ -26,7 +26,7 @@ from airflow_backfill.core.state.effect import Asks, Effect
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid, share
-from airflow_backfill.core.values.round_size import ROUND_BYTES, ROUND_ROWS, RoundSize
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.open_source import watch_source
 
@@ -60,8 +60,8 @@ _PLACE = (
 _BUILD = _option("--build", help="id of the build; the target's newest build if not given")
 _LANES = _option("--lanes", type=int, default=1, help="number of lanes")
 _SIZE = (
-    _option("--round-bytes", type=int, default=ROUND_BYTES, help="bytes of a round"),
-    _option("--round-rows", type=int, default=ROUND_ROWS, help="rows of a round"),
+    _option("--round-bytes", type=int, help="bytes of a round; by default 256 MiB a core, at least 2 GiB"),
+    _option("--round-rows", type=int, help="rows of a round; by default 2.5 million a core, at least 20 million"),
 )
 _BOUND = (
     _option("--max-lag-epochs", type=int, help="maximum number of pending epochs"),
@@ -122,9 +122,12 @@ class Application:
     """Whether it may follow another phase in the same application (``--then``)."""
 
 
-def size(options: argparse.Namespace) -> RoundSize:
-    """The size of a round by the options."""
-    return RoundSize(options.round_bytes, options.round_rows)
+def size(options: argparse.Namespace, spark: SparkSession | None = None) -> RoundSize:
+    """The size of a round by the options, and by the cores of the cluster where they say nothing."""
+    from airflow_backfill.spark.session.settings import cluster_cores
+
+    given = (getattr(options, name, None) for name in ("round_bytes", "round_rows"))
+    return RoundSize.on(1 if spark is None else cluster_cores(spark), *given)
 
 
 def _max_lag(options: argparse.Namespace) -> MaxLag:
@@ -134,9 +137,11 @@ def _max_lag(options: argparse.Namespace) -> MaxLag:
 
 def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
     if options.max_runtime is not None:
-        return UpstreamGoal(size(options), until=time.time_ns() // 1_000_000 + int(options.max_runtime * 1000))
+        until = time.time_ns() // 1_000_000 + int(options.max_runtime * 1000)
+        return UpstreamGoal(size(options, shell.spark), until=until)
     state = shell.reader.state(options.build)
-    return UpstreamGoal(size(options), upto=watch_source(state.plan, shell.spark).glance(state.reached).head)
+    head = watch_source(state.plan, shell.spark).glance(state.reached).head
+    return UpstreamGoal(size(options, shell.spark), upto=head)
 
 
 REPORT = "airflow_backfill_report"
@@ -160,18 +165,18 @@ APPLICATIONS: Mapping[str, Application] = {
     ),
     "snapshot": Application(
         (_BUILD, _LANES, _option("--lane", type=int, default=0, help="number of the lane, from 0"), *_SIZE, _THEN),
-        lambda options, shell: SnapshotGoal(options.lane, options.lanes, size(options)),
+        lambda options, shell: SnapshotGoal(options.lane, options.lanes, size(options, shell.spark)),
         follows=True,
     ),
     "consume_log": Application(
         (_BUILD, *_SIZE, *_LAG, _THEN),
-        lambda options, shell: ConsumeLogGoal(size(options), _max_lag(options), options.patience),
+        lambda options, shell: ConsumeLogGoal(size(options, shell.spark), _max_lag(options), options.patience),
         follows=True,
     ),
     GATE: Application((_BUILD, *_BOUND, _WINDOW), follows=True),
     "catch_up": Application(
         (_BUILD, *_SIZE, *_LAG, _THEN),
-        lambda options, shell: CatchUpGoal(size(options), _max_lag(options), options.patience),
+        lambda options, shell: CatchUpGoal(size(options, shell.spark), _max_lag(options), options.patience),
         follows=True,
     ),
     "verify": Application(

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.spark.delta.even_tasks import MOST_BYTES, end, even_tasks, filled, task_bytes
+from airflow_backfill.spark.delta.even_tasks import (
+    FEW_TASKS,
+    LEAST_BYTES,
+    MOST_BYTES,
+    end,
+    even_tasks,
+    filled,
+    task_bytes,
+)
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 
 CONFS = [f"spark.sql.files.{name}" for name in ("maxPartitionBytes", "openCostInBytes", "minPartitionNum")]
@@ -45,8 +53,10 @@ def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path) -> Non
         ([100 * MB, 100 * MB, 10 * MB], 2, [100, 110]),
         ([MB, 3 * MB], 2, [2, 2]),
         ([], 2, []),
+        ([MB] * 256, 1_000, [8] * 32),
+        ([MB] * 16, 1_000, [1] * 16),
     ],
-    ids=["small files", "one file", "two and a small one", "one for each core", "nothing"],
+    ids=["small files", "one file", "two and a small one", "one for each core", "nothing", "many cores", "little"],
 )
 def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int]) -> None:
     assert [task // MB for task in filled(sizes, task_bytes(sizes, cores))] == tasks
@@ -59,3 +69,4 @@ def test_no_core_works_for_much_longer_than_its_share(sizes: list[int], cores: i
     tasks = filled(sizes, size)
     assert sum(tasks) == sum(sizes) and max(tasks) <= size
     assert end(tasks, cores) <= end(filled(sizes, MOST_BYTES), cores) + size
+    assert len(tasks) <= FEW_TASKS or sum(tasks) / len(tasks) > LEAST_BYTES / 2, "files are too small"

@@ -8,8 +8,10 @@ import shlex
 import pytest
 
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.application import following, main
-from airflow_backfill.spark.run.phases import APPLICATIONS, checked, parser
+from airflow_backfill.spark.run.phases import APPLICATIONS, checked, parser, size
+from airflow_backfill.spark.session import settings
 
 ODD = ("", "x", "-1", "0", "1", "nan", "inf", "1e400", "9" * 400, "٣", "--", "-x", "'", '"', "\\", "s3a://AK:SK@b/x")
 
@@ -57,3 +59,11 @@ def test_any_command_line_is_taken_or_refused_with_a_code() -> None:
 @pytest.mark.parametrize("words", [["--lanes"], ["--target", ""], ["--target", "relative"]], ids=" ".join)
 def test_a_wrong_command_line_starts_no_spark(words: list[str]) -> None:
     assert main("snapshot", words) == 2
+
+
+def test_a_round_follows_from_the_cores_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = object()
+    monkeypatch.setattr(settings, "cluster_cores", {spark: 64}.__getitem__)
+    options = [parser("snapshot").parse_args(["--target", "/t", *more]) for more in ((), ("--round-rows", "7"))]
+    assert [size(one, spark) for one in options] == [RoundSize.on(64), RoundSize.on(64, rows=7)]
+    assert size(options[0]) == RoundSize()
