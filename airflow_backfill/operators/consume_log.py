@@ -99,5 +99,5 @@ class ConsumeLogOperator(LogRoundsOperator):
 
     def _watch(self, context: Context) -> GateWatch:
         ti = context["ti"]
-        approval = None if self.approval is None else Approval(ti.dag_id, ti.run_id, self.approval)
+        approval = None if self.approval is None else Approval(ti.dag_id, ti.run_id, self.approval, ti.map_index)
         return GateWatch(self.target, self.lag, self.build, self.window, approval, self.ledger_conn_id)

@@ -130,6 +130,8 @@ class BackfillTaskGroup(TaskGroup):
             self.default_args.setdefault("retries", RETRIES)
         self._task_args = task_args or {}
         self._check(lanes)
+        # In a mapped group each build takes its own plan. Lanes are mapped themselves, and their plan is not.
+        self._index = "ti.map_index" if lanes == 1 else "-1"
         self.handoff_asset = handoff_asset or Asset(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff")
 
         rounds = {"round_bytes": round_bytes, "round_rows": round_rows}
@@ -212,7 +214,7 @@ class BackfillTaskGroup(TaskGroup):
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
     def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
-        plan = f"ti.xcom_pull(task_ids='{self.child_id('plan')}')"
+        plan = self._plan()
         rows = f"{{% if {plan}.rows %}}{{{{ '{{:,}}'.format({plan}.rows) }}}} rows{{% else %}}all records{{% endif %}}"
         asked = {
             "subject": f"Hand over {self.group_id}?",
@@ -225,7 +227,10 @@ class BackfillTaskGroup(TaskGroup):
 
     def _planned(self, field: str) -> str:
         """A template for a field of the plan's result: later tasks take only the target and the build from it."""
-        return f"{{{{ ti.xcom_pull(task_ids='{self.child_id('plan')}')['{field}'] }}}}"
+        return f"{{{{ {self._plan()}['{field}'] }}}}"
+
+    def _plan(self) -> str:
+        return f"ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index})"
 
     def _check(self, lanes: int) -> None:
         if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:

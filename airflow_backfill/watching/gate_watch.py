@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,11 +42,13 @@ class Approval:
     dag_id: str
     run_id: str
     task_id: str
+    map_index: int = -1
 
     def state(self) -> str | None:
         """The current state of the task in Airflow; None if it has none."""
         found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id])
-        state = found.get(self.run_id, {}).get(self.task_id)
+        name = self.task_id if self.map_index < 0 else f"{self.task_id}_{self.map_index}"
+        state = found.get(self.run_id, {}).get(name)
         return None if state is None else str(state)
 
 
@@ -128,7 +130,7 @@ class GateWatch:
             "max_lag": [self.max_lag.epochs, self.max_lag.age],
             "build": self.build,
             "window": None if self.window is None else self.window.to_json(),
-            "approval": None if approval is None else [approval.dag_id, approval.run_id, approval.task_id],
+            "approval": None if approval is None else list(astuple(approval)),
             "ledger_conn_id": self.ledger_conn_id,
         }
 

@@ -61,7 +61,9 @@ def test_an_approval_asks_with_a_figure(rows, said):
     with DAG("d", schedule=None) as dag:
         group(approval=True)
     plan = {"target": "/marts/orders", "epoch": 7, "rows": rows}
-    ti = SimpleNamespace(xcom_pull=lambda task_ids: {"orders.plan": plan}[task_ids])
+    ti = SimpleNamespace(
+        map_index=4, xcom_pull=lambda task_ids, map_indexes: {("orders.plan", 4): plan}[task_ids, map_indexes]
+    )
     body = dag.get_template_env().from_string(dag.task_dict["orders.approve"].body).render(ti=ti)
     assert body == f"The snapshot is read: {said}, as of epoch 7. /marts/orders stays fresh until you decide."
 
@@ -105,8 +107,16 @@ def test_of_the_plan_later_tasks_take_target_and_build():
     with DAG("d", schedule=None):
         made = group(target="/lake/{{ ds }}")
     assert made.plan.target == "/lake/{{ ds }}"
-    assert made.gate.target == "{{ ti.xcom_pull(task_ids='orders.plan')['target'] }}"
-    assert made.finish.build == "{{ ti.xcom_pull(task_ids='orders.plan')['build'] }}"
+    pulled = "ti.xcom_pull(task_ids='orders.plan', map_indexes=ti.map_index)"
+    assert made.gate.target == f"{{{{ {pulled}['target'] }}}}"
+    assert made.finish.build == f"{{{{ {pulled}['build'] }}}}"
+
+
+def test_lanes_take_what_the_plan_says_which_is_no_lane():
+    with DAG("d", schedule=None) as dag:
+        group(lanes=3)
+    pulled = "{{ ti.xcom_pull(task_ids='orders.plan', map_indexes=-1)['target'] }}"
+    assert dag.task_dict["orders.snapshot"].partial_kwargs["target"] == pulled
 
 
 @pytest.mark.parametrize(("default", "retries"), [({}, 3), ({"retries": 0}, 0), ({"retries": 7}, 7)])

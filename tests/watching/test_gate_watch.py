@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from deltalake import DeltaTable
 
 from airflow_backfill.core.attempts.attempt import run
@@ -43,6 +44,13 @@ def watch(target, **options):
 def approval(monkeypatch, state):
     monkeypatch.setattr(Approval, "state", lambda self: state)
     return Approval("d", "r", "approve")
+
+
+@pytest.mark.parametrize(("index", "state"), [(-1, "skipped"), (0, "success"), (1, "failed"), (2, None)])
+def test_a_mapped_approval_is_that_of_its_own_build(monkeypatch, index, state):
+    states = {"r": {"approve": "skipped", "approve_0": "success", "approve_1": "failed"}}
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **asked: states)
+    assert Approval("d", "r", "approve", index).state() == state
 
 
 def test_a_fresh_build_is_ready(fresh, target):
@@ -152,7 +160,7 @@ def test_a_foreign_commit_opens_nothing(fresh, target):
 
 
 def test_it_survives_json():
-    whole = GateWatch("/t", MaxLag(age=5), "b", NEVER, Approval("d", "r", "t"), "conn")
+    whole = GateWatch("/t", MaxLag(age=5), "b", NEVER, Approval("d", "r", "t", 2), "conn")
     assert GateWatch.from_json(json.loads(json.dumps(whole.to_json()))) == whole
     bare = GateWatch("/t", MaxLag(epochs=0))
     assert GateWatch.from_json(json.loads(json.dumps(bare.to_json()))) == bare

@@ -121,7 +121,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
     ),
     "GATE_TIMEOUT": "Fulfil the condition that the message names, then clear the task.",
-    "HANDOFF_REJECTED": "Clear the approval task and the tasks after it: Airflow asks again.",
+    "HANDOFF_REJECTED": "Clear consume_log and the approval task, both with the tasks after them: Airflow asks again.",
     "VERIFICATION_FAILED": (
         "Run 'table-backfill repair TARGET --why REASON', which rewrites the keys that differ, then clear the verify "
         "task."
