@@ -112,7 +112,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "command can be given again. Delete an attempt once a newer one is drawn. No row is affected."
     ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
-    "FENCED": "Nothing to do if the newer attempt is running; else clear the task.",
+    "FENCED": "Nothing to do if the newer attempt is running, e.g. in another run of the DAG; else clear the task.",
     "POSITION_REGRESSED": (
         "Run 'table-backfill recover TARGET --epoch N --why REASON' with the epoch of the target's rows, then clear "
         "the verify task. Or plan again with on_existing='restart'."
