@@ -42,12 +42,13 @@ class Approval:
     dag_id: str
     run_id: str
     task_id: str
-    map_index: int = -1
+    map_index: int | None = -1
 
     def state(self) -> str | None:
         """The current state of the task in Airflow; None if it has none."""
         found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id])
-        name = self.task_id if self.map_index < 0 else f"{self.task_id}_{self.map_index}"
+        index = -1 if self.map_index is None else self.map_index
+        name = self.task_id if index < 0 else f"{self.task_id}_{index}"
         state = found.get(self.run_id, {}).get(name)
         return None if state is None else str(state)
 
