@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, DocumentDamaged
+from airflow_backfill.core.reports.difference import settles
 from airflow_backfill.core.reports.tried import Instance, Life, Tried, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Errand
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.store import NotFound
 
 AT_ONCE = 8
+EXPLAINED = 50
+"""Newest attempts that are looked at, one after the other, as long as they have only explained rows."""
 """Attempts whose files are read at one time."""
 
 
@@ -61,6 +66,26 @@ def attempt(
     announced, silent = _read(control.announced, me)
     outcome, lost = _read(control.outcome, me)
     return Tried.told(generation, document, announced or {}, outcome, committed, now, lost or silent)
+
+
+def last_settling(control: ControlFolder, tried: Sequence[Tried]) -> Tried | None:
+    """The last attempt that has told whether keys differ, among ``tried`` and what lies before explanations: people ask
+    for many of those while they look into a proof that failed. None if there is none.
+    """
+    if found := next((one for one in reversed(tried) if settles(one)), None):
+        return found
+    explained = Errand.EXPLAIN.value
+    if not tried or any(one.task != explained for one in tried):
+        return None
+    for generation in reversed(control.generations(EXPLAINED, tried[-1].generation)):
+        if generation < tried[0].generation:
+            with suppress(DocumentDamaged, NotFound):
+                one = attempt(control, None, 0, generation, control.attempt(generation))
+                if settles(one):
+                    return one
+                if one.task != explained:
+                    break
+    return None
 
 
 def _read(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.attempts import attempts, last_settling
 from airflow_backfill.builds.history import COMMITS, History
 from airflow_backfill.core.errors import BackfillError, DocumentDamaged, HistoryLost
 from airflow_backfill.core.reports.tried import Tried
@@ -38,6 +38,8 @@ class Look:
     history: History
     tried: Sequence[Tried]
     """The last attempts, oldest first."""
+    settling: Tried | None
+    """The last attempt that has told whether keys differ."""
 
     @staticmethod
     def at(reader: BuildReader, now: int, commits: int = COMMITS) -> Look:
@@ -51,7 +53,8 @@ class Look:
             past = pool.submit(History.read, reader.log, state, commits)
             told = attempts(reader.control, state, now, ATTEMPTS)
         (source, trouble), (commands, unread) = looked.result(), ordered.result()
-        return Look(now, state, commands, source, unread or trouble, told.damage, past.result(), told.tried)
+        settling = last_settling(reader.control, told.tried)
+        return Look(now, state, commands, source, unread or trouble, told.damage, past.result(), told.tried, settling)
 
     @property
     def control(self) -> Control:

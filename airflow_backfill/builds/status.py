@@ -13,6 +13,7 @@ from airflow_backfill.builds.look import ATTEMPTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
+from airflow_backfill.core.reports.difference import counted, difference, named
 from airflow_backfill.core.reports.due import to_clear
 from airflow_backfill.core.reports.health import health, health_of_plan, in_words
 from airflow_backfill.core.reports.progress import Speed
@@ -54,6 +55,7 @@ def shown(look: Look) -> dict[str, Any]:
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, look.trouble, now),
         "to_clear": [asdict(instance) for instance in to_clear(state, look.tried)],
+        "difference": difference(look.settling, state.certificate, state.plan.spec.key),
         "commands": logged(state, look.commands[-SHOWN_COMMANDS:], look.history),
         "attempts": [one.to_json() for one in look.tried],
         "trouble": None if trouble is None else way_out.told(trouble),
@@ -114,9 +116,18 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(f"  proven    {what}, {proof['kind']}, {proof['digest']}")
         if proof["gone"]:
             lines.append(f"            Kafka has deleted {proof['gone']:,} records since: counted, not compared")
+    lines += _differs(found["difference"])
     if found["cost"] is not None:
         lines.append(f"  cost      {_cost(found['cost'])}")
     return "\n".join([*lines, *map(_attempt, found["attempts"])])
+
+
+def _differs(found: dict[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    what = counted(found) or found["message"]
+    keys = [f"            {line}" for line in named(found["keys"])]
+    return [f"  differs   as attempt {found['generation']} has found: {what}", *keys]
 
 
 def _attempt(one: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader, store_options
 from airflow_backfill.cli.terminal import coloured
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
+from airflow_backfill.core.reports.difference import keys_of
 from airflow_backfill.core.reports.way_out import told
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.moment import moment
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         answer = perform(options)
     except BackfillError as error:
         said = told(error)
-        text = coloured(f"{error}\n{said['way_out']}", sys.stderr)
+        text = coloured("\n".join([str(error), *keys_of(error), said["way_out"]]), sys.stderr)
         print(json.dumps(said) if options.json else text, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

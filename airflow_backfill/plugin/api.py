@@ -91,12 +91,16 @@ def of_task(
 
 @api.get("/dags/{dag_id}/builds/{key}", dependencies=[LOOKS])
 def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
-    """Everything about one build of the DAG."""
+    """Everything about one build of the DAG. Keys that differ are values of rows, so they are only for those who may
+    command it.
+    """
     table = _table(session, dag_id, key)
     [found] = wholes.of([table])
     run = run_of(session, table)
     mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
     both = {**_known(table), **mine, "run": run, **found}
+    if both.get("difference") is not None and not both["may_command"]:
+        both["difference"] = {**both["difference"], "keys": None}
     return {**both, "problems": problems(both, both["tasks"])}
 
 

@@ -74,7 +74,8 @@ class Differs(RunHere):
         if Path(self.launch.application).stem != "verify" or not Path(f"{words['--target']}.differs").exists():
             return super().execute(context)
         me = Attempt(int(words["--generation"]), words["--attempt"])
-        outcome = VerificationFailed("1 key differs: id = 7", keys=["id = 7"]).to_json()
+        sample = [{"kind": "stale", "key": {"id": "7"}}]
+        outcome = VerificationFailed("1 key differs: id = 7", epoch=3, counts={"stale": 1}, sample=sample).to_json()
         return ControlFolder.beside(words["--target"]).store_outcome(me, outcome)
 
 

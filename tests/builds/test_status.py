@@ -5,16 +5,20 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_backfill.builds.cleaning import FORGOTTEN, clean
+from airflow_backfill.builds.look import ATTEMPTS
 from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Fenced, KeyNull, SourceNotDelta
+from airflow_backfill.core.errors import Fenced, KeyNull, SourceNotDelta, VerificationFailed
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.reports.summary import partition
@@ -25,8 +29,9 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
+from tests.cli.schema import check
 from tests.core.model_target import COST, NO_LAG, PATIENCE
-from tests.core.tasks import READ
+from tests.core.tasks import CATCH_UP, CONSUME, READ
 from tests.ledger.json_target import JsonBuild
 
 REPO = Path(__file__).parents[2]
@@ -243,3 +248,41 @@ def test_a_topics_partitions_are_shown_with_what_is_left_and_how_old_it_is(build
     text = as_text(found)
     assert "  partition 1: backfilling at 9, 90 records left, the oldest is 1 min 1 s old, landed up to None\n" in text
     assert "partition 0" not in text and "upstream, 2 undecodable\n" in text
+
+
+def differing(build: JsonBuild) -> dict[str, Any]:
+    """A proof has failed, with what is shown of it."""
+    build.plan()
+    for task in (READ, CONSUME, CATCH_UP):
+        build.run(task)
+    me = build.reader.draw_attempt({"task": "verify"})
+    error = VerificationFailed("differs", epoch=3, counts={"stale": 1}, sample=[{"kind": "stale", "key": {"id": "7"}}])
+    build.reader.control.store_outcome(me, error.to_json())
+    found, text = shown(build)
+    assert f"  differs   as attempt {me.generation} has found: 1 with other values\n            id=7: with" in text
+    check("status", {**found, "prediction": None})
+    difference: dict[str, Any] = found["difference"]
+    return difference
+
+
+def test_the_keys_that_differ_stay_while_people_explain_them_and_until_they_are_repaired(build: JsonBuild) -> None:
+    first, control = differing(build), build.reader.control
+    assert first["keys"] == [{"kind": "stale", "key": {"id": "7"}, "explain": ["id=7"]}]
+    for _ in range(ATTEMPTS + 2):
+        control.store_outcome(build.reader.draw_attempt({"task": "explain"}), {"code": "OK", "result": {}})
+    assert shown(build)[0]["difference"] == first
+    control.store_outcome(build.reader.draw_attempt({"task": "repair"}), {"code": "OK", "result": {}})
+    found, text = shown(build)
+    assert found["difference"] is None and "differs" not in text
+
+
+def test_the_clean_up_removes_the_keys_that_differ(build: JsonBuild) -> None:
+    differing(build)
+    build.order(Command(Verb.CANCEL))
+    build.run(CATCH_UP)
+    later = time.time_ns() + 10**9 * 86_400 * 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_backfill.builds.cleaning.time", SimpleNamespace(time_ns=lambda: later))
+        assert clean(build.location, 1)["errors"] == 1
+    found, _ = shown(build)
+    assert found["difference"]["keys"] == [] and found["difference"]["message"] == FORGOTTEN

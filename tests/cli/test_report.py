@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.cli.main import main
+from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.reports.explained import verdict
 from tests.cli.schema import check
 from tests.ledger.json_target import JsonBuild
@@ -150,3 +151,15 @@ def test_the_verdict_says_what_differs() -> None:
         ([{**ROW, "name": "y"}], [ROW], "differs in name"),
     ):
         assert says in verdict(holds, should, None, 5, 5)[1]
+
+
+def test_keys_that_differ_are_named(
+    tmp_path: Path, submit: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    build = JsonBuild(tmp_path)
+    build.plan()
+    sample = [{"kind": "extra", "key": {"id": "42"}}]
+    reports(monkeypatch, VerificationFailed("1 key differs", counts={"extra": 1}, sample=sample).to_json())
+    assert main(["explain", build.location, "--key", "id=42", "--spark-submit", submit]) == 1
+    error, key, way_out = capsys.readouterr().err.splitlines()
+    assert "1 key differs" in error and key == "  id=42: only in the target" and "repair" in way_out

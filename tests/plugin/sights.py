@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.state.effect import FileSize
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals
@@ -123,13 +124,23 @@ def alive(target: str) -> None:
     )
 
 
-def failed(scene: Scene, target: str, application: str, code: str, message: str) -> None:
-    """An attempt that has ended with an error."""
+def differs(scene: Scene, target: str) -> None:
+    """A proof has failed."""
     control = ControlFolder.beside(target)
-    scene.drawn(BuildReader(target), target.rpartition("/")[2], application, time.time_ns() // 1_000_000 - 800_000)
+    scene.drawn(BuildReader(target), target.rpartition("/")[2], "verify", time.time_ns() // 1_000_000 - 800_000)
     generation, document = control.attempts()[-1]
-    outcome = {"code": code, "message": message, "retry": False, "data": {}}
-    control.store_outcome(Attempt(generation, document["attempt"]), outcome)
+    state = BuildReader(target).state()
+    counts = {"missing": 3, "extra": 1, "stale": 5}
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    error = VerificationFailed(
+        f"version {state.proven} of the target differs from the transformed source at epoch {state.applied}: {counts}; "
+        f"run `table-backfill repair {target} --why REASON`, which rewrites these keys, then clear verify",
+        epoch=state.applied,
+        target_version=state.proven,
+        counts=counts,
+        sample=[{"kind": kind, "key": {"id": str(1042 + 86_081 * n)}} for n, kind in enumerate(kinds)],
+    )
+    control.store_outcome(Attempt(generation, document["attempt"]), error.to_json())
 
 
 def explained(scene: Scene, target: str) -> None:
@@ -222,11 +233,7 @@ def shown(place: Path) -> dict[str, str]:
     commit_to(place / "raw" / "stock", 5, at=now / SECONDS - 460_000)
     for name in ("orders", "returns"):
         alive(built[name])
-    differs = (
-        "3 keys differ at epoch 17: id = 1042 (the source has another amount), id = 88121 (missing in the target), "
-        "id = 90007 (only in the target); repair rewrites exactly these keys"
-    )
-    failed(scene, built["parcels"], "verify", "VERIFICATION_FAILED", differs)
+    differs(scene, built["parcels"])
     explained(scene, built["customers"])
     order(built["lineitem"], Verb.THROTTLE, "ada", "nightly load of the warehouse", now - 1_500_000, rate=90_000)
     order(built["lineitem"], Verb.PAUSE, "ed", "the cluster is being upgraded", now - 600_000)

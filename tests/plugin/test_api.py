@@ -9,6 +9,7 @@ from airflow import settings
 from airflow.models.log import Log
 from sqlalchemy import select
 
+from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin import api
@@ -262,3 +263,17 @@ def test_a_build_that_is_planned_shows_as_such(tmp_path: Path, client: Client) -
     assert (build["target"], build["phase"], build["attention"]) == (target, "planning", "waits")
     found = client("viewer").get(f"dags/orders_dag/builds/{build['key']}").json()
     assert found["phase"] == "planning" and found["attempts"][0]["life"] == "starting"
+
+
+def test_the_keys_that_differ_show_to_those_who_may_command(client: Client, target: str) -> None:
+    me = worked("orders_dag", "orders.verify", target, task="verify", state="failed")
+    sample = [{"kind": "missing", "key": {"id": "4711"}}]
+    error = VerificationFailed("the copy differs", epoch=3, counts={"missing": 1}, sample=sample)
+    BuildReader(target).control.store_outcome(me, error.to_json())
+    path = f"dags/orders_dag/builds/{key_of(client)}"
+    editor, viewer = (client(user).get(path) for user in ("editor", "viewer"))
+    assert editor.json()["difference"]["keys"] == [{**sample[0], "explain": ["id=4711"]}]
+    assert viewer.json()["difference"] == {**editor.json()["difference"], "keys": None}
+    assert "4711" not in viewer.text
+    for everybody in ("builds", f"{RUN_PATH}/builds", f"{RUN_PATH}/tasks/orders.verify/-1/builds"):
+        assert "4711" not in client("editor").get(everybody).text

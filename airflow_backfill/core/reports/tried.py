@@ -6,7 +6,7 @@ The protocol never asks whether an attempt lives: the newest attempt wins whatev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -77,6 +77,8 @@ class Tried:
     ui: str | None = None
     cost: Mapping[str, Any] | None = None
     """What its application had cost at its last sign of life; None if unknown, as in a service."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The data of that error. It may hold values of rows, so it is not in ``to_json``."""
     damage: BackfillError | None = None
     """The error of a file that should tell more of it."""
 
@@ -96,8 +98,8 @@ class Tried:
 
     def to_json(self) -> dict[str, Any]:
         named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
-        left_out = ("instance", "life", "retry", "damage")
-        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
+        left_out = ("instance", "life", "retry", "data", "damage")
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**plain, **named, "life": self.life.value}
 
     @staticmethod
@@ -137,6 +139,7 @@ class Tried:
             ended=said.get("at"),
             outcome=said.get("code"),
             retry=bool(said.get("retry")),
+            data=data if isinstance(data := said.get("data"), Mapping) else {},
             message=said.get("message") if damage is None else str(damage),
             damage=damage,
             application=announced.get("application"),

@@ -2,10 +2,10 @@
 
 import { get, path, useLive } from "./ask.js";
 import { Lines, perMinute, Strip } from "./charts.js";
-import { Commands } from "./commands.js";
+import { Commands, hindrance } from "./commands.js";
 import { Badge, Bar, Box, Button, Columns, Facts, Flex, Grid, h, Heading, hueOf, Link, Loading, Muted, Notice, Panel, React, Table, Text } from "./elements.js";
 import { Condition, PAGE, Problem } from "./overview.js";
-import { ago, bytes, clock, count, difference, errorOf, many, phase, PHASES, short, span, tail } from "./say.js";
+import { ago, bytes, clock, count, errorOf, KINDS, many, phase, PHASES, short, span, tail } from "./say.js";
 
 const CHANGING_MS = 3_000;
 const RESTING_MS = 20_000;
@@ -14,6 +14,7 @@ const WITHOUT_STATE = ["planning", "dropped"];
 
 export const Build = ({ dag, build, whole }) => {
   const [every, setEvery] = React.useState(CHANGING_MS);
+  const [row, setRow] = React.useState(null);
   const where = path("dags", dag, "builds", build);
   const { answer, error, at, again } = useLive(where, every);
   React.useEffect(() => setEvery(RESTS.includes(answer?.phase) ? RESTING_MS : CHANGING_MS), [answer?.phase]);
@@ -27,8 +28,8 @@ export const Build = ({ dag, build, whole }) => {
     found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, !found.health?.why.includes(found.trouble.message) && h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
     (found.problems ?? []).map((said) => h(Notice, { key: said, hue: "red" }, h(Text, { fontSize: "sm" }, said))),
     found.phase && h(Waits, { found }),
-    (found.phase || found.trouble) && found.phase !== "dropped" && h(Commands, { found, where, again }),
-    found.phase && !WITHOUT_STATE.includes(found.phase) && h(Progress, { found }),
+    (found.phase || found.trouble) && found.phase !== "dropped" && h(Commands, { found, where, again, row }),
+    found.phase && !WITHOUT_STATE.includes(found.phase) && h(Progress, { found, explain: (values) => setRow([...values]) }),
     found.cost && h(Cost, { found }),
     h(Answers, { found, where }),
     found.attempts && h(Attempts, { found }),
@@ -87,7 +88,7 @@ const Waits = ({ found }) => {
   );
 };
 
-const Progress = ({ found }) => {
+const Progress = ({ found, explain }) => {
   const wide = { base: "1fr", xl: "1fr 1fr" };
   return h(
     React.Fragment,
@@ -103,7 +104,7 @@ const Progress = ({ found }) => {
       Grid,
       { templateColumns: wide, gap: 4 },
       h(Panel, { title: "Splits", note: `${count(found.splits.count)} in ${found.splits.lanes} lane${found.splits.lanes > 1 ? "s" : ""}` }, h(Strip, { splits: found.splits }), h(Reading, { found }), h(Partitions, { found })),
-      h(Panel, { title: "Proof" }, h(Proof, { found })),
+      h(Panel, { title: "Proof" }, h(Proof, { found, explain })),
     ),
   );
 };
@@ -192,13 +193,12 @@ const Partitions = ({ found }) => {
   );
 };
 
-const Proof = ({ found }) => {
-  const proof = found.certificate;
-  const failed = difference(found.attempts);
+const Proof = ({ found, explain }) => {
+  const { certificate: proof, difference } = found;
   return h(
     Box,
     { display: "flex", flexDirection: "column", gap: 3 },
-    failed && !proof && h(Notice, { hue: "red", title: "The copy differs" }, h(Text, { fontSize: "sm" }, failed.message ?? "See the log of the verify task.")),
+    difference && h(Notice, { hue: "red", title: "The copy differs" }, h(Difference, { difference, found, explain })),
     proof
       ? h(
           React.Fragment,
@@ -207,7 +207,53 @@ const Proof = ({ found }) => {
           h(Muted, { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, `${proof.row_hash} ${proof.digest}`),
           proof.gone > 0 && h(Muted, null, `${count(proof.gone)} records that Kafka has deleted since were counted, not compared`),
         )
-      : !failed && h(Muted, null, "Not proven yet: verify compares the copy with the source after the catch-up."),
+      : !difference && h(Muted, null, "Not proven yet: verify compares the copy with the source after the catch-up."),
+  );
+};
+
+const SHOWN_KEYS = 8;
+const HIDDEN = "***";
+
+// How many keys differ; which and how, for those who may command the build.
+const Difference = ({ difference, found, explain }) => {
+  const [all, setAll] = React.useState(false);
+  const { counts, keys } = difference;
+  const counted = Object.entries(counts).map(([kind, n]) => `${count(n)} ${KINDS[kind]}`);
+  const total = Object.values(counts).reduce((sum, n) => sum + n, 0);
+  const hidden = keys?.length > 0 && keys.every((one) => Object.values(one.key).every((value) => value === HIDDEN));
+  return h(
+    Box,
+    { display: "grid", gap: 2, fontSize: "sm" },
+    h(
+      Text,
+      null,
+      counted.length > 0
+        ? `${many(total, "key")}: ${counted.join(", ")}, at epoch ${difference.epoch ?? "–"}; found by attempt ${difference.generation}, ${ago(difference.at)}`
+        : (difference.message ?? "See the log of the verify task."),
+    ),
+    !keys && counted.length > 0 && h(Muted, { fontSize: "xs" }, "People who may command the build see which keys differ."),
+    hidden && h(Muted, { fontSize: "xs" }, "The build hides values of rows, so its keys are not shown."),
+    keys?.length > 0 &&
+      !hidden &&
+      h(
+        Columns,
+        { names: ["Key", "How", ""], label: "Keys that differ" },
+        keys.slice(0, all ? undefined : SHOWN_KEYS).map((one, n) => h(DifferingKey, { key: n, one, found, explain })),
+      ),
+    !hidden && keys?.length > SHOWN_KEYS && !all && h(Box, null, h(Button, { size: "xs", variant: "ghost", onClick: () => setAll(true) }, `Show all ${keys.length}`)),
+    !hidden && all && total > keys.length && h(Muted, { fontSize: "xs" }, `These are the first ${keys.length} of ${count(total)}.`),
+  );
+};
+
+const DifferingKey = ({ one, found, explain }) => {
+  const values = one.explain?.map((part, n) => part.slice(found.key[n].length + 1));
+  const why = values && hindrance(found, "explain");
+  return h(
+    Table.Row,
+    null,
+    h(Table.Cell, { minW: "100px", fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, Object.entries(one.key).map(([name, value]) => `${name}=${value}`).join(", ")),
+    h(Table.Cell, { fontSize: "xs" }, KINDS[one.kind]),
+    h(Table.Cell, { textAlign: "end" }, values && h(Button, { size: "xs", variant: "outline", disabled: Boolean(why), title: why, onClick: () => explain(values) }, "Explain …")),
   );
 };
 

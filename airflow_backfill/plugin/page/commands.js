@@ -2,24 +2,24 @@
 
 import { airflow, path, post } from "./ask.js";
 import { Box, Button, Flex, h, Input, Muted, Notice, Panel, React, Text } from "./elements.js";
-import { difference, errorOf, instant, many, span } from "./say.js";
+import { errorOf, instant, many, span } from "./say.js";
 
 const say = (verb, text, more = {}) => ({ verb, text, ...more });
 
+const EXPLAIN = say("explain", "Explain a row …", { form: "explain", spark: true, optional: true, note: "Compares one row in source and target and explains its values. Writes nothing to the target. The answer appears on this page, for people who may command the build." });
+
 // Those that would undo what is in force stand in for those that would do it again. What can never help here is left out.
-const offered = ({ in_force: force, phase, refused, certificate, attempts }) => {
-  const differs = difference(attempts) && !certificate;
-  return [
+const offered = ({ in_force: force, phase, refused, difference }) =>
+  [
     force?.paused ? say("resume", "Resume") : say("pause", "Pause"),
     say("throttle", "Throttle …", { form: "throttle" }),
     force?.held ? say("release", "Release the gate") : say("hold", "Hold the gate"),
     say("prove", "Prove again …", { form: "why", spark: true, optional: true, note: "Compares the target with its source at the target's current epoch. Writes nothing." }),
-    say("explain", "Explain a row …", { form: "explain", spark: true, optional: true, note: "Compares one row in source and target and explains its values. Writes nothing to the target. The answer appears on this page, for people who may command the build." }),
-    differs && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ so that they equal the source. Clear the verify task afterwards." }),
+    EXPLAIN,
+    difference && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ so that they equal the source. Clear the verify task afterwards." }),
     !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "The build counts the records that Kafka and the landing table have lost, and goes on without them. This cannot be undone." }),
     say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build; a later plan resumes it." }),
   ].filter((one) => one && (phase !== "planning" || one.verb === "cancel"));
-};
 
 // A build whose records cannot be read takes only these.
 const LAST_RESORT = [
@@ -28,10 +28,17 @@ const LAST_RESORT = [
 ];
 const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];
 
-export const Commands = ({ found, where, again }) => {
+// Why an errand cannot be ordered now.
+export const hindrance = (found, verb) => found.refused?.[verb] ?? (found.steering ? undefined : NO_STEERING);
+
+// `row`: the values of a key that was chosen elsewhere, to explain.
+export const Commands = ({ found, where, again, row }) => {
   const [open, setOpen] = React.useState(null);
   const [busy, setBusy] = React.useState(null);
   const [told, setTold] = React.useState(null);
+  React.useEffect(() => {
+    if (row) setOpen({ ...EXPLAIN, row });
+  }, [row]);
   if (!found.may_command) return h(Muted, null, "You may view this build but not command it: commands need the permission to edit task instances of its DAG.");
   const asked = async (name, work, saying = (error) => error.message) => {
     setBusy(name);
@@ -58,7 +65,7 @@ export const Commands = ({ found, where, again }) => {
   const lost = !found.phase;
   if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
   const shown = lost ? LAST_RESORT : offered(found);
-  const why = (one) => refused[one.verb] ?? (one.spark && !found.steering ? NO_STEERING : undefined);
+  const why = (one) => (one.spark ? hindrance(found, one.verb) : refused[one.verb]);
   const failed = found.run?.failed?.length ? found.run.failed : unfinished(found);
   return h(
     Panel,
@@ -91,7 +98,7 @@ export const Commands = ({ found, where, again }) => {
         ),
       ),
     ),
-    open && h(Form, { key: open.verb, command: open, columns: found.key ?? [], order, close: () => setOpen(null), busy }),
+    open && h(Form, { key: `${open.verb} ${open.row}`, command: open, columns: found.key ?? [], order, close: () => setOpen(null), busy }),
     told && h(Box, { mt: 3 }, h(Notice, { hue: told.hue, live: told.hue === "red" ? "alert" : "status" }, h(Text, { fontSize: "sm" }, told.text))),
   );
 };
@@ -146,7 +153,7 @@ const whole = (text) => (text.trim() === "" ? null : Number(text));
 
 const Form = ({ command, columns, order, close, busy }) => {
   const [given, setGiven] = React.useState({ rate: "", bytes: "", until: "", why: "", epoch: "", drop: false });
-  const [values, setValues] = React.useState({});
+  const [values, setValues] = React.useState(() => Object.fromEntries(columns.map((column, n) => [column, command.row?.[n]])));
   const first = React.useRef(null);
   React.useEffect(() => first.current?.focus(), []);
   const set = (name) => (event) => setGiven({ ...given, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });

@@ -60,10 +60,7 @@ export const phase = (name) => (name ?? "unknown").replaceAll("_", " ");
 
 export const tail = (target) => target.replace(/\/+$/, "").split("/").pop();
 
-// The last attempt that found a difference, if no later proof has succeeded.
-export const difference = (attempts) => {
-  const proof = (attempts ?? []).findLast((one) => one.outcome === "VERIFICATION_FAILED" || (["verify", "prove"].includes(one.task) && one.outcome === "OK"));
-  return proof?.outcome === "OK" ? undefined : proof;
-};
+// How a key differs.
+export const KINDS = { missing: "missing in the target", extra: "only in the target", stale: "with other values" };
 
 export const errorOf = (error) => (error.code ? `${error.code}: ${error.message}` : error.message);

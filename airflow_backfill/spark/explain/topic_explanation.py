@@ -21,6 +21,7 @@ from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.reports.explained_topic import verdict
 from airflow_backfill.core.splits.partitions import held as held_by
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.hidden import HIDDEN
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.explain.answer import MAX_TARGET_COMMITS, answer, held_rows, hidden_rows
 from airflow_backfill.spark.explain.values import (
@@ -39,7 +40,7 @@ from airflow_backfill.spark.kafka.key_records import FATE, KEPT, KeyRecords, Pla
 from airflow_backfill.spark.kafka.landing_table import RAW
 from airflow_backfill.spark.kafka.last_values import last_per_key, last_places
 from airflow_backfill.spark.kafka.topic_source import History
-from airflow_backfill.spark.session.redaction import HIDDEN, redacts
+from airflow_backfill.spark.session.redaction import redacts
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.key_value import KeyValue
 from airflow_backfill.spark.transform.transform import OWN, Transform

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.values.hidden import HIDDEN
 from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.redaction import HIDDEN
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 MAX_CHANGES = 1_000

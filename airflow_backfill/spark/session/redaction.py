@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_backfill.core.values.hidden import HIDDEN
+
 REDACT = "spark.table_backfill.redact"
-HIDDEN = "***"
 
 
 def redacts() -> bool:

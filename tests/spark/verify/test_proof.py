@@ -11,6 +11,7 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, Verificatio
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.difference import keys_of
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
@@ -92,6 +93,7 @@ def test_one_wrong_row_is_named(copy: Copy, statement: str, counts: dict[str, in
         copy.prove()
     assert failed.value.data["counts"] == counts
     assert failed.value.data["sample"] == [{"kind": next(iter(counts)), "key": {"id": key}}]
+    assert keys_of(failed.value)[0].startswith(f"  id={key}: ")
 
 
 def test_parts_say_what_the_whole_says(copy: Copy, tmp_path: Path) -> None:
