@@ -38,11 +38,11 @@ from airflow_backfill.ledger.store import NotFound
 from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import Order, order_in
-from airflow_backfill.plugin.dropped import or_dropped
+from airflow_backfill.plugin.dropped import DROPPED, or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
 from airflow_backfill.plugin.run import run_of
 from airflow_backfill.plugin.steering import steer, steering_dag
-from airflow_backfill.plugin.tasks import Table, named, tables
+from airflow_backfill.plugin.tasks import Table, named, tables, templated
 from airflow_backfill.plugin.whole import whole
 
 PAGE = Path(__file__).parent / "page"
@@ -69,8 +69,11 @@ def page(file: str) -> FileResponse:
 
 @api.get("/builds")
 def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
-    """All builds of DAGs that the user may look at."""
-    return {"builds": _glanced(tables(session, readable(user)))}
+    """All builds of DAGs that the user may look at; and ``templated``, the DAGs whose builds only a run would tell."""
+    dags = readable(user)
+    found = tables(session, dags)
+    builds = [one for one in _glanced(found) if one["tasks"] or not _nothing_there(one)]
+    return {"builds": builds, "templated": templated(session, dags, found)}
 
 
 @api.get("/dags/{dag_id}/runs/{run_id}/builds", dependencies=[LOOKS])
@@ -161,7 +164,7 @@ def _reader(table: Table) -> BuildReader:
     """The reader of a table; NotPlanned unless its DAG has worked on it."""
     reader = LedgerHook(table.ledger_conn_id).reader(table.target)
     if not builders(reader.control, table.claims):
-        raise not_built(table.target, [table.last.dag_id])
+        raise not_built(table.target, [table.dag_id])
     return reader
 
 
@@ -172,10 +175,16 @@ def _glanced(found: list[Table]) -> list[dict[str, Any]]:
     return sorted(({**one, "attention": attention(one)} for one in both), key=rank)
 
 
+def _nothing_there(found: dict[str, Any]) -> bool:
+    """Whether a DAG only names a table: it has not built it yet, or a cancel has dropped it."""
+    code = (found.get("trouble") or {}).get("code")
+    return found.get("phase") == DROPPED or code in (NotPlanned.code, SourceNotDelta.code)
+
+
 def _known(table: Table) -> dict[str, Any]:
     """What Airflow's database knows."""
     tasks = [task.to_json() for task in table.tasks]
-    return {"key": table.key, "dag_id": table.last.dag_id, "target": table.target, "tasks": tasks}
+    return {"key": table.key, "dag_id": table.dag_id, "target": table.target, "tasks": tasks}
 
 
 @api.exception_handler(BackfillError)

@@ -26,7 +26,7 @@ _DONE = ("finished", "cancelled")
 def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a person should look at, as sentences. The error of the build itself is in ``trouble``."""
     said = []
-    if tasks[0]["state"] in _FAILED and found.get("phase") != DROPPED:
+    if tasks and tasks[0]["state"] in _FAILED and found.get("phase") != DROPPED:
         said.append(f"task {tasks[0]['task_id']} failed; see its log")
     lag = found.get("lag")
     if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:

@@ -21,9 +21,11 @@ _ASKING = ("awaiting_input", "deferred")
 
 def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that worked on the table last: ``failed``, the task instances to clear; ``gate``, why tasks of the
-    build wait, in words; ``asked``, the approvals that nobody has answered.
+    build wait, in words; ``asked``, the approvals that nobody has answered. Nothing of all this if no run is left.
     """
     last = table.last
+    if last is None:
+        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
     run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
     ours = Rendered.rendered_fields["target"].as_string().in_((table.target, f"{table.target}/"))
     failed = (

@@ -1,4 +1,5 @@
-"""Which tables the tasks of a DAG build, from what Airflow's database says of task instances that drew an attempt.
+"""Which tables the tasks of a DAG build, from what Airflow's database says of task instances that drew an attempt, or,
+if no run is left, from the DAG's definition.
 
 A browser names a DAG, a run, a task or a key, never a table. An operator of this package leaves two things in the
 database: its rendered fields, with the target, and the attempt that it has drawn, in its task state. A task of another
@@ -23,20 +24,14 @@ from sqlalchemy.orm import Session
 
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.operators.application import ATTEMPT, attempt_in
-from airflow_backfill.operators.cancel import CancelOperator
-from airflow_backfill.operators.explain import ExplainOperator
-from airflow_backfill.operators.prove import ProveOperator
-from airflow_backfill.operators.recover import RecoverOperator
-from airflow_backfill.operators.repair import RepairOperator
+from airflow_backfill.plugin.declared import declared
+from airflow_backfill.plugin.orders import ORDERS
 
 INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
 
 CLAIMS = 3
 """Attempts of a DAG that are read first to see whether it builds a table: several, because files may be damaged."""
 Claims = tuple[tuple[str, tuple[Attempt, ...]], ...]
-
-_ORDERS = [one.__name__ for one in (CancelOperator, ExplainOperator, ProveOperator, RecoverOperator, RepairOperator)]
-"""Operators that people steer a build with: their DAG does not build it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,9 @@ class Table:
     target: str
     ledger_conn_id: str | None
     tasks: tuple[Task, ...]
+    """Empty if no run is left."""
+    declared_by: str = ""
+    """The DAG whose definition names the table; only if there are no tasks."""
 
     @property
     def key(self) -> str:
@@ -73,13 +71,18 @@ class Table:
         return sha256(self.target.encode()).hexdigest()[:16]
 
     @property
-    def last(self) -> Task:
-        return self.tasks[0]
+    def last(self) -> Task | None:
+        return self.tasks[0] if self.tasks else None
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG that worked on it last."""
+        return self.declared_by if self.last is None else self.last.dag_id
 
     @property
     def claims(self) -> Claims:
         """The DAGs, each with the last attempts that it says it has drawn, the newest first; perhaps with none."""
-        found: dict[str, list[Attempt]] = {}
+        found: dict[str, list[Attempt]] = {self.declared_by: []} if self.declared_by else {}
         for task in self.tasks:
             known = found.setdefault(task.dag_id, [])
             if task.attempt is not None and len(known) < CLAIMS:
@@ -95,7 +98,24 @@ def tables(session: Session, dags: Collection[str], targets: Collection[str] | N
         if targets is None or target in targets:
             found.setdefault(target, []).append(task)
             connections.setdefault(target, connection)
-    return [Table(target, connections[target], tuple(tasks)) for target, tasks in found.items()]
+    worked_on = [Table(target, connections[target], tuple(tasks)) for target, tasks in found.items()]
+    return [*worked_on, *(one for one in _declared(session, dags, targets) if one.target not in found)]
+
+
+def templated(session: Session, dags: Collection[str], known: Iterable[Table]) -> list[str]:
+    """The DAGs that build tables which only a run names, and of which no task is left in the ``known`` tables."""
+    worked = {task.dag_id for table in known for task in table.tasks}
+    return sorted(dag for dag, one in declared(session, dags).items() if one.templated and dag not in worked)
+
+
+def _declared(session: Session, dags: Collection[str], targets: Collection[str] | None) -> Iterable[Table]:
+    """The tables that the definitions of these DAGs name, only ``targets`` if given, each for its first DAG."""
+    found: dict[str, Table] = {}
+    for dag_id, one in sorted(declared(session, dags).items()):
+        for target, connection in one.targets.items():
+            if targets is None or target in targets:
+                found.setdefault(target, Table(target, connection, (), dag_id))
+    return found.values()
 
 
 def named(session: Session, **instance: Any) -> set[str]:
@@ -120,7 +140,7 @@ def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str |
         )
         .join(Rendered, same_instance(Stored, Rendered))
         .join(TaskInstance, same_instance(Stored, TaskInstance))
-        .where(Stored.key == ATTEMPT, Stored.dag_id.in_(dags), TaskInstance.operator.not_in(_ORDERS))
+        .where(Stored.key == ATTEMPT, Stored.dag_id.in_(dags), TaskInstance.operator.not_in(ORDERS))
         .order_by(Stored.updated_at.desc(), Stored.id.desc())
     )
     for target, connection, dag_id, run_id, task_id, map_index, state, tries, at, value in session.execute(query):

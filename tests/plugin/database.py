@@ -14,11 +14,14 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.task_state_store import TaskStateStoreModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.db import import_all_models
 from airflow.utils.session import create_session
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from airflow_backfill.core.values.attempt import Attempt
@@ -74,18 +77,43 @@ def worked(dag_id: str, task_id: str, target: str, *, task: str = "snapshot", **
     return attempt
 
 
+def defined(dag: DAG) -> None:
+    """A DAG as Airflow's processor leaves it, with no run."""
+    with create_session() as session:
+        _dag(session, dag.dag_id)
+        session.flush()
+        SerializedDagModel.write_dag(LazyDeserializedDAG.from_dag(dag), bundle_name=BUNDLE, session=session)
+
+
+def forgotten(dag_id: str) -> None:
+    """All runs of a DAG are deleted, with their tasks."""
+    with create_session() as session:
+        for model in (TaskStateStoreModel, RenderedTaskInstanceFields, TaskInstance, DagRun):
+            session.execute(delete(model).where(model.dag_id == dag_id))
+
+
+def stale(dag_id: str) -> None:
+    """A DAG that Airflow does not find any more."""
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_stale=True))
+
+
 def _run(session: Session, dag_id: str, run_id: str) -> int:
-    if session.get(DagBundleModel, BUNDLE) is None:
-        _put(session, DagBundleModel, name=BUNDLE)
-    if session.get(DagModel, dag_id) is None:
-        limits = {"max_active_tasks": 16, "max_consecutive_failed_dag_runs": 0, "has_task_concurrency_limits": False}
-        _put(session, DagModel, dag_id=dag_id, bundle_name=BUNDLE, **limits)
+    _dag(session, dag_id)
     known = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     if (found := session.scalar(known)) is None:
         _put(session, DagRun, dag_id=dag_id, run_id=run_id, run_type="manual", state="running", run_after=_NOW)
         found = session.scalar(known)
     assert found is not None
     return int(found)
+
+
+def _dag(session: Session, dag_id: str) -> None:
+    if session.get(DagBundleModel, BUNDLE) is None:
+        _put(session, DagBundleModel, name=BUNDLE)
+    if session.get(DagModel, dag_id) is None:
+        limits = {"max_active_tasks": 16, "max_consecutive_failed_dag_runs": 0, "has_task_concurrency_limits": False}
+        _put(session, DagModel, dag_id=dag_id, bundle_name=BUNDLE, is_stale=False, **limits)
 
 
 def _put(session: Session, model: Any, **row: Any) -> None:

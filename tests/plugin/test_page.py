@@ -243,3 +243,18 @@ def test_a_row_is_explained_to_those_who_may_command(airflow: AirflowProcess) ->
         page = opened("vera", path)
         page.get_by_role("heading", name="Attempts", exact=True).wait_for()
         assert page.get_by_text("Why a row is as it is").count() == 0
+
+
+def test_a_build_stays_when_all_its_runs_are_deleted(airflow: AirflowProcess) -> None:
+    airflow.wait("the end of parcels", lambda: phase(airflow, "parcels") == "finished")
+    for run in airflow.ask("ada", "GET", "api/v2/dags/shop_parcels/dagRuns")["dag_runs"]:
+        path = f"api/v2/dags/shop_parcels/dagRuns/{run['dag_run_id']}"
+        assert airflow.answer("ada", "DELETE", path).status_code == 204
+    assert phase(airflow, "parcels") == "finished"
+    with chromium(airflow) as opened:
+        page = opened("ed", "/plugin/table-backfills")
+        page.get_by_role("link", name="parcels").click()
+        page.get_by_text("Airflow keeps no run of this build").wait_for()
+        page.get_by_text("Proven equal to the source").wait_for()
+        press(page, "Pause", "pause is command")
+    assert commands(airflow, "parcels")[-1] == ("pause", "ed")

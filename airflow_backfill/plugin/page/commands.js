@@ -66,7 +66,8 @@ export const Commands = ({ found, where, again, row }) => {
   if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
   const shown = lost ? LAST_RESORT : offered(found);
   const why = (one) => (one.spark ? hindrance(found, one.verb) : refused[one.verb]);
-  const failed = found.run?.failed?.length ? found.run.failed : unfinished(found);
+  const clearable = found.run?.failed?.length ? found.run.failed : unfinished(found);
+  const failed = found.tasks?.length ? clearable : [];
   return h(
     Panel,
     { title: "Commands" },

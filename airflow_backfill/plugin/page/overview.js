@@ -48,8 +48,16 @@ export const Overview = () => {
         : h(Rows, { builds: wanted.slice(0, shown) }),
     wanted.length > shown &&
       h(Flex, { justify: "center", mt: 3 }, h(Button, { variant: "outline", size: "sm", onClick: () => setShown(shown + SHOWN) }, `Show more of ${wanted.length}`)),
+    answer.templated.length > 0 && h(Box, { mt: 3 }, h(Muted, { fontSize: "xs" }, unnamed(answer.templated))),
     h(Flex, { mt: 3, justify: "flex-end" }, h(Muted, { fontSize: "xs" }, `${many(builds.length, "build")}, updated ${ago(at)}`)),
   );
+};
+
+// DAGs whose targets only a run tells.
+const SHOWN_DAGS = 10;
+const unnamed = (dags) => {
+  const more = dags.length - SHOWN_DAGS;
+  return `The targets of these DAGs are templates, and Airflow keeps no run of them, so their builds are not shown: ${dags.slice(0, SHOWN_DAGS).join(", ")}${more > 0 ? ` and ${more} more` : ""}.`;
 };
 
 const matches = (one, text) => {
