@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_backfill.builds.signs import SIGNS
 from airflow_backfill.core.errors import BackfillError, DocumentDamaged
 from airflow_backfill.core.reports.difference import settles
-from airflow_backfill.core.reports.tried import Instance, Life, Tried, newest_of
+from airflow_backfill.core.reports.tried import Instance, Life, Tried, last_sign, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
@@ -65,7 +66,9 @@ def attempt(
     committed = max((barrier.at for barrier in barriers), default=None)
     announced, silent = _read(control.announced, me)
     outcome, lost = _read(control.outcome, me)
-    return Tried.told(generation, document, announced or {}, outcome, committed, now, lost or silent)
+    sign = last_sign(announced or {}, committed)
+    unchanged = 0 if sign is None else SIGNS.unchanged_ms(me.name, sign)
+    return Tried.told(generation, document, announced or {}, outcome, committed, now, lost or silent, unchanged)
 
 
 def last_settling(control: ControlFolder, tried: Sequence[Tried]) -> Tried | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.signs import Signs
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.reports.tried import SILENT_MS
 from airflow_backfill.core.state.effect import CommitRecord
@@ -45,6 +46,34 @@ def test_an_attempt_is_told_with_its_task_and_times(build: JsonBuild) -> None:
 def test_a_dead_attempt_does_not_look_like_a_running_one(build: JsonBuild) -> None:
     build.reader.control.announce(build.reader.draw_attempt(TASK), {})
     assert shown(build)["life"] == "running" and shown(build, SILENT_MS + 60_000)["life"] == "silent"
+
+
+def test_whoever_looks_again_needs_no_other_clock(build: JsonBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("airflow_backfill.builds.attempts.SIGNS", Signs(lambda: clock[0]))
+    control, me = build.reader.control, build.reader.draw_attempt(TASK)
+    control.announce(me, {"alive": 5, "at": 5})
+    ahead = 5 - time.time_ns() // 1_000_000 + 300_000  # the reader's clock is five minutes ahead of the driver's
+    lives = []
+    for seconds, alive in ((0, 5), (170, 5), (20, 5), (0, 6), (170, 6), (20, 7), (181, 7)):
+        clock[0] += seconds
+        control.announce(me, {"alive": alive, "at": 5})
+        lives.append(shown(build, ahead)["life"])
+    assert lives == ["running", "running", "silent", "running", "running", "running", "silent"]
+    control.store_outcome(me, Fenced("a newer attempt has taken over").to_json())
+    assert shown(build, ahead)["life"] == "ended"
+
+
+def test_an_older_sign_is_no_news_and_only_the_last_attempts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("airflow_backfill.builds.signs.MOST", 2)
+    signs = Signs(lambda: clock[0])
+    signs.unchanged_ms("a", 7)
+    clock[0] = 60.0
+    assert signs.unchanged_ms("a", 6) == 60_000
+    for other in ("b", "c"):
+        signs.unchanged_ms(other, 1)
+    assert signs.unchanged_ms("a", 7) == 0, "it was forgotten"
 
 
 def test_a_damaged_heartbeat_hides_nothing_else_of_its_attempt(build: JsonBuild) -> None:

@@ -18,6 +18,8 @@ SILENT_MS = 480_000
 """An application without a sign of life for this long, in milliseconds, has probably died. Several signs may fail, and
 the reader's clock may be five minutes ahead of the driver's.
 """
+UNCHANGED_MS = 180_000
+"""So has one of which somebody who looks again and again has seen no newer sign for this long, by one clock."""
 STARTING_MS = 900_000
 """A start may take this long, in milliseconds: the cluster may have to make room."""
 FENCED = "FENCED"
@@ -116,19 +118,21 @@ class Tried:
         committed: int | None,
         now: int,
         damage: BackfillError | None = None,
+        unchanged: int = 0,
     ) -> Tried:
         """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier.
         ``damage``: why one of the files tells nothing; then its life is unknown, unless another one says that it ended.
+        ``unchanged``: for how long its last sign of life has been the newest one, as far as whoever looks has seen it.
         """
         said = outcome or {}
-        signs = (announced.get("alive"), announced.get("at"), committed)
-        seen = max((at for at in signs if at is not None), default=None)
+        seen = last_sign(announced, committed)
+        life = _life(document.get("at"), seen, outcome is not None, now, unchanged)
         where: list[Any] = [document.get(name) for name in ("dag_id", "task_id", "run_id", "map_index")]
         return Tried(
             generation=generation,
             attempt=document["attempt"],
             task=document.get("task", ""),
-            life=_life(document.get("at"), seen, outcome is not None, now) if outcome or not damage else Life.UNKNOWN,
+            life=life if outcome or not damage else Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
             by=document.get("by"),
@@ -148,11 +152,17 @@ class Tried:
         )
 
 
-def _life(drawn: int | None, seen: int | None, ended: bool, now: int) -> Life:
+def last_sign(announced: Mapping[str, Any], committed: int | None) -> int | None:
+    """When an application was last known to be alive, by the driver's clock; None if it has not begun."""
+    signs = (announced.get("alive"), announced.get("at"), committed)
+    return max((at for at in signs if at is not None), default=None)
+
+
+def _life(drawn: int | None, seen: int | None, ended: bool, now: int, unchanged: int) -> Life:
     if ended:
         return Life.ENDED
     if seen is not None:
-        return Life.RUNNING if now - seen <= SILENT_MS else Life.SILENT
+        return Life.RUNNING if now - seen <= SILENT_MS and unchanged <= UNCHANGED_MS else Life.SILENT
     if drawn is None:
         return Life.UNKNOWN
     return Life.STARTING if now - drawn <= STARTING_MS else Life.SILENT
