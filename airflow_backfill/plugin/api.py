@@ -29,7 +29,9 @@ from airflow_backfill.core.errors import (
     NotPlanned,
     SourceNotDelta,
 )
+from airflow_backfill.core.reports import explained_topic
 from airflow_backfill.core.reports.explained import as_text
+from airflow_backfill.core.reports.explained_row import rows
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.log_listing import LOG
@@ -119,13 +121,28 @@ def explanation(dag_id: str, key: str, generation: int, session: SessionDep) -> 
             404, f"no explanation of attempt {generation} is stored, or it was removed; explain the row again"
         )
     try:
-        told = {"key": found["key"], "verdict": found["verdict"], "text": as_text(found)}
+        told = {"key": found["key"], "verdict": found["verdict"], "text": as_text(found), "topic": _of_topic(found)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DocumentDamaged(f"the explanation of attempt {generation} cannot be read: {error!r:.100}") from None
     with suppress(DocumentDamaged, NotFound):  # the attempt may be forgotten
         asked = control.attempt(generation)
         told |= {name: asked.get(name) for name in ("by", "why", "at")}
     return told
+
+
+def _of_topic(found: dict[str, Any]) -> dict[str, Any] | None:
+    """The parts of the explanation of a topic's row; None for a table's."""
+    if "topic" not in found:
+        return None
+    holds, should = found["holds"], found["should_hold"]
+    return {
+        "why": found["why"],
+        "looked_at": explained_topic.looked_at(found),
+        "warnings": explained_topic.warnings(found),
+        "records": explained_topic.records(found),
+        "holds": rows(holds),
+        "should": None if should is None else rows(should),
+    }
 
 
 @api.post("/dags/{dag_id}/builds/{key}/commands", status_code=201, dependencies=[COMMANDS, OWN_SITE])

@@ -277,3 +277,24 @@ def test_the_keys_that_differ_show_to_those_who_may_command(client: Client, targ
     assert "4711" not in viewer.text
     for everybody in ("builds", f"{RUN_PATH}/builds", f"{RUN_PATH}/tasks/orders.verify/-1/builds"):
         assert "4711" not in client("editor").get(everybody).text
+
+
+def test_the_row_of_a_topics_build_comes_with_its_records(client: Client, target: str) -> None:
+    reader = BuildReader(target)
+    me = reader.draw_attempt({"task": "explain"})
+    one = {"partition": 0, "from": 0, "to": 8, "kafka_from": 2, "gone": 2}
+    record = {"partition": 0, "offset": 3, "at": 5, "kept_by": ["kafka"], "fate": "missed", "tombstone": True}
+    record |= {"undecodable": None, "image": {"id": 42}, "made": None, "applied_in": None}
+    found = {
+        **{"target": target, "key": {"id": "42"}, "holds": [], "should_hold": None, "verdict": "unknown", "why": "so"},
+        "topic": {"name": "clicks", "landing_epoch": 1, "partitions": [one], "error": {"message": "no broker"}},
+        **{"records": [record], "truncated": True},
+    }
+    reader.control.store_explanation(me, found)
+    path = f"dags/orders_dag/builds/{key_of(client)}/explanations/{me.generation}"
+    topic = client("editor").get(path).json()["topic"]
+    assert (topic["why"], topic["holds"], topic["should"]) == ("so", "no row", None)
+    assert topic["looked_at"] == "clicks, partition 0: offsets 0 to 8 looked at" and len(topic["warnings"]) == 3
+    [shown] = topic["records"]
+    assert (shown["place"], shown["at"], shown["kept"]) == ("offset 3 of partition 0", 5, "only in Kafka")
+    assert shown["had"] == '{"id": 42}' and "tombstone" in shown["made"] and "never landed" in shown["fate"]

@@ -29,14 +29,15 @@ def settles(one: Tried) -> bool:
 
 def difference(last: Tried | None, certificate: Certificate | None, key: Sequence[str]) -> dict[str, Any] | None:
     """What ``last``, the last attempt that ``settles``, has found to differ, as plain JSON; None if nothing, or if the
-    ``certificate`` is newer. ``key``: the columns in the source, which ``explain`` takes.
+    ``certificate`` is of a newer version of the target. ``key``: the columns in the source, which ``explain`` takes.
 
     Each of ``keys`` has its columns in the target, and what to ``explain``: None if it cannot be explained, because
     rows have no key or their values are hidden.
     """
     if last is None or last.outcome != VerificationFailed.code:
         return None
-    if certificate is not None and certificate.at > (last.ended or 0):
+    version = last.data.get("target_version")
+    if certificate is not None and not (isinstance(version, int) and version >= certificate.target_version):
         return None
     counts = last.data.get("counts")
     return {

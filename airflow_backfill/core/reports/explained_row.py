@@ -55,12 +55,13 @@ def _sorted(rows: Sequence[Row]) -> list[str]:
 def conclusion(found: Mapping[str, Any]) -> list[str]:
     """The last lines: what the target holds and should hold, and the verdict."""
     mark = {EQUAL: "proven", DIFFERS: "WARNING", UNKNOWN: "still"}[found["verdict"]]
-    should = [] if found["should_hold"] is None else [f"  should    {_all(found['should_hold'])}"]
-    return [f"  holds     {_all(found['holds'])}", *should, f"  {mark:<9} {found['why']}"]
+    should = [] if found["should_hold"] is None else [f"  should    {rows(found['should_hold'])}"]
+    return [f"  holds     {rows(found['holds'])}", *should, f"  {mark:<9} {found['why']}"]
 
 
-def _all(rows: Sequence[Row]) -> str:
-    return "; ".join(shown(row) for row in rows) or "no row"
+def rows(found: Sequence[Row]) -> str:
+    """Rows as one text."""
+    return "; ".join(shown(row) for row in found) or "no row"
 
 
 def made(row: Row | None) -> str:

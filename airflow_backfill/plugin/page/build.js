@@ -290,10 +290,49 @@ const Answers = ({ found, where }) => {
           h(Button, { size: "xs", variant: "outline", disabled: !stored.includes(generation), "aria-expanded": open, onClick: () => (open ? setShown(null) : show(generation)) }, `Answer of attempt ${generation}`),
           h(Muted, null, one.outcome ?? one.life, one.by && ` asked by ${one.by}`, one.why && `: ${one.why}`),
         ),
-        open && h(Box, { as: "pre", mt: 2, fontFamily: "mono", fontSize: "xs", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }, shown.text),
+        open && shown.topic && h(OfTopic, { one: shown }),
+        open && !shown.topic && h(Box, { as: "pre", mt: 2, fontFamily: "mono", fontSize: "xs", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }, shown.text),
       );
     }),
     known.length > SHOWN_ANSWERS && !all && h(Button, { size: "xs", variant: "ghost", onClick: () => setAll(true) }, `Show all ${known.length}`),
+  );
+};
+
+const VERDICTS = { equal: ["green", "The target holds what it should"], differs: ["red", "The target differs"], unknown: ["orange", "Unknown"] };
+
+// The records of a topic that have the key, and what became of each.
+const OfTopic = ({ one: { key, verdict, topic } }) => {
+  const [hue, title] = VERDICTS[verdict] ?? ["gray", verdict];
+  const mono = { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" };
+  return h(
+    Box,
+    { mt: 2, mb: 4, display: "grid", gap: 3 },
+    h(
+      Notice,
+      { hue, title: `${Object.entries(key).map(([name, value]) => `${name}=${value}`).join(", ")}: ${title}` },
+      h(Text, { fontSize: "sm" }, topic.why),
+      h(Text, { ...mono, mt: 2 }, `holds   ${topic.holds}`),
+      topic.should != null && topic.should !== topic.holds && h(Text, mono, `should  ${topic.should}`),
+    ),
+    h(Muted, { fontSize: "xs" }, topic.looked_at),
+    topic.warnings.map((said) => h(Text, { key: said, fontSize: "xs", color: "fg.warning" }, said)),
+    topic.records.length === 0
+      ? h(Muted, null, "No record of the key was found.")
+      : h(
+          Columns,
+          { names: ["Record", "Time", "Kept", "What became of it", "Values"], label: "Records of the key" },
+          topic.records.map((record) =>
+            h(
+              Table.Row,
+              { key: record.place, verticalAlign: "top" },
+              h(Table.Cell, { minW: "110px" }, record.place),
+              h(Table.Cell, { minW: "110px" }, clock(record.at)),
+              h(Table.Cell, { minW: "110px" }, record.kept),
+              h(Table.Cell, { minW: "140px" }, record.fate),
+              h(Table.Cell, { minW: "260px", ...mono }, record.had && h("div", null, record.had), h("div", null, `→ ${record.made}`)),
+            ),
+          ),
+        ),
   );
 };
 

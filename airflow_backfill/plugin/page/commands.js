@@ -154,7 +154,7 @@ const whole = (text) => (text.trim() === "" ? null : Number(text));
 
 const Form = ({ command, columns, order, close, busy }) => {
   const [given, setGiven] = React.useState({ rate: "", bytes: "", until: "", why: "", epoch: "", drop: false });
-  const [values, setValues] = React.useState(() => Object.fromEntries(columns.map((column, n) => [column, command.row?.[n]])));
+  const [values, setValues] = React.useState(() => Object.fromEntries((command.row ?? []).map((value, n) => [columns[n], value])));
   const first = React.useRef(null);
   React.useEffect(() => first.current?.focus(), []);
   const set = (name) => (event) => setGiven({ ...given, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });

@@ -18,7 +18,7 @@ def named(count: int) -> list[dict[str, Any]]:
 
 
 def failed(**data: Any) -> Tried:
-    found = {"epoch": 7, "counts": {"missing": 2, "stale": 1}, "sample": named(1), **data}
+    found = {"epoch": 7, "target_version": 20, "counts": {"missing": 2, "stale": 1}, "sample": named(1), **data}
     return Tried(4, "a4", "verify", Life.ENDED, ended=900, outcome="VERIFICATION_FAILED", message="m", data=found)
 
 
@@ -42,8 +42,9 @@ def test_an_outcome_that_was_emptied_or_damaged_names_no_key(data: dict[str, Any
 
 
 def test_only_a_later_proof_or_repair_takes_it_back() -> None:
-    newer, older = (replace(CERTIFICATE, at=at) for at in (901, 899))
-    assert difference(failed(), newer, KEY) is None and difference(failed(), older, KEY) is not None
+    newer, same = (replace(CERTIFICATE, target_version=version) for version in (21, 20))
+    assert difference(failed(), newer, KEY) is None and difference(failed(), same, KEY) is not None
+    assert difference(failed(target_version=None), same, KEY) is None
     for task, settled in (("verify", True), ("prove", True), ("repair", True), ("explain", False), ("snapshot", False)):
         done = replace(failed(), task=task, outcome="OK")
         assert settles(done) == settled and difference(done, None, KEY) is None

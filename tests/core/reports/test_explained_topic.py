@@ -8,7 +8,7 @@ import pytest
 
 from airflow_backfill.core.kafka.reach import Fate
 from airflow_backfill.core.reports.explained import as_text
-from airflow_backfill.core.reports.explained_topic import verdict
+from airflow_backfill.core.reports.explained_topic import records, verdict
 
 ROW = {"id": 1, "paid": 2}
 
@@ -40,21 +40,21 @@ def test_each_record_says_who_has_it_and_what_became_of_it() -> None:
     assert text[:3] == [
         "id=1 in /t",
         "  topic     clicks, partition 3: offsets 0 to 9,999 looked at",
-        "  WARNING   partition 3: 2 offsets before 100 are neither in Kafka nor in the landing table any more, or "
-        "never had a record",
+        "  WARNING   partition 3: 2 offsets before 100 are neither in Kafka nor in the landing table: deleted, or "
+        "never a record",
     ]
     said = "\n".join(text)
     for part in (
         "offset 0 of partition 3, 1970-01-01 00:00:00Z, only in the landing table; taken in version 4",
-        "only in Kafka; taken, by which version is no longer in the target's log",
+        "only in Kafka; taken; the target's log no longer says in which version",
         "no row: a tombstone",
         "in Kafka and in the landing table; taken",
         "'where' leaves it out",
         "cannot be decoded: value is not JSON",
-        "never landed, although later records have",
+        "never landed, although later records have, so it makes no row",
         "pending: not read yet, or not landed",
         "in the landing table; pending\n",
-        "before the history's start",
+        "before the start of the history",
         "belongs to the stream that follows",
     ):
         assert part in said
@@ -73,7 +73,7 @@ def test_nothing_found_and_nobody_asked_are_said() -> None:
         ([ROW], None, [], "unknown", "so"),
         ([ROW], [ROW], [Fate.TAKEN], "equal", "has taken"),
         ([], [], [Fate.PENDING, Fate.MISSED, Fate.MISSED], "equal", "2 records of the key never landed"),
-        ([], [], [Fate.PENDING], "equal", "1 records of the key are still pending"),
+        ([], [], [Fate.PENDING], "equal", "1 record of the key is still pending"),
         ([], [ROW], [], "differs", "lacks the row"),
         ([ROW], [], [], "differs", "does not have"),
         ([ROW], [{**ROW, "paid": 3}], [], "differs", "differs in paid"),
@@ -84,3 +84,12 @@ def test_the_verdict_is_about_what_the_build_has_taken(
 ) -> None:
     found, because = verdict(holds, should, "so", fates)
     assert found == said and why in because
+
+
+def test_an_undecodable_record_shows_no_values() -> None:
+    found = {
+        "records": [record(3, Fate.TAKEN, "kafka", undecodable="no JSON", image=None), record(1_200, Fate.PENDING)]
+    }
+    bad, good = records({"records": [{**one, "kept_by": ["kafka"]} for one in found["records"]]})
+    assert bad["had"] is None and bad["made"] == "cannot be decoded: no JSON; it changes no row"
+    assert (good["place"], good["had"], good["made"]) == ("offset 1,200 of partition 3", *['{"id": 1, "paid": 2}'] * 2)

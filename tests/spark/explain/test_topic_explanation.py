@@ -96,14 +96,14 @@ def test_each_record_of_a_key_has_its_fate_and_the_commit_that_took_it(
     assert (first["image"]["paid"], first["made"]) == (1.0, {"id": 1, "twice": 2.0})
     assert undecodable["image"] is None and undecodable["undecodable"].startswith("value ")
     assert found["holds"] == found["should_hold"] == [{"id": 1, "twice": 24.0}]
-    assert found["verdict"] == "equal" and "1 records of the key are still pending" in found["why"]
+    assert found["verdict"] == "equal" and "1 record of the key is still pending" in found["why"]
     versions = [one["applied_in"] and one["applied_in"]["version"] for one in found["records"]]
     assert versions == [took(build, 0), took(build, 3), took(build, 4), took(build, 7), None]
     assert versions[0] < versions[1] == versions[2] < versions[3]
     assert [one["partition"] for one in found["topic"]["partitions"]] == [0]
     found = explained(build, "id=5")
     assert fates(found) == [(2, "taken", "kafka+landing"), (6, "missed", "kafka")]
-    assert found["holds"] == [{"id": 5, "twice": 10.0}] and "1 records of the key never landed" in found["why"]
+    assert found["holds"] == [{"id": 5, "twice": 10.0}] and "1 record of the key never landed" in found["why"]
     spark.conf.set(REDACT, "true")
     monkeypatch.delenv(VARIABLE)
     try:
