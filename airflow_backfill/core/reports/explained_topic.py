@@ -70,11 +70,17 @@ def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
             "at": one["at"],
             "kept": _kept(one["kept_by"]),
             "fate": _fate(one),
-            "had": None if one["undecodable"] is not None else shown(one["image"]),
+            "had": None if one["undecodable"] is not None else shown(_values(one["image"])),
             "made": _made(one),
         }
         for one in found["records"]
     ]
+
+
+def _values(image: Row) -> Row:
+    """The record without its place and time, which are named, and without headers where it has none."""
+    named = ("partition", "offset", "timestamp", *(() if image.get("headers") else ("headers",)))
+    return {name: value for name, value in image.items() if name not in named}
 
 
 def _made(one: Mapping[str, Any]) -> str:

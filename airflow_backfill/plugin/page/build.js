@@ -298,43 +298,36 @@ const Answers = ({ found, where }) => {
   );
 };
 
-const VERDICTS = { equal: ["green", "The target holds what it should"], differs: ["red", "The target differs"], unknown: ["orange", "Unknown"] };
+const VERDICTS = { equal: ["green", "as it should be"], differs: ["red", "differs"], unknown: ["orange", "unknown"] };
+const MONO = { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" };
 
 // The records of a topic that have the key, and what became of each.
 const OfTopic = ({ one: { key, verdict, topic } }) => {
-  const [hue, title] = VERDICTS[verdict] ?? ["gray", verdict];
-  const mono = { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" };
+  const [hue, said] = VERDICTS[verdict] ?? ["gray", verdict];
   return h(
     Box,
     { mt: 2, mb: 4, display: "grid", gap: 3 },
     h(
       Notice,
-      { hue, title: `${Object.entries(key).map(([name, value]) => `${name}=${value}`).join(", ")}: ${title}` },
+      { hue, title: `${Object.entries(key).map(([name, value]) => `${name}=${value}`).join(", ")}: ${said}` },
       h(Text, { fontSize: "sm" }, topic.why),
-      h(Text, { ...mono, mt: 2 }, `holds   ${topic.holds}`),
-      topic.should != null && topic.should !== topic.holds && h(Text, mono, `should  ${topic.should}`),
+      h(Text, { ...MONO, mt: 2 }, `holds: ${topic.holds}`),
+      topic.should != null && topic.should !== topic.holds && h(Text, MONO, `should hold: ${topic.should}`),
     ),
     h(Muted, { fontSize: "xs" }, topic.looked_at),
     topic.warnings.map((said) => h(Text, { key: said, fontSize: "xs", color: "fg.warning" }, said)),
-    topic.records.length === 0
-      ? h(Muted, null, "No record of the key was found.")
-      : h(
-          Columns,
-          { names: ["Record", "Time", "Kept", "What became of it", "Values"], label: "Records of the key" },
-          topic.records.map((record) =>
-            h(
-              Table.Row,
-              { key: record.place, verticalAlign: "top" },
-              h(Table.Cell, { minW: "110px" }, record.place),
-              h(Table.Cell, { minW: "110px" }, clock(record.at)),
-              h(Table.Cell, { minW: "110px" }, record.kept),
-              h(Table.Cell, { minW: "140px" }, record.fate),
-              h(Table.Cell, { minW: "260px", ...mono }, record.had && h("div", null, record.had), h("div", null, `→ ${record.made}`)),
-            ),
-          ),
-        ),
+    topic.records.length === 0 && h(Muted, null, "No record of the key was found."),
+    h(Box, { as: "ol", listStyleType: "none", "aria-label": "Records of the key" }, topic.records.map((record) => h(TopicRecord, { key: record.place, record }))),
   );
 };
+
+const TopicRecord = ({ record }) =>
+  h(
+    Box,
+    { as: "li", display: "grid", gridTemplateColumns: { base: "1fr", lg: "minmax(240px, 1fr) 3fr" }, columnGap: 4, rowGap: 1, py: 2, borderTopWidth: "1px", fontSize: "sm" },
+    h(Box, null, record.place, h(Muted, { display: "block", fontSize: "xs" }, `${clock(record.at)}, ${record.kept}`)),
+    h(Box, { minW: 0 }, record.fate, record.had && h(Box, { ...MONO, color: "fg.muted" }, record.had), h(Box, MONO, `→ ${record.made}`)),
+  );
 
 // What all attempts have cost: known once the build is finished or cancelled.
 const Cost = ({ found }) => {

@@ -86,10 +86,12 @@ def test_the_verdict_is_about_what_the_build_has_taken(
     assert found == said and why in because
 
 
-def test_an_undecodable_record_shows_no_values() -> None:
-    found = {
-        "records": [record(3, Fate.TAKEN, "kafka", undecodable="no JSON", image=None), record(1_200, Fate.PENDING)]
-    }
-    bad, good = records({"records": [{**one, "kept_by": ["kafka"]} for one in found["records"]]})
+def test_a_record_shows_its_values_and_not_its_place_again() -> None:
+    place = {"partition": 3, "offset": 1_200, "timestamp": "1970-01-01T00:00:00Z"}
+    undecodable = record(3, Fate.TAKEN, "kafka", undecodable="no JSON", image=None)
+    whole = record(1_200, Fate.PENDING, "kafka", image={**place, "headers": None, **ROW})
+    headed = record(1_201, Fate.PENDING, "kafka", image={**place, "headers": [{"key": "a"}], **ROW})
+    bad, good, more = records({"records": [undecodable, whole, headed]})
     assert bad["had"] is None and bad["made"] == "cannot be decoded: no JSON; it changes no row"
     assert (good["place"], good["had"], good["made"]) == ("offset 1,200 of partition 3", *['{"id": 1, "paid": 2}'] * 2)
+    assert more["had"] == '{"headers": [{"key": "a"}], "id": 1, "paid": 2}'
