@@ -14,6 +14,8 @@ from airflow.models.serialized_dag import SerializedDagModel as Serialized
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.ledger.location import Location
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.plugin.orders import ORDERS
 
@@ -72,11 +74,24 @@ def declared_in(definition: Mapping[str, Any]) -> Declared:
         target, connection = (_given(task, name) for name in ("target", "ledger_conn_id"))
         if isinstance(target, str) and _PLANNED in target:
             continue
-        if isinstance(target, str) and not any(mark in f"{target}{connection or ''}" for mark in _TEMPLATE):
+        if isinstance(target, str) and _is_location(target) and not _is_template(f"{target}{connection or ''}"):
             targets.setdefault(target.rstrip("/"), connection or None)
         else:
             templated = True
     return Declared(targets, templated)
+
+
+def _is_template(text: str) -> bool:
+    return any(mark in text for mark in _TEMPLATE)
+
+
+def _is_location(text: str) -> bool:
+    """Whether a table can be there. An argument of a mapped task group is serialized as what Python shows of it."""
+    try:
+        Location.parse(text)
+    except InvalidSpec:
+        return False
+    return True
 
 
 def _builders(definition: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

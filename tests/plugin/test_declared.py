@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task_group
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_backfill.operators.cancel import CancelOperator
@@ -38,6 +38,14 @@ def mapped() -> None:
     PlanOperator.partial(task_id="plan", source="/raw/orders", name="orders").expand(target=["/a", "/b"])
 
 
+def mapped_group() -> None:
+    @task_group
+    def build(target: str) -> None:
+        group(target)()
+
+    build.expand(target=["/a", "/b"])
+
+
 @pytest.mark.parametrize(
     ("tasks", "says"),
     [
@@ -45,11 +53,12 @@ def mapped() -> None:
         (group("/marts/{{ params.table }}"), Declared({}, True)),
         (group("/marts/orders", ledger_conn_id="{{ params.lake }}"), Declared({}, True)),
         (mapped, Declared({}, True)),
+        (mapped_group, Declared({}, True)),
         (lambda: UpstreamOperator(task_id="follow", target="/marts/orders"), Declared({"/marts/orders": None}, False)),
         (lambda: CancelOperator(task_id="cancel", target="/marts/orders"), Declared({}, False)),
         (lambda: AwaitEpochSensor(task_id="wait", target="/marts/orders", epoch=3), Declared({}, False)),
     ],
-    ids=["group", "template", "connection", "mapped", "follower", "order", "sensor"],
+    ids=["group", "template", "connection", "mapped", "mapped group", "follower", "order", "sensor"],
 )
 def test_what_the_definition_of_a_dag_says(tasks: Tasks, says: Declared) -> None:
     assert declared_in(DagSerialization.to_dict(dag_of("orders_dag", tasks))) == says
