@@ -4,13 +4,13 @@ commands, attempts' numbers, or the memory of keys.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from airflow_backfill.core.errors import NotAllowedNow
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.reader import BuildReader
 
 DAY = 86_400_000
@@ -28,7 +28,7 @@ def clean(target: str | BuildReader, days: float) -> dict[str, Any]:
     state = reader.state()
     if state.phase is Phase.CATCH_UP:
         raise NotAllowedNow("clean: the build is being verified, and the proof needs its parts; wait for its end")
-    before = time.time_ns() // 1_000_000 - int(days * DAY)
+    before = now_ms() - int(days * DAY)
     control = reader.control
     removed = {"proof_parts": control.remove_parts(), "explanations": control.remove_explanations(before)}
     return {"target": reader.target, **removed, "errors": _forget(reader, before)}

@@ -5,7 +5,6 @@ build that is ten thousand epochs behind takes as long as one that is not.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import glance_at_source
 from airflow_backfill.ledger.reader import BuildReader
 
@@ -38,7 +38,7 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
     the state from being read; that of the source, or of a file beside the target, is in ``trouble``.
     """
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     reader = BuildReader(target, options=options)
     try:
         state = reader.state()

@@ -10,6 +10,7 @@ from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedN
 from airflow_backfill.core.values.control import Command, Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.reader import BuildReader
 
 POLL_SECONDS = 0.25
@@ -26,12 +27,12 @@ def ordered(target: str | BuildReader, command: Command, *, once: bool = False) 
     reader = BuildReader.of(target)
     check_reason(command, command.signed)
     state = reader.state()
-    signed = command.signed if command.signed.at is not None else replace(command.signed, at=_now())
+    signed = command.signed if command.signed.at is not None else replace(command.signed, at=now_ms())
     if once:
         known = (n for n, one in reader.commands(state.plan.build) if one.signed.via == signed.via)
         if (number := next(known, None)) is not None:
             return number
-    if command.until is not None and command.until <= _now():
+    if command.until is not None and command.until <= now_ms():
         raise invalid("until", command.until, "must be a time to come")
     if (refused := refusal(command.verb, state)) is not None:
         raise refused
@@ -63,7 +64,3 @@ def acknowledged(target: str | BuildReader, number: int, seconds: float) -> bool
             return False
         time.sleep(POLL_SECONDS)
     return True
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

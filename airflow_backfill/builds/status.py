@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +17,7 @@ from airflow_backfill.core.reports.due import to_clear
 from airflow_backfill.core.reports.health import health, health_of_plan, in_words
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import running_out, told
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.reader import BuildReader
 
 SHOWN_COMMANDS = 20
@@ -33,7 +33,7 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
     ``health``, ``waits_for``, ``attempts`` and ``seen`` are there. NotPlanned or SourceNotDelta if nothing is planned.
     """
-    reader, now = BuildReader.of(target), time.time_ns() // 1_000_000
+    reader, now = BuildReader.of(target), now_ms()
     try:
         return shown(Look.at(reader, now, commits))
     except (NotPlanned, SourceNotDelta):

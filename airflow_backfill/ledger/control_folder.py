@@ -11,7 +11,6 @@ never deletes it.
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from airflow_backfill.core.values.attempt import Attempt, flaw
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.open_store import open_store
@@ -67,7 +67,7 @@ class ControlFolder:
         Forgets the attempt that is ``KEPT_ATTEMPTS`` older, if that has an outcome, except for what it has cost.
         """
         name = uuid.uuid4().hex
-        generation = self._attempts.append({"at": _now(), **document, "attempt": name}, floor)
+        generation = self._attempts.append({"at": now_ms(), **document, "attempt": name}, floor)
         old = generation - KEPT_ATTEMPTS
         if old > 0 and self._attempts.read_beside(old, OUTCOME) is not None:
             self._spending.hand_on(old, max(old - KEPT_ATTEMPTS, 0))
@@ -115,7 +115,7 @@ class ControlFolder:
 
     def announce(self, attempt: Attempt, facts: Mapping[str, Any]) -> None:
         """Store that the attempt's application runs, with ``facts`` such as the address of its UI."""
-        self._attempts.put_beside(attempt.generation, STARTED, {"at": _now(), **facts, "attempt": attempt.name})
+        self._attempts.put_beside(attempt.generation, STARTED, {"at": now_ms(), **facts, "attempt": attempt.name})
 
     def announced(self, attempt: Attempt) -> dict[str, Any] | None:
         """The facts that the attempt's application stored at its start; None before."""
@@ -123,7 +123,7 @@ class ControlFolder:
 
     def store_outcome(self, attempt: Attempt, outcome: Mapping[str, Any]) -> None:
         """Store how an attempt ended. Its name tells it from an attempt of a lost folder with the same generation."""
-        self._attempts.put_beside(attempt.generation, OUTCOME, {"at": _now(), **outcome, "attempt": attempt.name})
+        self._attempts.put_beside(attempt.generation, OUTCOME, {"at": now_ms(), **outcome, "attempt": attempt.name})
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
         """How the attempt ended; None if it stored no outcome."""
@@ -164,7 +164,7 @@ class ControlFolder:
 
     def store_explanation(self, attempt: Attempt, explanation: Mapping[str, Any]) -> None:
         """Store why a row is as it is, as an attempt found it. It holds values of rows."""
-        document = {"at": _now(), "attempt": attempt.name, "explanation": explanation}
+        document = {"at": now_ms(), "attempt": attempt.name, "explanation": explanation}
         self._store.put(_explanation_name(attempt.generation), json.dumps(document).encode())
 
     def explanation(self, generation: int) -> dict[str, Any] | None:
@@ -278,10 +278,6 @@ class ControlFolder:
             raise RecordInvalid(
                 f"{self._store.url}/{name} is not JSON; restore the file or delete it", file=name
             ) from None
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _instance(document: Mapping[str, Any]) -> list[Any]:

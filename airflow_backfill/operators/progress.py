@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from threading import Event, Thread
@@ -22,6 +21,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.telling.metrics import tell_progress
 from airflow_backfill.telling.warnings import Warnings
 
@@ -57,7 +57,7 @@ class Reporter:
         self._store, self._log, self._also, self._me = store, log, also, me
         self._warnings = warnings
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self._begun = time.time_ns() // 1_000_000
+        self._begun = now_ms()
         self._told = ""
         self._stop = Event()
         self._thread = Thread(target=self._run, name="table-backfill-progress", daemon=True)
@@ -81,7 +81,7 @@ class Reporter:
             self._also()
             state = self._reader.told()
             self._watcher = self._watcher or self._hook.watcher(state.plan)
-            self._tell(self.progress(state, self._watcher.glance(state.reached), time.time_ns() // 1_000_000))
+            self._tell(self.progress(state, self._watcher.glance(state.reached), now_ms()))
         except (NotPlanned, SourceNotDelta):
             pass  # nothing is planned yet
         except Exception:

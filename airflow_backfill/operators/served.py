@@ -15,6 +15,7 @@ from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.service.request import Request, of_attempt
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.triggers.request import RequestTrigger
 from airflow_backfill.watching.request_watch import RequestWatch
@@ -66,7 +67,7 @@ class ServedOperator(BaseOperator):
         self._watch: RequestWatch | None = None
 
     def execute(self, context: Context) -> None:
-        request = requested(self.launch, time.time_ns() // 1_000_000)
+        request = requested(self.launch, now_ms())
         watch = self._watch = self._watch_of(request.name)
         watch.folder.ask(request)
         self.log.info("asked the service at %s for %s", self.served.service, request.application)

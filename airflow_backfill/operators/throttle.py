@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from airflow_backfill.core.values.limit import Limit
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.signed import NONE, signature
 from airflow_backfill.watching.conditions import window_of
@@ -82,7 +82,7 @@ class ThrottleOperator(BaseOperator):
         return {"target": self.target, "did": did, "why": why, "rate": wanted.rate, "byte_rate": wanted.byte_rate}
 
     def _throttle(self, context: Context, wanted: Limit) -> tuple[str, str]:
-        reader, now = LedgerHook(self.ledger_conn_id).reader(self.target), _now()
+        reader, now = LedgerHook(self.ledger_conn_id).reader(self.target), now_ms()
         try:
             state = reader.state()
         except (NotPlanned, SourceNotDelta) as missing:
@@ -129,7 +129,7 @@ def by_the_clock(*windows: tuple[Sequence[str], int | None]) -> Signal:
     known = [(window_of(window), rate) for window, rate in windows]
 
     def limit(context: Context) -> Limit:
-        now = _now()
+        now = now_ms()
         for window, rate in known:
             if window.open_at(now):
                 hours = f"{window.start:%H:%M} to {window.stop:%H:%M} {window.zone}"
@@ -144,7 +144,3 @@ def closes(window: Window, now: int) -> int:
     clock = datetime.fromtimestamp(now / 1000, ZoneInfo(window.zone))
     day = clock.date() if clock.time() < window.stop else clock.date() + timedelta(days=1)
     return round(datetime.combine(day, window.stop, clock.tzinfo).timestamp() * 1000)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

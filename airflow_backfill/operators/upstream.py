@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from airflow_backfill.core.attempts.goals import UpstreamGoal
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.operators.rounds import RoundsOperator
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class UpstreamOperator(RoundsOperator):
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()
         if not ran and self.max_runtime is None and state.phase in (Phase.FINISHED, Phase.UPSTREAM):
-            now = time.time_ns() // 1_000_000
+            now = now_ms()
             source = self.ledger.watcher(state.plan).glance(state.reached, {commit.version for commit in state.stands})
             check_source(state.plan, source, state.reached, state.stands)
             if not source.count(state.reached) and not self.ledger.reader(self.target).aging(state, now):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports.health import Condition, Health
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Verb
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import ControlFolder
 
 DROPPED = "dropped"
@@ -27,7 +27,7 @@ def or_dropped(look: _Look) -> _Look:
         try:
             return look(target, options)
         except (NotPlanned, SourceNotDelta):
-            found = dropped(target, options, time.time_ns() // 1_000_000)
+            found = dropped(target, options, now_ms())
             if found is None:
                 raise
             return found

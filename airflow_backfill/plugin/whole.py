@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Errand, Verb
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.reader import BuildReader
 
 COMMITS = 60
@@ -32,7 +32,7 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
     """The status, and what is drawn: phases, splits, the last barriers; the attempts that have left an explanation; and
     the orders that would have no effect.
     """
-    reader, now = BuildReader(target, options=options), time.time_ns() // 1_000_000
+    reader, now = BuildReader(target, options=options), now_ms()
     try:
         look = Look.at(reader, now, COMMITS)
     except (NotPlanned, SourceNotDelta):

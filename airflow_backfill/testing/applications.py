@@ -42,6 +42,7 @@ from airflow_backfill.core.values.options import parsed
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
@@ -118,10 +119,10 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str
             _drop(shell)
         existing = shell.reader.state()
     except (NotPlanned, SourceNotDelta):
-        plan = drive(settle(_draft(spec, options.lanes, shell), _now(), spec), shell.answer)
+        plan = drive(settle(_draft(spec, options.lanes, shell), now_ms(), spec), shell.answer)
         work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), 1)
         advice = Advice(plan.spec.strategy, "nothing else was looked at")
-        said = report(plan, work, [], _now(), Retention.of({}), "without rows", [], advice)
+        said = report(plan, work, [], now_ms(), Retention.of({}), "without rows", [], advice)
         shell.reader.control.store_report(plan.build, said)
         return {**summarize(shell.reader.state()), "report": said}
     check_same(existing.plan.spec, spec)
@@ -158,7 +159,7 @@ def _made(shell: Shell, spec: BackfillSpec, source: TableMetadata) -> str:
     """The id of the target, which has the source's columns. If several planners run, the first one's table stays."""
     metadata = TableMetadata(str(uuid4()), source.schema_json, (), {OWNER: spec.name, MADE: "true"})
     with suppress(FileExistsError):
-        shell.log.land(Commit(0, _now(), "CREATE TABLE", metadata=metadata, protocol=Protocol(1, 2)))
+        shell.log.land(Commit(0, now_ms(), "CREATE TABLE", metadata=metadata, protocol=Protocol(1, 2)))
     _, metadata = shell.reader.log.protocol_and_metadata()
     return metadata.table_id
 
@@ -214,7 +215,7 @@ class Shell:
                 rows = 0 if isinstance(work, fx.Nothing) else ROWS
                 return self._commit(record.app_id, record.seq, record.encode(), rows)
             case fx.SleepUntil(until):
-                time.sleep(min(max(0.0, (until - _now()) / 1000), MOST_SECONDS))
+                time.sleep(min(max(0.0, (until - now_ms()) / 1000), MOST_SECONDS))
             case fx.ReadPlan(build):
                 found = self.reader.plan(build)
                 if found is not None:
@@ -227,7 +228,7 @@ class Shell:
         match effect:
             case fx.ReadCommands(files):
                 commands = self.reader.commands(self.plan.build)
-                return fx.CommandsRead(_now(), commands, FILES if files else (), self.reader.properties)
+                return fx.CommandsRead(now_ms(), commands, FILES if files else (), self.reader.properties)
             case fx.ReadCost() if self.me is not None:
                 return self.reader.control.cost({self.me: COST})
             case fx.ReadTransactions():
@@ -242,7 +243,9 @@ class Shell:
                 ends = {split: None for split, position in enumerate(positions) if not position.read}
                 return fx.Chunks(ends, len(FILES), BYTES, ROWS)
             case fx.VerifyTarget(epoch, version, _, row_hash, kind):
-                return Certificate(epoch, version, ROWS, "ab" * 32, buckets=1, at=_now(), row_hash=row_hash, kind=kind)
+                return Certificate(
+                    epoch, version, ROWS, "ab" * 32, buckets=1, at=now_ms(), row_hash=row_hash, kind=kind
+                )
             case _:
                 return self.reader.answer(effect)
 
@@ -264,7 +267,7 @@ class Shell:
             return fx.CommitOutcome()
         commit = Commit(
             head + 1,
-            _now(),
+            now_ms(),
             "WRITE",
             added=FileTotals(1, rows, rows) if rows else FileTotals(),
             data_change=rows > 0,
@@ -277,7 +280,3 @@ class Shell:
         except FileExistsError as error:
             return fx.CommitOutcome(conflict=str(error))
         return fx.CommitOutcome()
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -6,7 +6,6 @@ read again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
@@ -31,6 +30,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.watching.conditions import high_water
 from airflow_backfill.watching.watched_build import WatchedBuild
 
@@ -88,7 +88,7 @@ class GateWatch:
 
     def gate(self) -> Observation:
         """The gate's verdict with the lag of the newest barrier."""
-        now = _now()
+        now = now_ms()
         state = self._build.state()
         source = self._build.source(state)
         if observed_upto(state, source) is None:
@@ -99,7 +99,7 @@ class GateWatch:
 
     def live(self) -> Observation:
         """The gate's verdict with the current lag, and whether the task has something to do."""
-        now = _now()
+        now = now_ms()
         state = self._build.state()
         commands = self._build.commands(state)
         source = self._build.stopped(state, self._build.source(state))
@@ -146,7 +146,3 @@ class GateWatch:
             approval=None if approval is None else Approval(*approval),
             ledger_conn_id=value["ledger_conn_id"],
         )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

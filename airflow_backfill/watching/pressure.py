@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.watching.watched_build import WatchedBuild
 
 log = logging.getLogger(__name__)
@@ -23,4 +23,4 @@ def pressure(build: WatchedBuild, max_lag: MaxLag) -> Waiting | None:
     except BackfillError as error:
         log.info("the writer may commit, because the build cannot be read: %s", error)
         return None
-    return admit(state, source, commands, max_lag, time.time_ns() // 1_000_000)
+    return admit(state, source, commands, max_lag, now_ms())

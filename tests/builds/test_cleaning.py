@@ -68,7 +68,7 @@ def test_old_explanations_are_removed_and_damaged_ones_too(tmp_path: Path, monke
     build.plan()
     control = build.reader.control
     for generation, now in ((5, 1), (6, status(build.location)["seen"])):
-        monkeypatch.setattr(control_folder, "_now", lambda now=now: now)
+        monkeypatch.setattr(control_folder, "now_ms", lambda now=now: now)
         control.store_explanation(Attempt(generation, "a"), {"key": {"id": "1"}})
     (tmp_path / "target.backfill/explanations/000000007.json").write_text("{")
     assert clean(build.location, 1)["explanations"] == 2

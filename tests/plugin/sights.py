@@ -184,21 +184,21 @@ def _is(until: Until, reader: BuildReader) -> bool:
 def _scenery(scene: Scene, now: Callable[[], int], rows: int) -> Iterator[None]:
     """Applications with another clock, and with larger files."""
     larger = {
-        "_now": now,
+        "now_ms": now,
         "FILES": (FileSize(bytes=FILE_BYTES, rows=FILE_ROWS),) * FILES,
         "BYTES": FILES * FILE_BYTES,
         "ROWS": rows,
         "MOST_SECONDS": 0.0,
         "COST": COST,
     }
-    before, own = {name: getattr(applications, name) for name in larger}, control_folder._now
+    before, own = {name: getattr(applications, name) for name in larger}, control_folder.now_ms
     for name, value in larger.items():
         setattr(applications, name, value)
-    control_folder._now = sign_of_life._now = lambda: scene.clock
+    control_folder.now_ms = sign_of_life.now_ms = lambda: scene.clock
     try:
         yield
     finally:
-        control_folder._now = sign_of_life._now = own
+        control_folder.now_ms = sign_of_life.now_ms = own
         for name, value in before.items():
             setattr(applications, name, value)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +22,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.interruption import Begun
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import ROUND_BYTES
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import transactions
@@ -118,7 +118,7 @@ class Shell:
             case fx.CopyPlan(plan):
                 return self.reader.control.store_plan(plan)
             case fx.ReadCommands(files, spared):
-                now, commands = _now(), self.reader.commands(self.plan.build)
+                now, commands = now_ms(), self.reader.commands(self.plan.build)
                 self._begun = Begun.under(commands, now, spared=spared)
                 return fx.CommandsRead(now, commands, self._rounds.files if files else (), self.reader.properties)
             case fx.ReadSourceLog(after):
@@ -136,10 +136,10 @@ class Shell:
                 return self._write(effect)
             case fx.VerifyTarget():
                 crash_point("before_verify")
-                return self._rounds.certificate(effect, _now())
+                return self._rounds.certificate(effect, now_ms())
             case fx.SleepUntil(until, why):
                 log.info("waiting: %s", why)
-                self.stopped.wait(max(0.0, until - _now()) / 1000)
+                self.stopped.wait(max(0.0, until - now_ms()) / 1000)
             case _:
                 return self._read(effect)
 
@@ -254,7 +254,3 @@ def _long(effect: fx.Effect[Any]) -> bool:
             return True
         case _:
             return False
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +27,7 @@ from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
 from airflow_backfill.core.values.options import invalid, share
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import watch_source
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _max_lag(options: argparse.Namespace) -> MaxLag:
 
 def _upstream(options: argparse.Namespace, shell: Interpreter) -> Goal:
     if options.max_runtime is not None:
-        until = time.time_ns() // 1_000_000 + int(options.max_runtime * 1000)
+        until = now_ms() + int(options.max_runtime * 1000)
         return UpstreamGoal(size(options, shell.spark), until=until)
     state = shell.reader.state(options.build)
     head = watch_source(state.plan, shell.spark).glance(state.reached).head

@@ -44,6 +44,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
@@ -123,7 +124,7 @@ class Planner:
         draft = self._draft(found, cut.splits)
         check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
         draft = preparation.with_memory(draft, found)
-        plan = self._shell.run(settle(draft, _now(), asked))
+        plan = self._shell.run(settle(draft, now_ms(), asked))
         state = self._shell.run(load(plan.build))
         report = self._report(plan, found, guarantee, cut, advice)
         self._shell.reader.control.store_report(plan.build, report)
@@ -257,7 +258,7 @@ class Planner:
     def _sighted(self, found: Preflight) -> Sighted:
         """What the choice of a strategy depends on."""
         retention = Retention.of(found.metadata.configuration)
-        expected = forecast(self._work(found), _of_last_hours(found.recent), _now(), retention)["expected_seconds"]
+        expected = forecast(self._work(found), _of_last_hours(found.recent), now_ms(), retention)["expected_seconds"]
         try:
             ordered = bool(key_ranges(self._spark, found))
         except KeyInvalid:
@@ -307,7 +308,7 @@ class Planner:
         # For ranges, rows were counted; files may have no counts.
         splits = plan.splits
         work = replace(self._work(found), bytes=splits.bytes, rows=splits.rows, often=cut.often, measured=measured)
-        return report(plan, work, epochs, _now(), retention, guarantee, notes, advice, found.expiry)
+        return report(plan, work, epochs, now_ms(), retention, guarantee, notes, advice, found.expiry)
 
 
 def facts_of(found: Preflight) -> SourceFacts:
@@ -320,7 +321,7 @@ def facts_of(found: Preflight) -> SourceFacts:
 
 
 def _of_last_hours(recent: Sequence[Epoch]) -> list[Epoch]:
-    since = _now() - RECENT
+    since = now_ms() - RECENT
     return [epoch for epoch in recent if epoch.at >= since]
 
 
@@ -346,7 +347,3 @@ def drop_target(spark: SparkSession, target: str) -> None:
     for folder in OF_A_BUILD:
         remove(spark, f"{location_beside(target)}/{folder}")
     log.info("dropped %s", target)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

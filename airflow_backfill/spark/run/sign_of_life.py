@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -11,6 +10,7 @@ from typing import Any
 
 from airflow_backfill.core.reports.tried import SIGN_SECONDS
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import ControlFolder
 
 
@@ -25,13 +25,13 @@ def signs_of_life(
     """Announce the attempt with these facts, and again every few seconds until the block ends, with its ``cost`` so
     far. A sign that cannot be stored is left out: people look at them, and nothing else does.
     """
-    announced = {**facts, "at": _now()}
+    announced = {**facts, "at": now_ms()}
     control.announce(me, announced)
     over = Event()
 
     def sign() -> None:
         try:
-            control.announce(me, {**announced, "alive": _now(), **({} if cost is None else {"cost": cost()})})
+            control.announce(me, {**announced, "alive": now_ms(), **({} if cost is None else {"cost": cost()})})
         except Exception:
             logging.warning("a sign of life could not be stored", exc_info=True)
 
@@ -48,7 +48,3 @@ def signs_of_life(
     finally:
         over.set()
         thread.join(every)  # no longer: a store that hangs must not hold the outcome back
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

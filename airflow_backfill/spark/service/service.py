@@ -17,6 +17,7 @@ from uuid import uuid4
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.service.heartbeat import BEAT_SECONDS, Heartbeat
 from airflow_backfill.core.service.request import Request
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Service:
 
     def serve(self, seconds: float, drain_seconds: float) -> None:
         """Serve for ``seconds``, then drain: after at most ``drain_seconds`` whatever still runs is stopped."""
-        self.folder.sweep(_now() - FORGOTTEN_MS)
+        self.folder.sweep(now_ms() - FORGOTTEN_MS)
         log.info("service %s takes requests", self.name)
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
@@ -130,9 +131,5 @@ class Service:
         if self._beats and time.monotonic() - self._beaten < BEAT_SECONDS:
             return
         self._beats, self._beaten = self._beats + 1, time.monotonic()
-        beat = Heartbeat(self._beats, self.application, self.ui, _now(), len(self._running), draining)
+        beat = Heartbeat(self._beats, self.application, self.ui, now_ms(), len(self._running), draining)
         self.folder.beat(self.name, beat)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
