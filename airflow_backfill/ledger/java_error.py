@@ -37,11 +37,18 @@ class Trouble:
 
 def troubles(error: BaseException) -> Iterator[Trouble]:
     """The Python error, then each Java error behind it, down to the innermost."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    yield Trouble(type(error).__name__, "" if java is not None else str(error))
-    while java is not None:
+    behind = list(java_errors(error))
+    yield Trouble(type(error).__name__, "" if behind else str(error))
+    for java in behind:
         condition, state = _named(java)
         yield Trouble(java.getClass().getSimpleName(), java.getMessage() or "", condition, state)
+
+
+def java_errors(error: BaseException) -> Iterator[Any]:
+    """The Java errors behind a Python error, down to the innermost."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None:
+        yield java
         java = java.getCause()
 
 

@@ -68,7 +68,7 @@ class TopicExplanation:
             raise InvalidSpec(f"--since: must be an offset, 0 or more (got {since})", field="--since")
         key = KeyValue.parse(self.spark, self.transform.source_schema, self.state.plan.spec.key, given)
         records = KeyRecords(self.history, self.state, key, since)
-        with naming_errors(), records.coded(), held(records.found()) as found:
+        with naming_errors(), held(records.found()) as found:
             shown, more = self._shown(found)
             should, unknown = self._should_hold(found, records)
         holds = held_rows(self.spark, self.state, self.transform, key)

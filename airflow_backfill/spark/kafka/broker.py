@@ -7,19 +7,19 @@ part of an error.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from airflow_backfill.core.errors import BackfillError, KafkaRefused, SourceUnavailable, TopicMissing, Undecodable
 from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.topic_retention import TopicRetention
 from airflow_backfill.core.state.effect import Topic
+from airflow_backfill.ledger.java_error import java_errors
 from airflow_backfill.spark.session.jars import check_kafka_jars
+from airflow_backfill.spark.session.kafka_failure import DESCRIBE, READ, kafka_error, kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,12 +40,6 @@ FIRST_RECORD = {
     "max.partition.fetch.bytes": "1",
 }
 NONE: Mapping[int, int] = {}
-DESCRIBE, READ = "Describe", "Read"
-"""The rights that a build needs on its topic."""
-UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
-_TIME_OVERFLOWS = re.compile(r"partition (\d+) offset (\d+) has timestamp value \d+ that overflows")
-UNRESOLVED = "No resolvable bootstrap urls"
-_REFUSALS = ("AuthenticationException", "InvalidConfigurationException", "ConfigException")
 
 
 class Broker:
@@ -116,7 +110,7 @@ class Broker:
             try:
                 found = admin.describeConfigs(self._jvm.java.util.List.of(place)).all().get().get(place)
             except Py4JJavaError as error:
-                if any(_kinds(cause) & {"AuthorizationException"} for cause in _causes(error.java_exception)):
+                if any("AuthorizationException" in kinds(thrown) for thrown in java_errors(error)):
                     return TopicRetention()
                 raise
             said = {
@@ -151,100 +145,8 @@ class Broker:
 
 @contextmanager
 def _named(topic: str, right: str = DESCRIBE) -> Iterator[None]:
-    """Raise the client's errors as coded errors. Its messages name hosts and topics, but no credentials."""
+    """Raise the client's errors as coded errors. The client itself does not always name the topic."""
     try:
         yield
     except Py4JJavaError as error:
-        raise kafka_error(error.java_exception, topic, right) or error from None
-
-
-def kafka_error(thrown: Any, topic: str, right: str = READ) -> BackfillError | None:
-    """The coded error of a Java error, from its causes; None if none of them is Kafka's. ``right``: what was needed."""
-    causes = list(_causes(thrown))
-    for place, cause in enumerate(causes):
-        package, _, kind = cause.getClass().getName().rpartition(".")
-        if kind == "KafkaIllegalStateException":
-            return _unread(str(cause.getMessage()), topic)
-        if package.startswith("org.apache.kafka"):
-            if str(cause.getMessage()).startswith(UNMADE):
-                return _unusable(causes[place + 1 :] or [cause], topic)
-            return _coded(cause, kind, topic, right)
-    return None
-
-
-def _causes(thrown: Any) -> Iterator[Any]:
-    while thrown is not None:
-        yield thrown
-        thrown = thrown.getCause()
-
-
-def _unusable(causes: Sequence[Any], topic: str) -> BackfillError:
-    """The error of a client that cannot be created. An unknown host name may be a failure of DNS, so it is retried."""
-    kind = causes[-1].getClass().getSimpleName()
-    why = ": ".join(dict.fromkeys(str(cause.getMessage()) for cause in causes))[:300]
-    error = SourceUnavailable if UNRESOLVED in why else KafkaRefused
-    return error(
-        f"no Kafka client for topic {topic} can be created from the connection: {kind}: {why}; correct the connection, "
-        "then clear the task",
-        topic=topic,
-        kind=kind,
-    )
-
-
-def _unread(said: str, topic: str) -> BackfillError:
-    """The error of Spark's reader, which got a record that it cannot represent, or none in time."""
-    place = _TIME_OVERFLOWS.search(said)
-    if place is None:
-        return SourceUnavailable(
-            f"the brokers did not return the next records of topic {topic} in time, or no longer have them; the task "
-            "is retried",
-            topic=topic,
-            kind="KafkaIllegalStateException",
-        )
-    partition, offset = map(int, place.groups())
-    return Undecodable(
-        f"offset {offset} of partition {partition} of topic {topic} has a timestamp that Spark cannot represent: its "
-        "producer did not count milliseconds; correct the producer, and plan again with a later topic.first",
-        count=1,
-        sample=[{"partition": partition, "offset": offset, "reason": "its timestamp is no number of milliseconds"}],
-    )
-
-
-def _kinds(thrown: Any) -> set[str]:
-    """The names of an error's class and of its superclasses."""
-    found, kind = set(), thrown.getClass()
-    while kind is not None:
-        found.add(kind.getSimpleName())
-        kind = kind.getSuperclass()
-    return found
-
-
-def _coded(thrown: Any, kind: str, topic: str, right: str) -> BackfillError:
-    kinds = _kinds(thrown)
-    message = str(thrown.getMessage())[:300]
-    if kind in ("UnknownTopicOrPartitionException", "UnknownTopicIdException"):
-        return TopicMissing(
-            f"topic {topic} does not exist on the brokers, or the connection may not see it; correct topic.name, the "
-            "connection or its rights, then clear the task",
-            topic=topic,
-        )
-    if "AuthorizationException" in kinds:
-        return KafkaRefused(
-            f"the connection's user lacks the right {right} on topic {topic}: {kind}: {message}; allow it, then clear "
-            "the task",
-            topic=topic,
-            kind=kind,
-            right=right,
-        )
-    if kinds & set(_REFUSALS):
-        return KafkaRefused(
-            f"the brokers refuse access to topic {topic}: {kind}: {message}; correct credentials, certificates or "
-            "rights of the connection, then clear the task",
-            topic=topic,
-            kind=kind,
-        )
-    return SourceUnavailable(
-        f"the brokers did not answer about topic {topic}: {kind}: {message}; the task is retried",
-        topic=topic,
-        kind=kind,
-    )
+        raise kafka_error(error, topic, right) or error from None

@@ -99,9 +99,7 @@ class TopicRows:
 
     @cached_property
     def _left(self) -> int:
-        topic = self.history.topic
-        with topic.coded():
-            return topic.read(self._there).count() if self._there else 0
+        return self.history.topic.read(self._there).count() if self._there else 0
 
     @property
     def lost(self) -> int:

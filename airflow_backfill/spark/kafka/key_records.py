@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -152,10 +151,6 @@ class KeyRecords:
             if self.epoch is None:
                 raise
             return None, error
-
-    def coded(self) -> AbstractContextManager[None]:
-        """Raise errors of Kafka in the block as coded errors."""
-        return nullcontext() if self.logs is None else self.history.topic.coded()
 
     @cached_property
     def epoch(self) -> int | None:

@@ -48,7 +48,7 @@ class LandedOffsets:
         records = self.topic.read(ranges).select(*_PLACE, F.lit(False).alias(_SIDE))
         both = records.union(there.select(*_PLACE, F.lit(True).alias(_SIDE))).groupBy(_PLACE)
         odd = both.agg(F.count(F.lit(1)).alias("sides"), F.max(_SIDE).alias(_SIDE)).where("sides = 1").drop("sides")
-        with self.topic.coded(), lost_history_named(), held(odd) as only:
+        with lost_history_named(), held(odd) as only:
             missed, strange = _runs(only.where(~F.col(_SIDE))), _runs(only.where(_SIDE))
             if strange and self.compacted:
                 spans = {run.partition: Offsets(run.first, run.last + 1) for run in strange}

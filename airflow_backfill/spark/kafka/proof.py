@@ -19,7 +19,7 @@ from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state.effect import VerifyTarget
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.last_values import last_per_key
-from airflow_backfill.spark.session.failure import lost_history_named
+from airflow_backfill.spark.session.failure import coded, lost_history_named
 from airflow_backfill.spark.target_table.net_change import DELETE, OP
 from airflow_backfill.spark.transform.transform import quoted
 from airflow_backfill.spark.verify.proof import Proof
@@ -47,15 +47,12 @@ class TopicProof:
                 floors = one.rows.overtaken()
                 if not floors:
                     raise
-                log.warning("retention deleted records during the proof (%s); it starts again at %s", error, floors)
+                why = coded(error)
+                log.warning("retention deleted records during the proof (%s); it starts again at %s", why, floors)
                 one = replace(one, rows=replace(one.rows, floors=floors))
         return one._certificate(wanted, now)
 
     def _certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
-        with self.rows.history.topic.coded():
-            return self._judged(wanted, now)
-
-    def _judged(self, wanted: VerifyTarget, now: int) -> Certificate:
         self.rows.check_covered(wanted.epoch)
         if not self.rows.trimmed:
             try:

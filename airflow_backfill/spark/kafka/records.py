@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -18,7 +15,7 @@ from airflow_backfill.core.errors import KafkaLost, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import PLAN_AGAIN, Log
 from airflow_backfill.core.state.effect import Fetched
-from airflow_backfill.spark.kafka.broker import Broker, kafka_error
+from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.landing_table import RAW
 from airflow_backfill.spark.kafka.reader_options import kafka_options
 from airflow_backfill.spark.session.staged import release, stage
@@ -76,8 +73,7 @@ class TopicRecords:
             )
         ]
         total = (F.count(F.lit(1)).alias("records"), F.sum(_size()).alias("bytes"))
-        with self.coded():
-            write(self._both(ranges, kept).observe(counter, *total, *numbers))
+        write(self._both(ranges, kept).observe(counter, *total, *numbers))
         self.check_there(ranges)
         found = counter.get
         if found["records"] == sum(map(len, whole.values())):
@@ -96,8 +92,7 @@ class TopicRecords:
             F.count(F.lit(1)).alias("records"),
             F.sum(_size()).alias("bytes"),
         )
-        with self.coded():
-            groups = counted.collect()
+        groups = counted.collect()
         # Spark does not notice what retention deletes during the read.
         self.check_there(ranges)
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["records"]) for g in groups}
@@ -151,15 +146,6 @@ class TopicRecords:
                     have=have,
                 )
         return logs
-
-    @contextmanager
-    def coded(self) -> Iterator[None]:
-        """Raise errors of Kafka in the block as coded errors."""
-        try:
-            yield
-        except (PySparkException, Py4JJavaError) as error:
-            thrown = getattr(error, "_origin", error)
-            raise kafka_error(getattr(thrown, "java_exception", None), self._topic) or error from error
 
 
 def _size() -> Column:

@@ -81,10 +81,20 @@ class Shell:
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
         """The answer to an effect. If a command stops a long effect: raises Interrupted, or, for CommitRecord, returns
-        a CommitOutcome with it.
+        a CommitOutcome with it. Errors are coded, so that an attempt can tell which of them pass.
         """
         if self.stopped.is_set():
             raise ApplicationFailed("the application was stopped; the task is retried")
+        try:
+            return self._interruptibly(effect)
+        except BackfillError:
+            raise
+        except Exception as error:
+            failure = coded(error)
+            log.error("%s failed: %s", type(effect).__name__, failure, exc_info=not redacts())
+            raise failure from error
+
+    def _interruptibly(self, effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.ReadCommands) and (why := self._superseded()) is not None:
             raise _ended(why)
         if self._begun is None or not _long(effect):

@@ -1,5 +1,5 @@
-"""What an error of Spark or Delta means: a conflict with another writer, lost data, or a failure that would repeat.
-Unknown errors are retried.
+"""What an error of Spark, Delta or Kafka means: a conflict with another writer, lost data, or a failure that would
+repeat. Unknown errors are retried.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, text_of, troubles
 from airflow_backfill.ledger.store import expired
+from airflow_backfill.spark.session.kafka_failure import kafka_error
 from airflow_backfill.spark.session.redaction import redacts
 
 _CONFLICTS = frozenset(
@@ -85,7 +86,7 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    for known in (_expired, _no_space, _executor_lost, history_lost, _damaged, incomplete, _no_python):
+    for known in (kafka_error, _expired, _no_space, _executor_lost, history_lost, _damaged, incomplete, _no_python):
         if (found := known(error)) is not None:
             return found
     for trouble in reversed(list(troubles(error))):

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import KafkaRefused
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 from airflow_backfill.core.kafka.topic_retention import TopicRetention
+from airflow_backfill.spark.explain.topic_explanation import TopicExplanation
 from airflow_backfill.spark.kafka.broker import Broker as Asked
 from airflow_backfill.spark.run.landing_app import land
 from airflow_backfill.spark.run.landing_app import parser as landing_parser
 from demo.kafka.broker import Broker, Login
 from demo.kafka.rights import Rights
-from demo.kafka.topic import Topic
+from demo.kafka.topic import Record, Topic
 from tests.kafka.conftest import GUEST, INGESTION
 from tests.spark.kafka.topics import PLACES, Landing, TopicBuild, everything, numbered
 
@@ -34,6 +36,10 @@ def connection(broker: Broker, login: Login) -> str:
             "sasl.password": login.password,
         }
     )
+
+
+def keyed(*numbers: int) -> list[Record]:
+    return [Record(b"v%d" % n, b'{"id": %d}' % n) for n in numbers]
 
 
 @pytest.fixture
@@ -84,6 +90,29 @@ def test_a_guest_builds_what_another_one_lands(
     ingested()
     build.upstream()
     assert build.content() == everything(topic)
+
+
+def test_a_right_that_is_lost_later_is_named_by_repair_and_explain(
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path
+) -> None:
+    topic.create()
+    topic.send(keyed(1, 2, 3))
+    rights, landing = Rights(broker.servers), Landing(topic, tmp_path / "landing")
+    rights.allow(GUEST.user, topic.name, "READ", "DESCRIBE_CONFIGS")
+    landing.land_all()
+    build = TopicBuild(
+        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+        topic={"key": "json:id BIGINT", "value": "string"},
+    )  # fmt: skip
+    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
+        state = phase()
+    rights.allow(GUEST.user, topic.name, "DESCRIBE", "DESCRIBE_CONFIGS")
+    explained = TopicExplanation(spark, build.reader, state)
+    for work in (lambda: build.run(RepairGoal()), lambda: explained.of(["id=1"])):
+        with pytest.raises(KafkaRefused, match=f"right Read on topic {topic.name}") as refused:
+            work()
+        assert refused.value.data["right"] == "Read"
+    assert build.content() == [(1, "v1"), (2, "v2"), (3, "v3")]
 
 
 @pytest.mark.parametrize(("missing", "allowed"), [("Describe", ()), ("Read", ("DESCRIBE", "DESCRIBE_CONFIGS"))])

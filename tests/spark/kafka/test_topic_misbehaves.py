@@ -19,7 +19,7 @@ from airflow_backfill.core.errors import SourceReplaced, SourceUnavailable, Unde
 from airflow_backfill.core.kafka.offsets import MAX
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.kafka.reader_options import kafka_options
-from airflow_backfill.spark.kafka.records import TopicRecords
+from airflow_backfill.spark.session.failure import coded
 from demo.kafka.broker import Broker, java_command
 from demo.kafka.topic import Record, Topic
 from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered
@@ -72,9 +72,10 @@ def test_records_that_do_not_come_in_time_may_come_later(spark: SparkSession, to
     options = kafka_options({"bootstrap.servers": topic.servers})
     reader = spark.read.format("kafka").options(**options).option("kafkaConsumer.pollTimeoutMs", "1000")
     reader = reader.option("subscribe", topic.name).option("endingOffsets", f'{{"{topic.name}": {{"0": 9}}}}')
-    records = TopicRecords(spark, {"bootstrap.servers": topic.servers}, topic.name, "id")
-    with pytest.raises(SourceUnavailable, match="in time"), records.coded():
+    with pytest.raises(Exception) as raised:
         reader.load().collect()
+    late = coded(raised.value)
+    assert isinstance(late, SourceUnavailable) and late.retry and "in time" in late.message
 
 
 @pytest.mark.soak
