@@ -156,11 +156,9 @@ class ControlFolder:
             if isinstance(conf, dict):
                 yield {str(name): str(value) for name, value in conf.items()}
 
-    def kafka_conn_id(self) -> str | None:
-        """The id of the connection to Kafka that the newest of the last attempts was given; None if none was."""
-        drawn = (self.attempt(generation) for generation in reversed(self.generations(SETTINGS_OF)))
-        given = (one.get("kafka_conn_id") for one in drawn)
-        return next((conn_id for conn_id in given if isinstance(conn_id, str)), None)
+    def newest(self) -> Iterator[dict[str, Any]]:
+        """The documents of the last attempts, the newest first."""
+        return (self.attempt(generation) for generation in reversed(self.generations(SETTINGS_OF)))
 
     def store_explanation(self, attempt: Attempt, explanation: Mapping[str, Any]) -> None:
         """Store why a row is as it is, as an attempt found it. It holds values of rows."""

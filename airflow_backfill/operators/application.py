@@ -22,7 +22,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.failure import decided
-from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment
+from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.links.spark_ui import SparkUiLink
@@ -154,6 +154,8 @@ class ApplicationOperator(TellsLineage):
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         store = context["task_state_store"]
+        if self.kafka_conn_id is not None:
+            tell_kafka(context, self.target, self.kafka_conn_id)
         before = attempt_in(store.get(ATTEMPT))
         if before is not None:
             operator = self._operator(context, before)
@@ -292,7 +294,6 @@ class ApplicationOperator(TellsLineage):
             "run_id": ti.run_id,
             "try_number": ti.try_number,
             "map_index": ti.map_index,
-            **({"kafka_conn_id": self.kafka_conn_id} if self.kafka_conn_id is not None else {}),
         }
 
 

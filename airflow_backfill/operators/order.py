@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.hooks.kafka import told_kafka
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.signed import signature
 
@@ -27,8 +28,8 @@ class OrderOperator(ApplicationOperator):
     """
 
     reads_source: ClassVar[bool] = False
-    """Whether the application reads the source. If that is a topic, the order takes the connection to Kafka of the
-    build's other tasks, unless it has one of its own.
+    """Whether the application reads the source. If that is a topic, the order takes the connection to Kafka that a task
+    of the build has told Airflow, unless it has one of its own.
     """
     template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "by", "why")
     ui_color = "#f5e6d3"
@@ -49,7 +50,7 @@ class OrderOperator(ApplicationOperator):
             return done
         needed = self.admit(signature(context, self.by, self.why))
         if self.reads_source and self.kafka_conn_id is None and self.committed().plan.splits.landing:
-            self.kafka_conn_id = self.ledger.control(self.target).kafka_conn_id()
+            self.kafka_conn_id = told_kafka(context, self.target, self.ledger.control(self.target).newest())
         return self.run_application(context) if needed else {"target": self.target}
 
     def _document(self, context: Context) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from airflow_backfill.core.errors import KafkaOption
 from airflow_backfill.core.kafka.connection import client_options
-from airflow_backfill.hooks.kafka import kafka_environment
+from airflow_backfill.hooks.kafka import kafka_environment, told_kafka
 
 EXTRA = {
     "bootstrap.servers": "kafka:9092",
@@ -34,3 +35,19 @@ def test_a_connection_of_no_use_fails_the_task_and_not_the_application(monkeypat
     with pytest.raises(KafkaOption, match=r"group\.id") as refused:
         kafka_environment(connect(monkeypatch, {**EXTRA, "group.id": "canary"}))
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("dag", ["../other", "..", "a/b", "a?key=x", None])
+def test_airflow_is_not_asked_about_what_is_no_id(dag):
+    """Its client would put the id into the path of a request."""
+    asked = []
+    ti = SimpleNamespace(xcom_pull=lambda *ids, **_: asked.append(ids))
+    attempt = {
+        "dag_id": dag,
+        "task_id": "orders.snapshot",
+        "run_id": "manual__2026-11-26T12:00:00+00:00",
+        "map_index": -1,
+    }
+    for one in (attempt, {**attempt, "dag_id": "orders"}, {}):
+        assert told_kafka({"ti": ti}, "target", [one]) is None
+    assert asked == [("orders.snapshot", "orders", "kafka")]

@@ -9,7 +9,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.errors import InvalidSpec
-from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.signature import Signature
@@ -24,7 +23,6 @@ from airflow_backfill.testing.launcher import run_here
 from tests.airflow.launchers import dies, loses_touch
 from tests.airflow.without_spark import built, foreign, order
 from tests.cli.schema import check
-from tests.ledger.json_topic import JsonTopic
 
 WHY = "a test"
 
@@ -161,29 +159,6 @@ def test_an_explanation_lies_beside_the_target_and_the_task_returns_no_value_of_
     assert stored["key"] == {"id": "42"} and BuildReader(str(target)).state() == state
     assert (drawn(target)[-1]["task"], drawn(target)[-1]["by"]) == ("explain", "ann")
     assert control.explanation(found["explanation"] - 1) is None
-
-
-def test_an_order_about_a_topic_reaches_kafka_as_the_builds_other_tasks_do(context, tmp_path, monkeypatch):
-    """The newest of them that was given a connection, unless the order has its own."""
-    build = JsonTopic(tmp_path, 6, key=["offset"])
-    build.plan()
-    for conn_id in ("old", "topics", None):
-        build.reader.draw_attempt({"task": "snapshot", **({"kafka_conn_id": conn_id} if conn_id else {})})
-    for name in ("TOPICS", "MINE"):
-        extra = {"bootstrap.servers": f"{name.lower()}.test:9092"}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": "kafka", "extra": extra}))
-    given = []
-
-    def submit(launch):
-        given.append(json.loads(launch.environment[VARIABLE])["bootstrap.servers"] if launch.environment else None)
-        raise AirflowException("enough")
-
-    for own in ({}, {"kafka_conn_id": "mine"}):
-        with pytest.raises(AirflowException):
-            run(context, ExplainOperator, build.location, submit, key=["offset=1"], **own)
-        context["task_state_store"].clear()
-    assert given == ["topics.test:9092", "mine.test:9092"]
-    assert [one.get("kafka_conn_id") for one in drawn(build.location)[-2:]] == ["topics", "mine"]
 
 
 @pytest.mark.parametrize("wrong", [{"key": ""}, {"key": "id=42"}, {"key": "[]"}, {"key": ["id"]}, {"since": "-1"}])
