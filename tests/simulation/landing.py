@@ -76,6 +76,8 @@ class LandingSource(Source):
     """By version: the offset of each partition before which all has landed."""
     missed: dict[int, int] = field(default_factory=dict)
     """By partition of those: the offset at which the ingestion began, where that keeps notes."""
+    large: int = MAX
+    """From this offset on, records are a thousand times as large."""
 
     def __post_init__(self) -> None:
         self.appends = True
@@ -214,6 +216,10 @@ class LandingSource(Source):
             what = f"offset {offsets.start} of partition {partition} is gone"
             raise KafkaLost(what, partition=partition, wanted=offsets.start, have=at.start)
         return at.between(offsets.start, min(offsets.stop, at.end))
+
+    def size(self, offset: int) -> int:
+        """The bytes of a record."""
+        return 1000 if offset >= self.large else 1
 
     def kept(self, partition: int, offsets: Offsets, epoch: int) -> list[int]:
         """What of these offsets has landed at a version."""

@@ -402,8 +402,14 @@ MUTANTS = (
     ),
     Mutant(
         "what the landing table kept is read from Kafka all the same",
-        "if some.start < self.splits[n].floor}",
-        "if False}",
+        "return offsets.start < self.splits[partition].floor",
+        "return False",
+        topic=True,
+    ),
+    Mutant(
+        "the end of a round is not looked at before it is read",
+        "if not too_large(ranges, looked.bytes, size):",
+        "if True:",
         topic=True,
     ),
     Mutant(

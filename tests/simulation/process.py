@@ -19,6 +19,7 @@ from airflow_backfill.core.errors import (
     SourceUnavailable,
 )
 from airflow_backfill.core.kafka.offsets import Batch
+from airflow_backfill.core.kafka.sizing import TOLERANCE
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.record import Record
@@ -30,6 +31,7 @@ from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.interruption import Begun
 from tests.simulation.faults import CALM
+from tests.simulation.invariant import must
 from tests.simulation.landing import FIRST, SPAN, LandingSource, key_of, last_records, no_rows, place_of, row
 from tests.simulation.source import transform
 from tests.simulation.target import Bag, Transaction
@@ -178,9 +180,13 @@ class Process:
                     fetched |= {n: source.kept(n, offsets, kept.epoch) for n, offsets in kept.ranges.items()}
                 if source.topic_id != FIRST:
                     raise SourceReplaced("what was read is another topic's")
-                self.held = fetched if hold else self.held
+                size = sum(source.size(offset) for found in fetched.values() for offset in found)
+                if hold:
+                    self.held = fetched
+                    few = max(map(len, (*ranges.values(), *(kept.ranges.values() if kept else ()))), default=0) <= 1
+                    must(few or size <= TOLERANCE * self.world.round_bytes, f"a round of {size} bytes")
                 batches = {n: Batch(found[0], found[-1], len(found)) for n, found in fetched.items() if found}
-                return fx.Fetched(batches, sum(batch.count for batch in batches.values()))
+                return fx.Fetched(batches, size)
 
     def _answer_plan(self, effect: fx.ReadPlan | fx.CopyPlan | fx.CommitPlan) -> Any:
         match effect:

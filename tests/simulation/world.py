@@ -149,6 +149,9 @@ class World:
         self.faults.pop("big epoch", None)
         self.faults.pop("recovery", None)
         self.round_bytes, self.round_rows = 1000, rng.choice([10, 50, 1000])
+        sizes = random.Random(f"sizes {self.seed}")
+        if sizes.random() < 0.2:
+            self.source.large, self.round_bytes = sizes.randrange(40), 8_000
         apart = random.Random(f"key {self.seed}")
         self.keyed = apart.random() < 0.5 if self.keyed is None else self.keyed
         self.ordered = self.keyed and apart.random() < 0.5

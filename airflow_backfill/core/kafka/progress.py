@@ -1,13 +1,14 @@
 """What the committed splits of all lanes prove together.
 
-A split that is not written yet is absent, not unfinished. So both functions iterate over the known partitions, not only
-over the splits (docs/behaviours/source.md, S001.44).
+A split that is not written yet is absent, not unfinished. So the two questions iterate over the known partitions, not
+only over the splits (docs/behaviours/source.md, S001.44).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from airflow_backfill.core.errors import PartitionIncomplete
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import CatchingUp, Finished
 
@@ -26,3 +27,14 @@ def _all_in(
     states: tuple[type[CatchingUp | Finished], ...], partitions: Collection[int], splits: Mapping[int, Split]
 ) -> bool:
     return all(p in splits and isinstance(splits[p].state, states) for p in {*partitions, *splits})
+
+
+def check_finished(splits: Mapping[int, Split]) -> None:
+    """Raise PartitionIncomplete if a new partition has records that did not land."""
+    for split in splits.values():
+        if not isinstance(split.state, Finished):
+            raise PartitionIncomplete(
+                f"partition {split.partition} is new, but not all of it has landed: let the ingestion land it "
+                "from its first offset and clear the task, or plan again with on_existing='restart'",
+                partition=split.partition,
+            )

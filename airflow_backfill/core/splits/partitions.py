@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.kafka.progress import history_done
 from airflow_backfill.core.kafka.reach import Reach
+from airflow_backfill.core.kafka.sizing import RECORD_BYTES
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, Finished
 from airflow_backfill.core.kafka.state import rank as rank_of_state
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.splits import Splits
-
-RECORD_BYTES = 1_000
-"""Assumed bytes of a record, before any record was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.errors import KafkaLost, PartitionIncomplete, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost, PartitionsGrew, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, reopened
-from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, next_range, settled_alone
+from airflow_backfill.core.kafka.progress import check_finished
+from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, settled_alone
+from airflow_backfill.core.kafka.sizing import ends, fits_any, halved, quota, shared, too_large
 from airflow_backfill.core.kafka.split import Split
-from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
+from airflow_backfill.core.kafka.state import Backfilling, CatchingUp
 from airflow_backfill.core.source.backlog import fitting
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.splits.partitions import RECORD_BYTES, AtOffset, Partitions, splits_of
+from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
 from airflow_backfill.core.state.effect import (
     AskBroker,
     Asks,
@@ -47,8 +49,6 @@ LATE = 5
 """The ingestion is late after this many of its usual intervals without a landing (S001.29)."""
 PROBE = 1_000
 """Offsets that are searched for a record, to see whether a partition has grown."""
-FIRST_RECORDS = 10_000
-"""Records of a build's first round: how large they are is unknown before."""
 TRIES = 3
 """Tries of a round while retention deletes records faster than they are read."""
 
@@ -220,22 +220,49 @@ class _Round:
     def fetch(self) -> Asks[None]:
         ranges: dict[int, Offsets] = {}
         for tries in range(TRIES):
-            ranges = _ranges(self.splits, self.step.records, self.state.totals)
-            kept = {n: some for n, some in ranges.items() if some.start < self.splits[n].floor}
-            there = {n: some for n, some in ranges.items() if n not in kept}
             try:
+                ranges = yield from self._sized()
                 if ranges:
-                    self.fetched = yield from FetchRecords(there, kept=Kept(kept, self.newest) if kept else None)
+                    self.fetched = yield from self._fetch(ranges, hold=True)
                 break
             except KafkaLost:
                 if tries + 1 == TRIES:
                     raise
             yield from self._ask_again()
-        self.compacted = self._compacted(there)
+        self.compacted = self._compacted({n: some for n, some in ranges.items() if not self._kept(n, some)})
         for n, covered in ranges.items():
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))
             self.read |= {n: visible} if visible is not None else {}
             self.splits[n] = settled_alone(self.splits[n]) if self._alone else self.splits[n]
+
+    def _sized(self) -> Asks[dict[int, Offsets]]:
+        """The offsets to fetch, about as many as the round may have bytes."""
+        size, last = self.step.records, self._read_last
+        if size is None:
+            return {}
+        ranges = shared(self.splits.values(), quota(size, last.snapshot_rows, last.snapshot_bytes))
+        while not fits_any(ranges, size):
+            looked = yield from self._fetch(ends(ranges), hold=False)
+            if not too_large(ranges, looked.bytes, size):
+                break
+            ranges = halved(self.splits.values(), ranges)
+        return ranges
+
+    @property
+    def _read_last(self) -> Totals:
+        """What the lane's last round has read; all rounds, if that is unknown."""
+        barrier = self.state.lanes[self.lane]
+        last = Totals() if barrier is None else barrier.record.work
+        return last if last.snapshot_rows else self.state.totals
+
+    def _fetch(self, ranges: Mapping[int, Offsets], *, hold: bool) -> Asks[Fetched]:
+        kept = {n: some for n, some in ranges.items() if self._kept(n, some)}
+        there = {n: some for n, some in ranges.items() if n not in kept}
+        return (yield from FetchRecords(there, hold, Kept(kept, self.newest) if kept else None))
+
+    def _kept(self, partition: int, offsets: Offsets) -> bool:
+        """Whether the landing table has to replace these records."""
+        return offsets.start < self.splits[partition].floor
 
     def _compacted(self, there: Mapping[int, Offsets]) -> Kept | None:
         """Offset ranges in which compaction may have removed a tombstone whose row is already in the target.
@@ -281,7 +308,7 @@ class _Round:
         if [position.rank for position in positions] == [position.rank for position in before]:
             return None
         if not self.history:
-            _check_finished(self.splits)
+            check_finished(self.splits)
         epochs = self.epochs if self.landed else None
         work = TakeOffsets(self.read, epochs, self.landed, self.sifted.repeated > 0, self.compacted)
         return Move(
@@ -351,24 +378,6 @@ def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, histo
     return appeared(partition, log, None, batch.least if batch is not None else None)
 
 
-def _ranges(splits: Mapping[int, Split], size: RoundSize | None, totals: Totals) -> dict[int, Offsets]:
-    """The offsets to fetch: partitions share the round's records evenly; what one does not need goes to the others."""
-    if size is None:
-        return {}
-    if totals.snapshot_rows:
-        budget = min(size.rows, size.bytes // max(totals.snapshot_bytes // totals.snapshot_rows, 1))
-    else:
-        budget = min(size.rows, size.bytes // RECORD_BYTES, FIRST_RECORDS)
-    reading = sorted((split for split in splits.values() if split.left), key=lambda split: split.left)
-    ranges = {}
-    for place, split in enumerate(reading):
-        found = next_range(split, max(budget // (len(reading) - place), 1))
-        if found is not None:
-            ranges[split.partition] = found
-            budget -= len(found)
-    return ranges
-
-
 def _check_ordered(state: BuildState, partition: int) -> None:
     """Raise PartitionsGrew if a key may now be in two partitions, and no column orders its records."""
     spec = state.plan.spec
@@ -378,17 +387,6 @@ def _check_ordered(state: BuildState, partition: int) -> None:
             "records of a key (topic.order), and plan the build again with on_existing='restart'",
             partition=partition,
         )
-
-
-def _check_finished(splits: Mapping[int, Split]) -> None:
-    """Raise PartitionIncomplete if a new partition has records that did not land."""
-    for split in splits.values():
-        if not isinstance(split.state, Finished):
-            raise PartitionIncomplete(
-                f"partition {split.partition} is new, but not all of it has landed: let the ingestion land it "
-                "from its first offset and clear the task, or plan again with on_existing='restart'",
-                partition=split.partition,
-            )
 
 
 def _totals(state: BuildState, epochs: EpochRange, sifted: Landed, fetched: Fetched) -> Totals:

@@ -15,6 +15,7 @@ from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionInco
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
+from airflow_backfill.core.kafka.sizing import FIRST_RECORDS
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.model.plan import Plan, SourceFacts
@@ -27,7 +28,7 @@ from airflow_backfill.core.splits.position import later
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.state.step import Move, Observed, Read, Wait
-from airflow_backfill.core.strategies.offsets_round import FIRST_RECORDS, LATE, Poll, next_offsets
+from airflow_backfill.core.strategies.offsets_round import LATE, Poll, next_offsets
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.phase import Event, Phase
