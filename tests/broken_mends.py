@@ -239,8 +239,8 @@ MENDS = (
     ),
     Mend(
         "a file that is cut short is tried again",
-        "for known in (_expired, _no_space, _executor_lost, history_lost, _damaged, incomplete, _no_python)",
-        "for known in (_expired, _no_space, _executor_lost, history_lost, incomplete, _no_python)",
+        "history_lost, _damaged, incomplete, _no_python)",
+        "history_lost, incomplete, _no_python)",
         (FAILURE + "test_a_file_that_is_cut_short_fails_for_good_and_once_restored_the_task_goes_on",),
     ),
     Mend(
