@@ -17,6 +17,7 @@ DESCRIBE, READ = "Describe", "Read"
 """The rights that a build needs on its topic."""
 _UNMADE = ("Failed to create new KafkaAdminClient", "Failed to construct kafka consumer")
 _TIME_OVERFLOWS = re.compile(r"partition (\d+) offset (\d+) has timestamp value \d+ that overflows")
+_READER = "org.apache.spark.sql.kafka010.KafkaRecordToRowConverter"
 _UNRESOLVED = "No resolvable bootstrap urls"
 _REFUSALS = ("AuthenticationException", "InvalidConfigurationException", "ConfigException")
 
@@ -30,6 +31,8 @@ def kafka_error(error: BaseException, topic: str | None = None, right: str = REA
         package, _, kind = thrown.getClass().getName().rpartition(".")
         if kind == "KafkaIllegalStateException":
             return _unread(str(thrown.getMessage()), topic)
+        if kind == "ArithmeticException" and _in_reader(thrown):
+            return _odd_time(topic)
         if package.startswith("org.apache.kafka"):
             topic = topic or _unauthorized(thrown, kind)
             if str(thrown.getMessage()).startswith(_UNMADE):
@@ -70,6 +73,11 @@ def _unusable(causes: Sequence[Any], topic: str | None) -> BackfillError:
     )
 
 
+def _in_reader(thrown: Any) -> bool:
+    """Whether Spark's reader of topics failed, and no expression of the user."""
+    return any(frame.getClassName().startswith(_READER) for frame in thrown.getStackTrace())
+
+
 def _unread(said: str, topic: str | None) -> BackfillError:
     """The error of Spark's reader, which got a record that it cannot represent, or none in time."""
     place = _TIME_OVERFLOWS.search(said)
@@ -81,11 +89,17 @@ def _unread(said: str, topic: str | None) -> BackfillError:
             kind="KafkaIllegalStateException",
         )
     partition, offset = map(int, place.groups())
+    return _odd_time(topic, partition=partition, offset=offset)
+
+
+def _odd_time(topic: str | None, **place: int) -> BackfillError:
+    """The error of a record with a timestamp that Spark cannot represent. Spark 4.0 does not say which one it is."""
+    where = "offset {offset} of partition {partition}".format(**place) if place else "a record"
     return Undecodable(
-        f"offset {offset} of partition {partition} of {_named(topic)} has a timestamp that Spark cannot represent: its "
-        "producer did not count milliseconds; correct the producer, and plan again with a later topic.first",
+        f"{where} of {_named(topic)} has a timestamp that Spark cannot represent: its producer did not count "
+        "milliseconds; correct the producer, and plan again with a later topic.first",
         count=1,
-        sample=[{"partition": partition, "offset": offset, "reason": "its timestamp is no number of milliseconds"}],
+        sample=[{**place, "reason": "its timestamp is no number of milliseconds"}],
     )
 
 

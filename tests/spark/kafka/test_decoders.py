@@ -139,7 +139,7 @@ def test_a_class_on_the_class_path_decodes(spark: SparkSession, tmp_path: Path) 
 
 
 def shuffled(raw: Column) -> Column:
-    return F.concat(raw.cast("string"), F.uuid())
+    return F.concat(raw.cast("string"), F.expr("uuid()"))
 
 
 def nosy(raw: Column) -> Column:

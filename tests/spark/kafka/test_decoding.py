@@ -186,7 +186,10 @@ def test_no_record_is_lost_or_doubled(
     alive = [(row.partition, row.offset) for row in good(decoded).collect()]
     letters = dead_letters(decoded).collect()
     assert sorted(alive + [(row.partition, row.offset) for row in letters]) == sorted(r[:2] for r in given_)
-    whole = {(row.partition, row.offset, row.key and bytes(row.key), row.value and bytes(row.value)) for row in letters}
+    whole = {
+        (row.partition, row.offset, *(one if one is None else bytes(one) for one in (row.key, row.value)))
+        for row in letters
+    }
     assert whole <= set(given_)
     counts = count(decoded, F.col("offset") % 2 == 0)
     assert counts == Decoded(len(letters), sum(offset % 2 for _, offset in alive))
