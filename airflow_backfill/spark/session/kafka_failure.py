@@ -93,7 +93,7 @@ def _unread(said: str, topic: str | None) -> BackfillError:
 
 
 def _odd_time(topic: str | None, **place: int) -> BackfillError:
-    """The error of a record with a timestamp that Spark cannot represent. Spark 4.0 does not say which one it is."""
+    """The error of a record with a timestamp that Spark cannot represent. Only Spark 4.2 says which one it is."""
     where = "offset {offset} of partition {partition}".format(**place) if place else "a record"
     return Undecodable(
         f"{where} of {_named(topic)} has a timestamp that Spark cannot represent: its producer did not count "
