@@ -5,11 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
@@ -280,8 +279,8 @@ def test_the_keys_that_differ_stay_while_people_explain_them_and_until_they_are_
 def test_the_clean_up_removes_the_keys_that_differ(build: JsonBuild) -> None:
     build.finished()
     assert shown(build)[0]["certificate"] is not None and differing(build), "the certificate is of an older version"
-    later = time.time_ns() + 10**9 * 86_400 * 2
+    later = now_ms() + 2 * 86_400_000
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_backfill.builds.cleaning.time", SimpleNamespace(time_ns=lambda: later))
+        patch.setattr("airflow_backfill.builds.cleaning.now_ms", lambda: later)
         assert clean(build.location, 1)["errors"] == 1
     assert shown(build)[0]["difference"] is None

@@ -57,7 +57,7 @@ def _unauthorized(thrown: Any, kind: str) -> str | None:
 
 
 def _named(topic: str | None) -> str:
-    return "the topic" if topic is None else f"topic {topic}"
+    return f"topic {topic}" if topic else "the topic"
 
 
 def _unusable(causes: Sequence[Any], topic: str | None) -> BackfillError:
