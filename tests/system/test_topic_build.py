@@ -154,7 +154,7 @@ def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
         _until(lambda: _state(target).control.paused)
         broker.kill()
         control.order(planned["build"], Command(Verb.RESUME))
-        _until(lambda: "the source fails" in _waits(target))
+        _until(lambda: "the round failed" in _waits(target))
         broker.start()
     outcome = control.outcome(me)
     assert outcome is not None and outcome["code"] == "OK", f"{outcome}\n{apps.log[-1][-3000:]}"
