@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow_backfill.builds.signs import SIGNS
 from airflow_backfill.core.errors import BackfillError, DocumentDamaged
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, Life, last_sign, newest_of
 from airflow_backfill.core.reports.difference import settles
-from airflow_backfill.core.reports.tried import Instance, Life, Tried, last_sign, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
@@ -19,14 +19,14 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.store import NotFound
 
 AT_ONCE = 8
+"""Attempts whose files are read at one time."""
 EXPLAINED = 50
 """Newest attempts that are looked at, one after the other, as long as they have only explained rows."""
-"""Attempts whose files are read at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    tried: tuple[Tried, ...]
+    statuses: tuple[AttemptStatus, ...]
     """Oldest first."""
     damage: BackfillError | None
     """The error of the newest file that cannot be read."""
@@ -40,12 +40,12 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
     except DocumentDamaged as error:
         return Attempts((), error)
 
-    def read(generation: int) -> Tried:
+    def read(generation: int) -> AttemptStatus:
         try:
             return attempt(control, state, now, generation, control.attempt(generation))
         except (DocumentDamaged, NotFound) as error:
             damage = error if isinstance(error, DocumentDamaged) else DocumentDamaged(str(error))
-            return Tried.unreadable(generation, damage)
+            return AttemptStatus.unreadable(generation, damage)
 
     if len(drawn) > 1:
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -53,13 +53,13 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
     else:
         found = list(map(read, drawn))
     newest = newest_of(found)
-    tried = tuple(replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found)
-    return Attempts(tried, next((one.damage for one in reversed(tried) if one.damage is not None), None))
+    statuses = tuple(replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found)
+    return Attempts(statuses, next((one.damage for one in reversed(statuses) if one.damage is not None), None))
 
 
 def attempt(
     control: ControlFolder, state: BuildState | None, now: int, generation: int, document: Mapping[str, Any]
-) -> Tried:
+) -> AttemptStatus:
     """The attempt with this document, whether a newer one of its task has begun left aside."""
     me = Attempt(generation, document["attempt"])
     barriers = () if state is None else (known for known in state.known if known.record.attempt == me.name)
@@ -68,20 +68,20 @@ def attempt(
     outcome, lost = _read(control.outcome, me)
     sign = last_sign(announced or {}, committed)
     unchanged = 0 if sign is None else SIGNS.unchanged_ms(me.name, sign)
-    return Tried.told(generation, document, announced or {}, outcome, committed, now, lost or silent, unchanged)
+    return AttemptStatus.told(generation, document, announced or {}, outcome, committed, now, lost or silent, unchanged)
 
 
-def last_settling(control: ControlFolder, tried: Sequence[Tried]) -> Tried | None:
-    """The last attempt that has told whether keys differ, among ``tried`` and what lies before explanations: people ask
-    for many of those while they look into a proof that failed. None if there is none.
+def last_settling(control: ControlFolder, statuses: Sequence[AttemptStatus]) -> AttemptStatus | None:
+    """The last attempt that has told whether keys differ, among ``statuses`` and what lies before explanations: people
+    ask for many of those while they look into a proof that failed. None if there is none.
     """
-    if found := next((one for one in reversed(tried) if settles(one)), None):
+    if found := next((one for one in reversed(statuses) if settles(one)), None):
         return found
     explained = Errand.EXPLAIN.value
-    if not tried or any(one.task != explained for one in tried):
+    if not statuses or any(one.task != explained for one in statuses):
         return None
-    for generation in reversed(control.generations(EXPLAINED, tried[-1].generation)):
-        if generation < tried[0].generation:
+    for generation in reversed(control.generations(EXPLAINED, statuses[-1].generation)):
+        if generation < statuses[0].generation:
             with suppress(DocumentDamaged, NotFound):
                 one = attempt(control, None, 0, generation, control.attempt(generation))
                 if settles(one):
@@ -100,5 +100,5 @@ def _read(
         return None, error
 
 
-def _superseded(one: Tried, newest: Mapping[tuple[str, Instance], Tried]) -> bool:
+def _superseded(one: AttemptStatus, newest: Mapping[tuple[str, Instance], AttemptStatus]) -> bool:
     return one.outcome is None and one.instance is not None and newest[one.task, one.instance] is not one

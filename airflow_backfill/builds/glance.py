@@ -61,7 +61,7 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
     shown = trouble or last.damage
     return {
         **told(state, source, speed, now),
-        "health": health(state, control, commands, last.tried, trouble, now).to_json(),
+        "health": health(state, control, commands, last.statuses, trouble, now).to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, None, trouble, now),
         "trouble": None if shown is None else way_out.told(shown),

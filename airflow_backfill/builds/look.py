@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airflow_backfill.builds.attempts import attempts, last_settling
 from airflow_backfill.builds.history import COMMITS, History
 from airflow_backfill.core.errors import BackfillError, DocumentDamaged, HistoryLost
-from airflow_backfill.core.reports.tried import Tried
+from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
@@ -36,9 +36,9 @@ class Look:
     damage: BackfillError | None
     """The error of a file of an attempt that cannot be read. The build goes on without it."""
     history: History
-    tried: Sequence[Tried]
+    statuses: Sequence[AttemptStatus]
     """The last attempts, oldest first."""
-    settling: Tried | None
+    settling: AttemptStatus | None
     """The last attempt that has told whether keys differ."""
 
     @staticmethod
@@ -53,8 +53,10 @@ class Look:
             past = pool.submit(History.read, reader.log, state, commits)
             told = attempts(reader.control, state, now, ATTEMPTS)
         (source, trouble), (commands, unread) = looked.result(), ordered.result()
-        settling = last_settling(reader.control, told.tried)
-        return Look(now, state, commands, source, unread or trouble, told.damage, past.result(), told.tried, settling)
+        settling = last_settling(reader.control, told.statuses)
+        return Look(
+            now, state, commands, source, unread or trouble, told.damage, past.result(), told.statuses, settling
+        )
 
     @property
     def control(self) -> Control:

@@ -47,17 +47,17 @@ def shown(look: Look) -> dict[str, Any]:
     """The status, from what was read of the build."""
     state, source, control, now = look.state, look.source, look.control, look.now
     stop = look.trouble or stopping(state, source)
-    known = health(state, control, look.commands, look.tried, stop, now, look.history.longest_ms)
+    known = health(state, control, look.commands, look.statuses, stop, now, look.history.longest_ms)
     trouble = look.trouble or look.damage
     return {
         **told(state, source, Speed.of_barriers(state, look.history.of_this_phase), now),
         "health": known.to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, look.trouble, now),
-        "to_clear": [asdict(instance) for instance in to_clear(state, look.tried)],
+        "to_clear": [asdict(instance) for instance in to_clear(state, look.statuses)],
         "difference": difference(look.settling, state.certificate, state.plan.spec.key),
         "commands": logged(state, look.commands[-SHOWN_COMMANDS:], look.history),
-        "attempts": [one.to_json() for one in look.tried],
+        "attempts": [one.to_json() for one in look.statuses],
         "trouble": None if trouble is None else way_out.told(trouble),
     }
 
@@ -67,7 +67,7 @@ def planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
     of that attempt do not tell.
     """
     found = attempts(reader.control, None, now, ATTEMPTS)
-    last = found.tried
+    last = found.statuses
     if found.damage is not None and not (last and last[-1].task):
         raise found.damage
     if not last or last[-1].task != "plan":

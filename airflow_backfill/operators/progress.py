@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.builds.attempts import attempt
 from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.reports.health import Condition, health, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
 from airflow_backfill.core.reports.summary import told
-from airflow_backfill.core.reports.tried import Tried
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.source.source_log import SourceWatch
 from airflow_backfill.core.state.state import BuildState
@@ -99,7 +99,7 @@ class Reporter:
         known = health(state, control, commands, self._tried(state, now), stopping(state, source), now)
         return {**told(state, source, speed, now), "health": known.to_json()}
 
-    def _tried(self, state: BuildState, now: int) -> list[Tried]:
+    def _tried(self, state: BuildState, now: int) -> list[AttemptStatus]:
         """The attempt that works meanwhile."""
         if self._me is None:
             return []

@@ -38,8 +38,8 @@ def or_dropped(look: _Look) -> _Look:
 def dropped(target: str, options: Mapping[str, str] | None, now: int) -> dict[str, Any] | None:
     """What is left of a build whose last attempt has deleted its target; None for any other. ``now``: milliseconds."""
     control = ControlFolder.beside(target, options=options)
-    tried = attempts(control, None, now, ATTEMPTS).tried
-    last = tried[-1] if tried else None
+    statuses = attempts(control, None, now, ATTEMPTS).statuses
+    last = statuses[-1] if statuses else None
     if last is None or last.task != Verb.CANCEL.value or last.outcome != "OK":
         return None
     outcome = control.outcome(Attempt(last.generation, last.attempt)) or {}
@@ -52,7 +52,7 @@ def dropped(target: str, options: Mapping[str, str] | None, now: int) -> dict[st
         "target": target,
         "health": Health(Condition.DONE, why, by=last.by, since=last.ended).to_json(),
         "waits_for": [],
-        "attempts": [one.to_json() for one in tried],
+        "attempts": [one.to_json() for one in statuses],
         "trouble": None,
         "seen": now,
     }

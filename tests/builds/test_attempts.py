@@ -9,7 +9,7 @@ import pytest
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.signs import Signs
 from airflow_backfill.core.errors import Fenced
-from airflow_backfill.core.reports.tried import SILENT_MS
+from airflow_backfill.core.reports.attempt_status import SILENT_MS
 from airflow_backfill.core.state.effect import CommitRecord
 from tests.core.tasks import READ
 from tests.ledger.json_target import JsonBuild
@@ -26,7 +26,7 @@ def build(tmp_path: Path) -> JsonBuild:
 
 def shown(build: JsonBuild, later: int = 0) -> dict[str, Any]:
     now = time.time_ns() // 1_000_000 + later
-    return attempts(build.reader.control, build.state(), now, 5).tried[-1].to_json()
+    return attempts(build.reader.control, build.state(), now, 5).statuses[-1].to_json()
 
 
 def test_an_attempt_is_told_with_its_task_and_times(build: JsonBuild) -> None:
@@ -101,12 +101,12 @@ def test_an_older_try_of_the_same_task_is_superseded(build: JsonBuild) -> None:
     build.reader.draw_attempt(TASK)
     build.reader.draw_attempt({**TASK, "map_index": 1})
     build.reader.draw_attempt(TASK)
-    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 5).tried
+    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 5).statuses
     assert [one.life.value for one in found] == ["ended", "superseded", "starting", "starting"]
 
 
 def test_attempts_that_airflow_does_not_know_supersede_nobody(build: JsonBuild) -> None:
     build.reader.draw_attempt({"task": "cancel"})
     build.reader.draw_attempt({"task": "cancel"})
-    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 2).tried
+    found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 2).statuses
     assert [one.life.value for one in found] == ["starting", "starting"]

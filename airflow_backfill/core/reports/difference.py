@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
-from airflow_backfill.core.reports.tried import Tried
+from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.values.hidden import HIDDEN
 
 SHOWN = 5
@@ -20,14 +20,16 @@ _PROOFS = ("verify", "prove")
 Found = Mapping[str, Any]
 
 
-def settles(one: Tried) -> bool:
+def settles(one: AttemptStatus) -> bool:
     """Whether the attempt has told whether keys differ: it has proven the target, found that it differs, or repaired
     it.
     """
     return one.outcome == VerificationFailed.code or (one.outcome == "OK" and one.task in (*_PROOFS, "repair"))
 
 
-def difference(last: Tried | None, certificate: Certificate | None, key: Sequence[str]) -> dict[str, Any] | None:
+def difference(
+    last: AttemptStatus | None, certificate: Certificate | None, key: Sequence[str]
+) -> dict[str, Any] | None:
     """What ``last``, the last attempt that ``settles``, has found to differ, as plain JSON; None if nothing, or if the
     ``certificate`` is of a newer version of the target. ``key``: the columns in the source, which ``explain`` takes.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_backfill.core.reports.tried import Instance, Tried, newest_of
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, newest_of
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import LOOKS
 from airflow_backfill.core.values.phase import Phase
@@ -29,15 +29,15 @@ def due(state: BuildState) -> tuple[str, ...]:
             return ("plan",)
 
 
-def to_clear(state: BuildState, tried: Sequence[Tried]) -> tuple[Instance, ...]:
+def to_clear(state: BuildState, statuses: Sequence[AttemptStatus]) -> tuple[Instance, ...]:
     """The task instances to clear so that the build goes on: those whose last attempt at the work that is due failed,
     in the newest run. If none failed, those that worked on it last, because the work is not done. Empty if one of them
-    lives, or if no attempt tells. ``tried``: the last attempts.
+    lives, or if no attempt tells. ``statuses``: the last attempts.
     """
-    candidates = [one for (task, _), one in newest_of(tried).items() if task in due(state)]
+    candidates = [one for (task, _), one in newest_of(statuses).items() if task in due(state)]
     if not candidates:
         # The work is due for the first time. An application may have failed on its way to it.
-        candidates = [one for one in newest_of(tried).values() if one.failed and one.task not in LOOKS]
+        candidates = [one for one in newest_of(statuses).values() if one.failed and one.task not in LOOKS]
     newest = max(candidates, key=lambda one: one.generation, default=None)
     if newest is None or newest.instance is None:
         return ()

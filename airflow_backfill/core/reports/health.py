@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.reports.attempt_status import FENCED, AttemptStatus, Life
 from airflow_backfill.core.reports.due import due
-from airflow_backfill.core.reports.tried import FENCED, Life, Tried
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import LOOKS, Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
@@ -62,7 +62,7 @@ def health(
     state: BuildState,
     control: Control,
     commands: Sequence[tuple[int, Command]],
-    tried: Sequence[Tried],
+    statuses: Sequence[AttemptStatus],
     trouble: BackfillError | None,
     now: int,
     longest_ms: int = 0,
@@ -81,7 +81,7 @@ def health(
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
         return _ordered(Condition.PAUSED, "the rate is 0; another rate lifts it", commands, Verb.THROTTLE)
-    attempts = [one for one in tried if one.task not in LOOKS and one.outcome != FENCED]
+    attempts = [one for one in statuses if one.task not in LOOKS and one.outcome != FENCED]
     running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
     if running is not None:
         return _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
@@ -89,7 +89,12 @@ def health(
 
 
 def _running(
-    state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], one: Tried, now: int, patience: int
+    state: BuildState,
+    control: Control,
+    commands: Sequence[tuple[int, Command]],
+    one: AttemptStatus,
+    now: int,
+    patience: int,
 ) -> Health:
     due_at = max((barrier.record.due for barrier in state.known), default=0)
     if control.limited and control.rates == state.control.rates and due_at > now:
@@ -107,7 +112,7 @@ def _running(
 
 
 def _resting(
-    state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], last: Tried | None, now: int
+    state: BuildState, control: Control, commands: Sequence[tuple[int, Command]], last: AttemptStatus | None, now: int
 ) -> Health:
     """No application runs, as far as is known."""
     if last is not None and last.damage is not None and last.outcome is None:
@@ -134,7 +139,7 @@ def _resting(
     return Health(_next(last, now), why, since=None if last is None else last.last)
 
 
-def health_of_plan(one: Tried) -> Health:
+def health_of_plan(one: AttemptStatus) -> Health:
     """The condition of a build without a plan, whose last attempt plans it."""
     name = f"attempt {one.generation} of the plan task"
     match one.life:
@@ -161,7 +166,7 @@ def _stuck(why: str, since: int | None) -> Health:
     return Health(Condition.STUCK, why, since=since, needs_attention=True)
 
 
-def _next(last: Tried | None, now: int) -> Condition:
+def _next(last: AttemptStatus | None, now: int) -> Condition:
     """Whether the next task still has time to start."""
     waits = last is not None and last.last is not None and now - last.last <= NEXT_MS
     return Condition.WAITING if waits else Condition.STARVED
@@ -178,9 +183,9 @@ def _ordered(
     return Health(condition, f"{why}{said}", signed.by, signed.at if since is None else since)
 
 
-def _name(one: Tried) -> str:
+def _name(one: AttemptStatus) -> str:
     return f"attempt {one.generation} ({one.task or 'of an unknown task'})"
 
 
-def _error(one: Tried) -> str:
+def _error(one: AttemptStatus) -> str:
     return f"{one.outcome}: {(one.message or '')[:300]}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
-from airflow_backfill.core.reports.tried import SIGN_SECONDS
+from airflow_backfill.core.reports.attempt_status import SIGN_SECONDS
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import ControlFolder

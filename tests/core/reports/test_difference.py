@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import KeyNull, VerificationFailed
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Life
 from airflow_backfill.core.reports.difference import SHOWN, difference, keys_of, settles
-from airflow_backfill.core.reports.tried import Life, Tried
 from tests.core.reports.test_due import CERTIFICATE
 
 KEY = ("shop", "id")
@@ -17,9 +17,11 @@ def named(count: int) -> list[dict[str, Any]]:
     return [{"kind": "stale", "key": {"shop": "a", "order_id": str(n)}} for n in range(count)]
 
 
-def failed(**data: Any) -> Tried:
+def failed(**data: Any) -> AttemptStatus:
     found = {"epoch": 7, "target_version": 20, "counts": {"missing": 2, "stale": 1}, "sample": named(1), **data}
-    return Tried(4, "a4", "verify", Life.ENDED, ended=900, outcome="VERIFICATION_FAILED", message="m", data=found)
+    return AttemptStatus(
+        4, "a4", "verify", Life.ENDED, ended=900, outcome="VERIFICATION_FAILED", message="m", data=found
+    )
 
 
 def test_a_failed_proof_tells_how_many_keys_differ_and_what_to_explain() -> None:

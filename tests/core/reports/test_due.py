@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, Life
 from airflow_backfill.core.reports.due import due, to_clear
-from airflow_backfill.core.reports.tried import Instance, Life, Tried
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.values.phase import Phase
@@ -34,13 +34,13 @@ def test_each_state_has_a_task_that_goes_on_with_it(build, tasks) -> None:
 
 def tried(
     generation: int, task: str, outcome: str | None = None, lane: int = -1, run: str = "r", **more: object
-) -> Tried:
+) -> AttemptStatus:
     life = Life.RUNNING if outcome is None else Life.ENDED
     where = Instance("d", f"orders.{task}", run, lane)
-    return replace(Tried(generation, f"a{generation}", task, life, where, outcome=outcome), **more)
+    return replace(AttemptStatus(generation, f"a{generation}", task, life, where, outcome=outcome), **more)
 
 
-def cleared(build, *attempts: Tried) -> list[tuple[str, str, int]]:
+def cleared(build, *attempts: AttemptStatus) -> list[tuple[str, str, int]]:
     return [(one.task_id, one.run_id, one.map_index) for one in to_clear(build, attempts)]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import DocumentDamaged, SourceUnavailable
+from airflow_backfill.core.reports.attempt_status import SILENT_MS, STARTING_MS, AttemptStatus, Life
 from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health, health_of_plan, in_words
-from airflow_backfill.core.reports.tried import SILENT_MS, STARTING_MS, Life, Tried
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.bound import Bound
@@ -19,17 +19,17 @@ from tests.core.states import CERTIFICATE, V, state
 NOW = 100_000_000
 ANN = Signature("ann", "night shift", 5)
 HALF = state(Phase.SNAPSHOT, AtFile(0))
-RUNS = Tried(4, "me", "snapshot", Life.RUNNING, drawn=NOW - 9_000, started=NOW - 8_000, seen=NOW)
-STARTS = Tried(4, "me", "snapshot", Life.STARTING, drawn=NOW - 9_000)
+RUNS = AttemptStatus(4, "me", "snapshot", Life.RUNNING, drawn=NOW - 9_000, started=NOW - 8_000, seen=NOW)
+STARTS = AttemptStatus(4, "me", "snapshot", Life.STARTING, drawn=NOW - 9_000)
 DEAD = replace(RUNS, life=Life.SILENT, seen=NOW - 10**7, started=NOW - 2 * 10**7)
-OK = Tried(4, "me", "snapshot", Life.ENDED, drawn=5, ended=NOW - 9_000, outcome="OK")
+OK = AttemptStatus(4, "me", "snapshot", Life.ENDED, drawn=5, ended=NOW - 9_000, outcome="OK")
 LOST = replace(OK, outcome="APPLICATION_FAILED", retry=True, message="the worker died")
 WRONG = replace(OK, outcome="KEY_NULL", message="3 rows have no key")
 FENCED = replace(OK, generation=5, outcome="FENCED", message="a newer attempt")
 PROVES = replace(RUNS, generation=6, task="prove")
 
 
-def asked(build: BuildState, *tried: Tried, commands: tuple[Command, ...] = (), **more: Any) -> Health:
+def asked(build: BuildState, *tried: AttemptStatus, commands: tuple[Command, ...] = (), **more: Any) -> Health:
     numbered = list(enumerate(commands, start=build.control.number + 1))
     return health(build, obey(build.control, numbered), numbered, tried, more.pop("trouble", None), NOW, **more)
 
@@ -104,7 +104,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     "a newer attempt wins": (asked(HALF, RUNS, FENCED), Condition.WORKING, "attempt 4"),
     "a proof is no work on the build": (asked(HALF, DEAD, PROVES), Condition.STUCK, "attempt 4"),
     "a damaged file": (
-        asked(HALF, OK, Tried.unreadable(5, DocumentDamaged("attempts/000000005.json: empty"))),
+        asked(HALF, OK, AttemptStatus.unreadable(5, DocumentDamaged("attempts/000000005.json: empty"))),
         Condition.WAITING,
         "attempt 5 (of an unknown task), of which a file is damaged: whether it runs is unknown",
     ),
@@ -162,9 +162,11 @@ def test_an_attempt_that_commits_nothing_is_stuck_unless_its_rounds_are_long_or_
     assert asked(state(Phase.CATCH_UP, handoff=V), proves).condition is Condition.WORKING
 
 
-def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> Tried:
+def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> AttemptStatus:
     document = {"attempt": "me", "task": "snapshot", **({} if drawn is None else {"at": drawn})}
-    return Tried.told(1, document, {} if seen is None else {"at": seen}, {"code": "OK"} if ended else None, None, NOW)
+    return AttemptStatus.told(
+        1, document, {} if seen is None else {"at": seen}, {"code": "OK"} if ended else None, None, NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,5 +182,5 @@ def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> Tried:
         (tried(NOW + 10**9, NOW + 10**9), Life.RUNNING),
     ],
 )
-def test_what_an_attempt_left_behind_says_whether_it_lives(one: Tried, expected: Life) -> None:
+def test_what_an_attempt_left_behind_says_whether_it_lives(one: AttemptStatus, expected: Life) -> None:
     assert one.life is expected

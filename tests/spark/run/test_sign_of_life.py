@@ -43,7 +43,7 @@ def test_the_cost_is_told_until_the_end(tmp_path: Path) -> None:
     spent = iter(range(1, 1_000_000))
     with signs_of_life(control, me, {}, every=0.05, cost=lambda: {"core_seconds": next(spent)}):
         until(control, me, 0)
-    (found,) = attempts(control, None, 0, 1).tried
+    (found,) = attempts(control, None, 0, 1).statuses
     assert found.cost == {"core_seconds": next(spent) - 1}, "a last sign"
 
 

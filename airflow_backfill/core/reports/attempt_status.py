@@ -51,7 +51,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptStatus:
     """Times are milliseconds since 1970, None if unknown."""
 
     generation: int
@@ -105,9 +105,9 @@ class Tried:
         return {**plain, **named, "life": self.life.value}
 
     @staticmethod
-    def unreadable(generation: int, damage: BackfillError) -> Tried:
+    def unreadable(generation: int, damage: BackfillError) -> AttemptStatus:
         """An attempt of which nothing but its number is known."""
-        return Tried(generation, "", "", Life.UNKNOWN, message=str(damage), damage=damage)
+        return AttemptStatus(generation, "", "", Life.UNKNOWN, message=str(damage), damage=damage)
 
     @staticmethod
     def told(
@@ -119,7 +119,7 @@ class Tried:
         now: int,
         damage: BackfillError | None = None,
         unchanged: int = 0,
-    ) -> Tried:
+    ) -> AttemptStatus:
         """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier.
         ``damage``: why one of the files tells nothing; then its life is unknown, unless another one says that it ended.
         ``unchanged``: for how long its last sign of life has been the newest one, as far as whoever looks has seen it.
@@ -128,7 +128,7 @@ class Tried:
         seen = last_sign(announced, committed)
         life = _life(document.get("at"), seen, outcome is not None, now, unchanged)
         where: list[Any] = [document.get(name) for name in ("dag_id", "task_id", "run_id", "map_index")]
-        return Tried(
+        return AttemptStatus(
             generation=generation,
             attempt=document["attempt"],
             task=document.get("task", ""),
@@ -168,10 +168,10 @@ def _life(drawn: int | None, seen: int | None, ended: bool, now: int, unchanged:
     return Life.STARTING if now - drawn <= STARTING_MS else Life.SILENT
 
 
-def newest_of(tried: Iterable[Tried]) -> dict[tuple[str, Instance], Tried]:
+def newest_of(statuses: Iterable[AttemptStatus]) -> dict[tuple[str, Instance], AttemptStatus]:
     """The newest attempt of each task instance and application."""
     found = {}
-    for one in sorted(tried, key=lambda one: one.generation):
+    for one in sorted(statuses, key=lambda one: one.generation):
         if one.instance is not None:
             found[one.task, one.instance] = one
     return found
