@@ -73,10 +73,10 @@ class Process:
         self.announcer: Process | None = None
         """The thread of the same application that announces epochs."""
         self.held: dict[int, list[int]] = {}
+        """By partition: the records that were fetched last."""
         self.decoded: list[tuple[int, int]] = []
         self.positions: tuple[Position, ...] = ()
         """Of the record that is written."""
-        """By partition: the records that were fetched last."""
         self.wakes = 0
         self.begun: Begun | None = None
         """What it does since it looked at the commands."""
