@@ -118,7 +118,8 @@ class PlanOperator(ApplicationOperator):
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
-        spec, _ = self.spec, self._rounds
+        spec = self.spec
+        round_options(self.round_bytes, self.round_rows)
         if self.on_existing not in ON_EXISTING:
             raise InvalidSpec(
                 f"on_existing: must be one of {', '.join(ON_EXISTING)} (got {self.on_existing!r})", field="on_existing"
@@ -145,12 +146,8 @@ class PlanOperator(ApplicationOperator):
         return self.result(self.committed())
 
     def arguments(self) -> list[str]:
-        spec = encode(self.spec.to_json())
-        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *self._rounds]
-
-    @property
-    def _rounds(self) -> list[str]:
-        return round_options(self.round_bytes, self.round_rows)
+        spec, rounds = encode(self.spec.to_json()), round_options(self.round_bytes, self.round_rows)
+        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *rounds]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         plan, summary = state.plan, summarize(state)

@@ -96,10 +96,10 @@ class Reporter:
         speed = Speed.between(same[0], same[-1]) if same else None
         commands = self._reader.commands(state.plan.build)
         control = obey(state.control, commands).at(now)
-        known = health(state, control, commands, self._tried(state, now), stopping(state, source), now)
+        known = health(state, control, commands, self._at_work(state, now), stopping(state, source), now)
         return {**told(state, source, speed, now), "health": known.to_json()}
 
-    def _tried(self, state: BuildState, now: int) -> list[AttemptStatus]:
+    def _at_work(self, state: BuildState, now: int) -> list[AttemptStatus]:
         """The attempt that works meanwhile."""
         if self._me is None:
             return []

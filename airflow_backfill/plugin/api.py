@@ -44,7 +44,7 @@ from airflow_backfill.plugin.dropped import DROPPED, or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
 from airflow_backfill.plugin.run import run_of
 from airflow_backfill.plugin.steering import steer, steering_dag
-from airflow_backfill.plugin.tasks import Table, named, tables, templated
+from airflow_backfill.plugin.tasks import Table, all_tables, named, tables
 from airflow_backfill.plugin.whole import whole
 
 PAGE = Path(__file__).parent / "page"
@@ -72,10 +72,9 @@ def page(file: str) -> FileResponse:
 @api.get("/builds")
 def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """All builds of DAGs that the user may look at; and ``templated``, the DAGs whose builds only a run would tell."""
-    dags = readable(user)
-    found = tables(session, dags)
+    found, templated = all_tables(session, readable(user))
     builds = [one for one in _glanced(found) if one["tasks"] or not _nothing_there(one)]
-    return {"builds": builds, "templated": templated(session, dags, found)}
+    return {"builds": builds, "templated": templated}
 
 
 @api.get("/dags/{dag_id}/runs/{run_id}/builds", dependencies=[LOOKS])

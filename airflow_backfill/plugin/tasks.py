@@ -10,7 +10,7 @@ kind has not both. The attempt also lies beside the target, with the DAG that dr
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.operators.application import ATTEMPT, attempt_in
-from airflow_backfill.plugin.declared import declared
+from airflow_backfill.plugin.declared import Declared, declared
 from airflow_backfill.plugin.orders import ORDERS
 
 INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
@@ -92,6 +92,23 @@ class Table:
 
 def tables(session: Session, dags: Collection[str], targets: Collection[str] | None = None) -> list[Table]:
     """The tables that these DAGs build, only ``targets`` if given; the one that was worked on last first."""
+    return _tables(session, dags, declared(session, dags), targets)
+
+
+def all_tables(session: Session, dags: Collection[str]) -> tuple[list[Table], list[str]]:
+    """The tables that these DAGs build; and the DAGs with tables that only a run names, if no task is left of them."""
+    definitions = declared(session, dags)
+    found = _tables(session, dags, definitions)
+    worked = {task.dag_id for table in found for task in table.tasks}
+    return found, sorted(dag for dag, one in definitions.items() if one.templated and dag not in worked)
+
+
+def _tables(
+    session: Session,
+    dags: Collection[str],
+    definitions: Mapping[str, Declared],
+    targets: Collection[str] | None = None,
+) -> list[Table]:
     found: dict[str, list[Task]] = {}
     connections: dict[str, str | None] = {}
     for target, connection, task in _tasks(session, dags):
@@ -99,19 +116,13 @@ def tables(session: Session, dags: Collection[str], targets: Collection[str] | N
             found.setdefault(target, []).append(task)
             connections.setdefault(target, connection)
     worked_on = [Table(target, connections[target], tuple(tasks)) for target, tasks in found.items()]
-    return [*worked_on, *(one for one in _declared(session, dags, targets) if one.target not in found)]
+    return [*worked_on, *(one for one in _declared(definitions, targets) if one.target not in found)]
 
 
-def templated(session: Session, dags: Collection[str], known: Iterable[Table]) -> list[str]:
-    """The DAGs that build tables which only a run names, and of which no task is left in the ``known`` tables."""
-    worked = {task.dag_id for table in known for task in table.tasks}
-    return sorted(dag for dag, one in declared(session, dags).items() if one.templated and dag not in worked)
-
-
-def _declared(session: Session, dags: Collection[str], targets: Collection[str] | None) -> Iterable[Table]:
-    """The tables that the definitions of these DAGs name, only ``targets`` if given, each for its first DAG."""
+def _declared(definitions: Mapping[str, Declared], targets: Collection[str] | None) -> Iterable[Table]:
+    """The tables that these definitions name, only ``targets`` if given, each for its first DAG."""
     found: dict[str, Table] = {}
-    for dag_id, one in sorted(declared(session, dags).items()):
+    for dag_id, one in sorted(definitions.items()):
         for target, connection in one.targets.items():
             if targets is None or target in targets:
                 found.setdefault(target, Table(target, connection, (), dag_id))

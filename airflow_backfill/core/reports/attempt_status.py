@@ -19,7 +19,9 @@ SILENT_MS = 480_000
 the reader's clock may be five minutes ahead of the driver's.
 """
 UNCHANGED_MS = 180_000
-"""So has one of which somebody who looks again and again has seen no newer sign for this long, by one clock."""
+"""A process that looks again and again has one clock, and needs less: after this long without a newer sign, in
+milliseconds, the application has probably died.
+"""
 STARTING_MS = 900_000
 """A start may take this long, in milliseconds: the cluster may have to make room."""
 FENCED = "FENCED"
