@@ -171,6 +171,10 @@ class DeltaVersion:
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))
 
     @property
+    def partition_columns(self) -> list[str]:
+        return list(_each(_converters(self.spark).asJava(self._snapshot.metadata().partitionColumns())))
+
+    @property
     def clustered(self) -> bool:
         """Whether an OPTIMIZE clusters the table by some columns."""
         info = _java(self.spark, f"{_DELTA}.skipping.clustering.ClusteringColumnInfo")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import takewhile
+from operator import add
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -19,6 +21,8 @@ from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.key_order import KeyOrder
 
+AT_ONCE = 64
+"""Rounds in one expression: Spark compiles no larger one."""
 _PHYSICAL = "delta.columnMapping.physicalName"
 
 
@@ -32,7 +36,8 @@ class RangeFiles:
     frame: DataFrame
 
     @staticmethod
-    def of(version: DeltaVersion, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> RangeFiles:
+    def of(version: DeltaVersion, order: KeyOrder) -> RangeFiles:
+        schema, partitions = version.schema, version.partition_columns
         physical = [physical_name(schema, name) for name in order.names]
         values = StructType([StructField(name, kind) for name, kind in zip(physical, order.kinds, strict=True)])
         shape = StructType([StructField("minValues", values), StructField("maxValues", values)])
@@ -73,10 +78,31 @@ class RangeFiles:
 
     def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
         """See ``KeyFiles.cost``."""
-        needed = self.frame.where(self._beyond(after) & self._begins(upto))
+        needed = self.frame.where(self._needed(after, upto))
         row = needed.agg(F.count(F.lit(1)), F.coalesce(F.sum("size"), F.lit(0))).first()
         assert row is not None
         return row[0], row[1]
+
+    def bytes_of_rounds(self, borders: Sequence[Key]) -> int:
+        """See ``KeyFiles.bytes_of_rounds``."""
+        rounds, read = list(zip([(), *borders], [*borders, None], strict=True)), 0
+        for place in range(0, len(rounds), AT_ONCE):
+            opened = (self._needed(after, upto).cast("bigint") for after, upto in rounds[place : place + AT_ONCE])
+            row = self.frame.agg(F.sum(F.col("size") * reduce(add, opened))).first()
+            assert row is not None
+            read += row[0] or 0
+        return read
+
+    def share(self, ranges: Sequence[tuple[Key, Key]]) -> float:
+        """See ``KeyFiles.share``."""
+        low, high = F.col("low_0"), F.col("high_0")
+        held = F.lit(False)
+        for (least, *_), (greatest, *_) in ranges:
+            ends_before, begins_after = high < F.expr(least), low > F.expr(greatest)
+            held = held | ~F.coalesce(ends_before | begins_after, F.lit(False))
+        row = self.frame.agg(F.sum(F.when(held, F.col("size"))), F.sum("size")).first()
+        assert row is not None
+        return (row[0] or 0) / row[1] if row[1] else 0.0
 
     def _highs(self) -> list[Column]:
         return [F.col(f"high_{i}") for i in range(len(self.order.names))]
@@ -91,6 +117,10 @@ class RangeFiles:
 
     def _ordinals(self) -> list[Column]:
         return self.order.renamed([f"high_{i}" for i in range(len(self.order.names))]).ordinals()
+
+    def _needed(self, after: Key, upto: Key | None) -> Column:
+        """Whether a file may hold keys after ``after`` up to ``upto``."""
+        return self._beyond(after) & self._begins(upto)
 
     def _beyond(self, border: Key) -> Column:
         """Whether a file may hold keys after a border."""

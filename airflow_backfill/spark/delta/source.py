@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.changes import read_changes
@@ -43,8 +42,8 @@ class DeltaSource:
     def files(self, epoch: int) -> SnapshotFiles:
         return SnapshotFiles(self.spark, self.location, epoch)
 
-    def key_files(self, epoch: int, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> RangeFiles:
-        return RangeFiles.of(DeltaVersion(self.spark, self.location, epoch), schema, order, partitions)
+    def key_files(self, epoch: int, order: KeyOrder) -> RangeFiles:
+        return RangeFiles.of(DeltaVersion(self.spark, self.location, epoch), order)
 
     def changes(
         self, epochs: EpochRange, columns: Sequence[str], key: Sequence[str], *, feed: bool = True, whole: bool = False

@@ -35,14 +35,12 @@ class Ranges:
     """Cuts and reads the ranges of one source."""
 
     source: Source
-    schema: StructType
     order: KeyOrder
-    partitions: tuple[str, ...]
 
     @staticmethod
-    def of(source: Source, key: Sequence[str], schema: StructType, partitions: tuple[str, ...]) -> Ranges:
+    def of(source: Source, key: Sequence[str], schema: StructType) -> Ranges:
         """KeyInvalid if the key has no order."""
-        return Ranges(source, schema, KeyOrder.of(schema, key), partitions)
+        return Ranges(source, KeyOrder.of(schema, key))
 
     def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of the rows have the same key."""
@@ -84,12 +82,9 @@ class Ranges:
     def _cost(self, files: KeyFiles, borders: Sequence[Key], rounds: int, whole: int) -> float:
         """Bytes of the files that all rounds open, per byte of the source."""
         step = max(1, round((len(borders) + 1) / rounds))
-        ends: list[Key | None] = [*borders[step - 1 :: step], None]
         if not borders:
             return float(rounds)
-        starts: list[Key] = [(), *(end for end in ends[:-1] if end is not None)]
-        read = sum(files.cost(low, high)[1] for low, high in zip(starts, ends, strict=True))
-        return read / whole if whole else 1.0
+        return files.bytes_of_rounds(borders[step - 1 :: step]) / whole if whole else 1.0
 
     def _quantiles(self, epoch: int, parts: int, rows: int) -> list[Key]:
         keys = self.source.at(epoch).select(*(column.alias(f"k{i}") for i, column in enumerate(self.order.columns())))
@@ -117,7 +112,7 @@ class Ranges:
         return counted.rows
 
     def _files(self, epoch: int) -> KeyFiles:
-        return self.source.key_files(epoch, self.schema, self.order, self.partitions)
+        return self.source.key_files(epoch, self.order)
 
 
 def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from airflow_backfill.core.splits.ranges import Key
 from airflow_backfill.core.values.epoch import EpochRange
@@ -56,6 +55,14 @@ class KeyFiles(Protocol):
     def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
         """The number of files to open for keys after ``after`` up to ``upto``, and their bytes."""
 
+    def bytes_of_rounds(self, borders: Sequence[Key]) -> int:
+        """The bytes to read for rounds that end at these keys, and one more: a file counts in each that opens it."""
+
+    def share(self, ranges: Sequence[tuple[Key, Key]]) -> float:
+        """The share of all bytes in files that may hold a key whose first column is in one of these ``ranges``. Both
+        ends are inclusive.
+        """
+
 
 class Source(Protocol):
     """A table with numbered epochs."""
@@ -73,7 +80,7 @@ class Source(Protocol):
     def files(self, epoch: int) -> VersionFiles:
         """The data files of an epoch. Reading them raises HistoryLost if one is gone."""
 
-    def key_files(self, epoch: int, schema: StructType, order: KeyOrder, partitions: Sequence[str]) -> KeyFiles:
+    def key_files(self, epoch: int, order: KeyOrder) -> KeyFiles:
         """The data files of an epoch by the keys that they hold."""
 
     def changes(

@@ -49,7 +49,7 @@ from airflow_backfill.spark.verify.differences import (
     differences,
     differing_keys,
 )
-from airflow_backfill.spark.verify.sample import chosen_ranges, united, within
+from airflow_backfill.spark.verify.sample import chosen_ranges, hashed, narrow, united, within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +103,7 @@ class Proof:
     def sampled(self, epoch: int, version: int, now: int, share: float) -> Certificate | None:
         """The certificate of a sample of both sides, chosen anew for each version; None if they differ.
 
-        Compares the rows in some ranges of the key, and the numbers of all rows if both logs have them and no row is
+        Compares the rows with some of the keys, and the numbers of all rows if both logs have them and no row is
         filtered.
         """
         source, target = open_source(self.spark, self.plan.spec.table), open_source(self.spark, self.plan.spec.target)
@@ -119,9 +119,15 @@ class Proof:
             ranges = united(
                 [one for side, by in zip(sides, orders, strict=True) for one in chosen_ranges(side, by, share, chance)]
             )
-            log.info("comparing %d ranges of %s", len(ranges), orders[0].names[0])
-            wanted = self.transform.apply(source.at(epoch).where(within(ranges, orders[0])))
-            actual = target.at(version).where(within(ranges, orders[1])).select(self._columns)
+            tables = (source.key_files(epoch, orders[0]), target.key_files(version, orders[1]))
+            if all(narrow(files, order, ranges) for files, order in zip(tables, orders, strict=True)):
+                log.info("comparing %d ranges of %s", len(ranges), orders[0].names[0])
+                chosen = [within(ranges, order) for order in orders]
+            else:
+                log.info("comparing keys by their hash: the files hold no ranges of %s", orders[0].names[0])
+                chosen = [hashed(key, share, version) for key in (self.plan.spec.key, self.key or ())]
+            wanted = self.transform.apply(source.at(epoch).where(chosen[0]))
+            actual = target.at(version).where(chosen[1]).select(self._columns)
             read = [partial(digests, rows, BUCKETS, self.key, self.row_hash) for rows in (wanted, actual)]
             expected, found = side_by_side(self.spark, read, len(read))
         return self._equal(epoch, version, now, found, ProofKind.SAMPLED) if expected == found else None

@@ -1,8 +1,8 @@
-"""Ranges of a table's key, chosen at random, so that two tables can be compared in a part of their rows.
+"""A part of two tables' keys, chosen at random, in which all rows of both are compared.
 
-A range is what one file holds of the key's first column. All rows of both sides with a key in it are compared, so a row
-that is missing, doubled or different there is found on either side. If the files are clustered by the key, only files
-of the range are read; if not, each range is nearly the whole table, and a sample costs as much as a full proof.
+So a row that is missing, doubled or different there is found on either side. If files hold ranges of the key's first
+column, the sample is the ranges of some files, and only files of these ranges are read. If not, such a range is nearly
+the whole table: then the sample is the keys with some hashes. All files are read, but few rows are compared.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from airflow_backfill.spark.source.key_order import KeyOrder
-from airflow_backfill.spark.source.source import VersionFiles
+from airflow_backfill.spark.source.source import KeyFiles, VersionFiles
+from airflow_backfill.spark.transform.transform import quoted
 
 USUAL_SHARE = 0.01
+HASHES = 1_000_000
+"""Groups of keys by their hash: a share is rounded up to whole groups."""
 Range = tuple[Any, Any]
 """The least and the greatest value, both inclusive, as ordinals."""
 
@@ -38,6 +41,17 @@ def chosen_ranges(files: VersionFiles, order: KeyOrder, share: float, chance: ra
     each = files.read(*(range(n, n + 1) for n in sorted(chosen))).groupBy(F.input_file_name())
     rows = each.agg(F.min(value), F.max(value)).collect()
     return [(low, high) for _, low, high in rows if low is not None]
+
+
+def narrow(files: KeyFiles, order: KeyOrder, ranges: Sequence[Range]) -> bool:
+    """Whether a read of these ranges of the first column of ``order`` leaves out half of the files' bytes or more."""
+    return files.share([(order.border([low]), order.border([high])) for low, high in ranges]) <= 0.5
+
+
+def hashed(key: Sequence[str], share: float, seed: int) -> Column:
+    """Whether the key is one of this share of all keys. Each seed chooses others."""
+    chosen = F.pmod(F.xxhash64(F.lit(seed), *(F.col(quoted(name)) for name in key)), F.lit(HASHES))
+    return chosen < F.lit(-int(-share * HASHES // 1))
 
 
 def united(ranges: Sequence[Range]) -> list[Range]:

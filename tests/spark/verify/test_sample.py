@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import KeyInvalid, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
@@ -17,7 +18,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.verify import proof as proofs
 from airflow_backfill.spark.verify.sample import united
-from tests.spark.build import Build
+from tests.spark.build import Build, no_rows
 from tests.spark.history import Source
 
 pytestmark = pytest.mark.spark
@@ -89,6 +90,7 @@ def test_a_sample_finds_what_lies_in_it(
         with arrived.broken(statement), monkeypatch.context() as chosen:
             assert not arrived.equal(1.0), statement
             chosen.setattr(proofs, "chosen_ranges", lambda *_: [(10_321, 10_330), (10_121, 10_121), (10_222, 10_230)])
+            chosen.setattr(proofs, "narrow", lambda *_: True)
             assert arrived.equal(1.0) == (statement == FOREIGN), statement
 
 
@@ -99,6 +101,18 @@ def test_a_lost_row_is_found_by_the_numbers_of_rows_and_named(source: Source, tm
         with pytest.raises(VerificationFailed) as failed:
             arrived.proven(0.0001)
         assert failed.value.data["sample"] == [{"kind": "missing", "key": {source.key: "10310"}}]
+
+
+def test_where_files_hold_no_ranges_keys_are_chosen_by_their_hash(spark: SparkSession, tmp_path: Path) -> None:
+    """A range of one file would be the whole table."""
+    source = no_rows(spark, str(tmp_path / "mixed"), ("id", "part", "name", "n"))
+    source.rows(0, 2000).repartition(4, "name").write.format("delta").mode("append").save(source.path)
+    arrived = Arrived(source, tmp_path / "target")
+    certificate = arrived.proven(0.1)
+    assert certificate.kind is ProofKind.SAMPLED and 150 < certificate.rows < 350, "about 250 of 2,560"
+    with arrived.broken("UPDATE $target SET name = 'other' WHERE id % 5 = 0"):
+        assert not arrived.equal(0.1)
+        assert arrived.equal(0.0)
 
 
 def test_a_key_without_an_order_is_refused_by_the_plan(source: Source, tmp_path: Path) -> None:
