@@ -101,3 +101,11 @@ def source(made: Source, tmp_path: Path) -> Source:
 def connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """How to reach the broker is said where a build looks for it."""
     monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": broker.servers}))
+
+
+@pytest.fixture
+def clustered(source: Source) -> Source:
+    """Eight files, each a range of keys."""
+    for start in range(1000, 1800, 200):
+        source.append(start, start + 200)
+    return source

@@ -196,7 +196,7 @@ class Chunks:
     bytes: int
     """The size of the files that have to be opened."""
     rows: int
-    """The counted rows of the source at that epoch; each has a unique key."""
+    """The rows of the source at that epoch; each has a unique key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from operator import add
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType, TimestampType
 
 from airflow_backfill.core.splits.ranges import Key
+from airflow_backfill.spark.delta.snapshot_files import LIVE_ROWS, VECTOR
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.key_order import KeyOrder
+from airflow_backfill.spark.source.source import FilesOfRange
 
 AT_ONCE = 64
 """Rounds in one expression: Spark compiles no larger one."""
@@ -28,10 +30,11 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True)
 class RangeFiles:
-    """One row for each file of a version, with its least key (``low_i``; null: before every value) and its greatest key
-    (``high_i``; null: after every value).
+    """One row for each file of a version: size, live ``rows`` (null: not counted), deletion ``vector``, least key
+    (``low_i``; null: before every value) and greatest key (``high_i``; null: after every value).
     """
 
+    version: int
     order: KeyOrder
     frame: DataFrame
 
@@ -50,14 +53,15 @@ class RangeFiles:
                 highs.append(value)
             else:
                 lows.append(stats["minValues"][place])
-                highs.append(stats["maxValues"][place])
+                highs.append(_rounded_up(stats["maxValues"][place], kind))
         # If a file holds several values of a column, its statistics say nothing about the key's later columns.
         single: Column = F.lit(True)
         columns: list[Column] = []
         for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
             columns += [F.when(single, low).alias(f"low_{i}"), F.when(single, high).alias(f"high_{i}")]
             single = single & (low == high)
-        return RangeFiles(order, version.files.select("path", "size", *columns))
+        facts = (F.expr(text).alias(name) for name, text in (("rows", LIVE_ROWS), ("vector", VECTOR)))
+        return RangeFiles(version.version, order, version.files.select("path", "size", *facts, *columns))
 
     def end(self, after: Key, size: int) -> Key | None:
         """See ``KeyFiles.end``."""
@@ -76,12 +80,29 @@ class RangeFiles:
         keys = dict.fromkeys(self._key(row) for row in rows[:-1])
         return [key for key in keys if key]
 
-    def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
-        """See ``KeyFiles.cost``."""
-        needed = self.frame.where(self._needed(after, upto))
-        row = needed.agg(F.count(F.lit(1)), F.coalesce(F.sum("size"), F.lit(0))).first()
+    def of_range(self, after: Key, upto: Key | None) -> FilesOfRange:
+        """See ``KeyFiles.of_range``."""
+        inside = F.lit(True) if not after else ~self._begins(after)
+        if upto is not None:
+            inside = inside & ~self._beyond(upto)
+        whole = F.count_if(~inside | F.col("rows").isNull()) == 0
+        row = (
+            self.frame.where(self._needed(after, upto))
+            .agg(F.count(F.lit(1)), F.sum("size"), F.when(whole, F.coalesce(F.sum("rows"), F.lit(0))))
+            .first()
+        )
         assert row is not None
-        return row[0], row[1]
+        return FilesOfRange(row[0], row[1] or 0, row[2])
+
+    def has_new_rows(self, after: Key, upto: Key | None, since: RangeFiles) -> bool:
+        """See ``KeyFiles.has_new_rows``."""
+        if since.version == self.version:
+            return False
+        needed = self.frame.where(self._needed(after, upto)).select("path", F.col("vector").alias("now"))
+        # A vector only takes rows away.
+        kept = F.col("vector").isNull() | (F.col("vector") == F.col("now"))
+        old = since.frame.select("path", "vector").join(F.broadcast(needed), "path").where(kept)
+        return old.count() < needed.count()
 
     def bytes_of_rounds(self, borders: Sequence[Key]) -> int:
         """See ``KeyFiles.bytes_of_rounds``."""
@@ -136,6 +157,11 @@ class RangeFiles:
             return F.lit(True)
         low = F.col("low_0")
         return low.isNull() | (low <= F.expr(border[0]))
+
+
+def _rounded_up(highest: Column, kind: DataType) -> Column:
+    """A greatest value that no value of the file exceeds: the log has timestamps rounded down to milliseconds."""
+    return highest + F.expr("INTERVAL 1 MILLISECOND") if isinstance(kind, TimestampType) else highest
 
 
 def physical_name(schema: StructType, name: str) -> str:

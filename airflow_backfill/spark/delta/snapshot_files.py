@@ -18,6 +18,14 @@ from airflow_backfill.spark.source.source import DataFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LIVE_ROWS = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
+"""The number of a file's live rows, from its file action; null if it was not counted."""
+VECTOR = (
+    "if(deletionVector IS NULL, NULL, concat_ws(':', cast(deletionVector.storageType AS string), "
+    "cast(deletionVector.pathOrInlineDv AS string), cast(deletionVector.offset AS string)))"
+)
+"""The identity of a file's deletion vector, from its file action; null if it has none."""
+
 
 class SnapshotFiles:
     """The files of ``path`` at ``version``, sorted by path: every attempt has the same indices."""
@@ -29,10 +37,7 @@ class SnapshotFiles:
     @cached_property
     def files(self) -> list[DataFile]:
         """The files, sorted by path."""
-        rows = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(deletionVector.cardinality, 0)"
-        parts = (f"cast(deletionVector.{part} AS string)" for part in ("storageType", "pathOrInlineDv", "offset"))
-        vector = f"if(deletionVector IS NULL, NULL, concat_ws(':', {', '.join(parts)}))"
-        slim = self._table.frame_of(self._handles).selectExpr("path", "size", f"{rows} AS rows", f"{vector} AS deleted")
+        slim = self._table.frame_of(self._handles).selectExpr("path", "size", LIVE_ROWS, VECTOR)
         return [DataFile(*file) for file in slim.collect()]
 
     def read(self, *ranges: range) -> DataFrame:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from airflow_backfill.core.errors import DuplicateKey
+from airflow_backfill.core.errors import DuplicateKey, HistoryLost
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
@@ -36,11 +37,13 @@ class Ranges:
 
     source: Source
     order: KeyOrder
+    unique_at: int
+    """An epoch at which the key is known to be unique."""
 
     @staticmethod
-    def of(source: Source, key: Sequence[str], schema: StructType) -> Ranges:
+    def of(source: Source, key: Sequence[str], schema: StructType, unique_at: int) -> Ranges:
         """KeyInvalid if the key has no order."""
-        return Ranges(source, KeyOrder.of(schema, key))
+        return Ranges(source, KeyOrder.of(schema, key), unique_at)
 
     def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
         """The next rows of the ranges at an epoch. Raises DuplicateKey if two of the rows have the same key."""
@@ -60,8 +63,15 @@ class Ranges:
         ends: dict[int, Key | None] = dict.fromkeys(range(first, complete))
         if end and (not complete or end != ranges.borders[complete - 1]):
             ends[complete] = end
-        rows = self._counted(asked.epoch, low, end or None)
-        return Chunks(ends, *files.cost(low, end or None), rows)
+        chosen, high = files.of_range(low, end or None), end or None
+        if self._may_repeat(files, low, high):
+            rows = self._counted(asked.epoch, low, high)
+        elif chosen.rows is not None:
+            rows = chosen.rows
+        else:
+            with lost_history_named():
+                rows = self.rows(asked.epoch, low, high).count()
+        return Chunks(ends, chosen.files, chosen.bytes, rows)
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
         """The source's rows at an epoch with keys after ``low`` and up to ``high`` (inclusive; None: no limit)."""
@@ -70,8 +80,9 @@ class Ranges:
     def plan(self, epoch: int, parts: int, size: int) -> tuple[KeyRanges, float]:
         """Ranges for rounds of ``size`` bytes, and how often such a build reads the source's bytes."""
         files = self._files(epoch)
-        _, whole = files.cost((), None)
-        borders, rows = files.ends(parts), self.source.at(epoch).count()
+        every = files.of_range((), None)
+        borders, whole = files.ends(parts), every.bytes
+        rows = self.source.at(epoch).count() if every.rows is None else every.rows
         rounds = max(1, -(-whole // size))
         often = self._cost(files, borders, rounds, whole)
         if often > CLUSTERED:
@@ -93,6 +104,25 @@ class Ranges:
         sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
         places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []
         return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
+
+    def _may_repeat(self, files: KeyFiles, low: Key, high: Key | None) -> bool:
+        """Whether several rows of a range may have the same key: not if all of them were there when it was unique."""
+        if self._unique is None:
+            return True
+        try:
+            with lost_history_named():
+                return files.has_new_rows(low, high, self._unique)
+        except HistoryLost:
+            return True
+
+    @cached_property
+    def _unique(self) -> KeyFiles | None:
+        """The files of the epoch at which the key was unique; None if its log is gone."""
+        try:
+            with lost_history_named():
+                return self._files(self.unique_at)
+        except HistoryLost:
+            return None
 
     def _counted(self, epoch: int, low: Key, high: Key | None) -> int:
         groups = KeyGroups.of(self.rows(epoch, low, high), self.order.names)

@@ -17,6 +17,7 @@ from airflow_backfill.spark.source.key_value import KeyValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,20 @@ class VersionFiles(Protocol):
         """The rows of exactly the files with these indices, at exactly this epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class FilesOfRange:
+    """The files of one epoch that may hold keys of a range."""
+
+    files: int
+    bytes: int
+    rows: int | None
+    """Live rows; None if some may lie outside of the range, or are not counted."""
+
+
 class KeyFiles(Protocol):
-    """The keys that the files of one epoch may hold, from file statistics. Hints only: no result depends on them."""
+    """The keys that the files of one epoch may hold, from file statistics. As with each read that Spark filters, a file
+    is trusted to hold no key beyond its statistics.
+    """
 
     def end(self, after: Key, size: int) -> Key | None:
         """Where ``size`` bytes of files with keys after ``after`` end, with files ordered by their greatest keys: the
@@ -52,8 +65,11 @@ class KeyFiles(Protocol):
     def ends(self, parts: int) -> list[Key]:
         """Greatest keys of files that cut the source into ``parts`` of about equal bytes; fewer if files are large."""
 
-    def cost(self, after: Key, upto: Key | None) -> tuple[int, int]:
-        """The number of files to open for keys after ``after`` up to ``upto``, and their bytes."""
+    def of_range(self, after: Key, upto: Key | None) -> FilesOfRange:
+        """The files to open for keys after ``after`` up to ``upto``."""
+
+    def has_new_rows(self, after: Key, upto: Key | None, since: Self) -> bool:
+        """Whether these files may hold a row that the files of an earlier epoch did not hold."""
 
     def bytes_of_rounds(self, borders: Sequence[Key]) -> int:
         """The bytes to read for rounds that end at these keys, and one more: a file counts in each that opens it."""

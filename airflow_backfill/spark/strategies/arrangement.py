@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def key_ranges(spark: SparkSession, found: Preflight) -> Ranges:
     """The source's ranges of its key; KeyInvalid if the key has no order."""
     source, schema = open_source(spark, found.spec.table), found.transform.source_schema
-    return Ranges.of(source, found.spec.key, schema)
+    return Ranges.of(source, found.spec.key, schema, found.epoch)
 
 
 class Preparation(TablePreparation):
@@ -76,4 +76,4 @@ class Rounds(TableRounds):
 
     @cached_property
     def _ranges(self) -> Ranges:
-        return Ranges.of(self.source, self.plan.spec.key, self.transform.source_schema)
+        return Ranges.of(self.source, self.plan.spec.key, self.transform.source_schema, self.plan.source.epoch)

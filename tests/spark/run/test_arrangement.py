@@ -67,14 +67,6 @@ def rounds_of(build: Build) -> list[Any]:
     return [record for record in build.records() if record.event is Event.CHUNKS]
 
 
-@pytest.fixture
-def clustered(source: Source) -> Source:
-    """Eight files, each a range of keys."""
-    for start in range(1000, 1800, 200):
-        source.append(start, start + 200)
-    return source
-
-
 def test_a_source_that_changes_between_rounds_on_both_sides_of_the_position(clustered: Source, tmp_path: Path) -> None:
     source = clustered
 
