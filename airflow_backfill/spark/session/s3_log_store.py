@@ -56,6 +56,7 @@ import software.amazon.awssdk.core.exception.SdkException;
 import software.amazon.awssdk.core.sync.RequestBody;
 import software.amazon.awssdk.services.s3.model.ListObjectsV2Request;
 import software.amazon.awssdk.services.s3.model.PutObjectRequest;
+import software.amazon.awssdk.utils.builder.ToCopyableBuilder;
 
 public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
   private static final String CONDITION = "fs.option.create.conditional.overwrite";
@@ -104,7 +105,9 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
       ? ((AwsRequestOverrideConfiguration) request.overrideConfiguration().get()).toBuilder()
       : AwsRequestOverrideConfiguration.builder();
     with.putHeader("If-None-Match", "*");
-    PutObjectRequest.Builder conditional = request.toBuilder();
+    // The class has several methods toBuilder(). Whether Janino accepts a call depends on the order in which Java names
+    // them, which differs from start to start. The interface has one.
+    PutObjectRequest.Builder conditional = (PutObjectRequest.Builder) ((ToCopyableBuilder) request).toBuilder();
     conditional.overrideConfiguration(with.build());
     try {
       s3.getS3AInternals().getAmazonS3Client("conditional put")
