@@ -319,6 +319,7 @@ class Measures:
             race = verification(self.spark, self.tables, source, key, columns, self.rounds)
             found += [race.row("full proof", "bare copy", "at most 0.9", named=True)]
             found += [race.row("incremental proof", "bare copy", "at most 0.4", named=True)]
+            found += [race.row("sampled proof", "full proof", "at most 1", named=True)]
         return found
 
     def topic(self) -> list[str]:

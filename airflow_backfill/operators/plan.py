@@ -45,7 +45,7 @@ class PlanOperator(ApplicationOperator):
     :param topic: for strategy "source": name and options of the topic whose history comes first. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
-        ranges of the key are compared. See "The proof" in the documentation. (templated)
+        a part of the keys is compared. See "The proof" in the documentation. (templated)
     :param clustering: "none", or "key": the target is a clustered table, so that a change of a key rewrites only files
         that may hold it. See "Performance" in the documentation. (templated)
     :param lanes: number of lanes that read the snapshot.

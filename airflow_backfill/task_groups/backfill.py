@@ -63,7 +63,7 @@ class BackfillTaskGroup(TaskGroup):
         ``ApprovalOperator``, such as ``assigned_users``.
     :param verify: whether to prove that the target equals its source before the hand-off.
     :param proof: "full"; "incremental": the source is not read again, needs strategy snapshot or chain; "sampled": only
-        ranges of the key are compared. See "The proof" in the documentation. (templated)
+        a part of the keys is compared. See "The proof" in the documentation. (templated)
     :param clustering: "none", or "key": the target is a clustered table, so that a change of a key rewrites only files
         that may hold it. See "Performance" in the documentation. (templated)
     :param gate_timeout: how long the gate waits before it fails for good.
