@@ -13,7 +13,7 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from airflow_backfill.core.errors import DuplicateKey, HistoryLost
+from airflow_backfill.core.errors import DuplicateKey, HistoryLost, KeyNull
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
@@ -46,7 +46,11 @@ class Ranges:
         return Ranges(source, KeyOrder.of(schema, key), unique_at)
 
     def cut(self, ranges: KeyRanges, asked: NextChunk) -> Chunks:
-        """The next rows of the ranges at an epoch. Raises DuplicateKey if two of the rows have the same key."""
+        """The next rows of the ranges at an epoch.
+
+        Raises DuplicateKey if two of the rows have the same key, and KeyNull for a row that lost it before the first
+        round.
+        """
         first, low = stands(ranges, asked.positions)
         size = asked.bytes
         if ranges.rows:
@@ -125,9 +129,19 @@ class Ranges:
             return None
 
     def _counted(self, epoch: int, low: Key, high: Key | None) -> int:
-        groups = KeyGroups.of(self.rows(epoch, low, high), self.order.names)
+        chosen = self.order.between(low, high)
+        if not low:  # a row that lost its key before the first round is not among the changes of any round
+            chosen = chosen | self.order.nameless()
+        groups = KeyGroups.of(self.source.at(epoch).where(chosen), self.order.names)
         with lost_history_named():
             counted = groups.count()
+            if counted.nameless:
+                raise KeyNull(
+                    f"{counted.nameless} rows have no key in the source at epoch {epoch}; a key must identify every "
+                    "row; give them one in the source, or delete them there, then clear the task",
+                    count=counted.nameless,
+                    epoch=epoch,
+                )
             twins = groups.repeated().drop("count").collect() if counted.repeated else []
         if twins:
             sample = [shown(row) | {"epoch": str(epoch)} for row in twins[:SHOWN_KEYS]]

@@ -216,6 +216,11 @@ def test_rows_without_a_key_and_keys_with_two_rows_stop_it(spark: SparkSession, 
         source.append(start, start + 200)
     build = arranged(source, tmp_path)
     build.plan()
+    source.sql("INSERT INTO $table VALUES (NULL, 1, 'before the first round', 1)")
+    with pytest.raises(KeyNull):
+        read(build, 4)
+    assert not rounds_of(build)
+    source.sql("DELETE FROM $table WHERE $id IS NULL")
 
     def spoil(done: int) -> None:
         if done == 1:
