@@ -22,6 +22,7 @@ from airflow_backfill.spark.delta.snapshot_files import LIVE_ROWS, VECTOR
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import FilesOfRange
+from airflow_backfill.spark.transform.literal import ordinal
 
 AT_ONCE = 64
 """Rounds in one expression: Spark compiles no larger one."""
@@ -71,11 +72,8 @@ class RangeFiles:
 
     def ends(self, parts: int) -> list[Key]:
         """See ``KeyFiles.ends``."""
-        whole = self.frame.agg(F.coalesce(F.sum("size"), F.lit(0))).first()
-        assert whole is not None
-        part = F.floor((F.col("sum") - 1) * parts / F.lit(max(whole[0], 1)))
         last = Window.partitionBy("part").orderBy(F.col("sum").desc(), F.col("path").desc())
-        chosen = self._summed(self.frame).withColumn("part", part).withColumn("place", F.row_number().over(last))
+        chosen = self._parted(parts).withColumn("place", F.row_number().over(last))
         rows = chosen.where("place = 1").orderBy("part").select(*self._ordinals()).collect()
         keys = dict.fromkeys(self._key(row) for row in rows[:-1])
         return [key for key in keys if key]
@@ -114,13 +112,23 @@ class RangeFiles:
             read += row[0] or 0
         return read
 
-    def share(self, ranges: Sequence[tuple[Key, Key]]) -> float:
+    def spans(self, parts: int) -> list[tuple[Key, Key]]:
+        """See ``KeyFiles.spans``."""
+        ends = F.col("low_0"), F.col("high_0")
+        known = F.count_if(ends[0].isNull() | ends[1].isNull()) == 0
+        least, greatest = (ordinal(value, self.order.kinds[0]) for value in (F.min(ends[0]), F.max(ends[1])))
+        found = self._parted(parts).groupBy("part").agg(known, least, greatest).orderBy("part").collect()
+        if not all(row[1] for row in found):
+            return []
+        return [(self.order.border([low]), self.order.border([high])) for _, _, low, high in found]
+
+    def share(self, spans: Sequence[tuple[Key, Key]]) -> float:
         """See ``KeyFiles.share``."""
         low, high = F.col("low_0"), F.col("high_0")
         held = F.lit(False)
-        for (least, *_), (greatest, *_) in ranges:
-            ends_before, begins_after = high < F.expr(least), low > F.expr(greatest)
-            held = held | ~F.coalesce(ends_before | begins_after, F.lit(False))
+        for (least,), (greatest,) in spans:
+            apart = (high < F.expr(least)) | (low > F.expr(greatest))
+            held = held | ~F.coalesce(apart, F.lit(False))
         row = self.frame.agg(F.sum(F.when(held, F.col("size"))), F.sum("size")).first()
         assert row is not None
         return (row[0] or 0) / row[1] if row[1] else 0.0
@@ -132,6 +140,13 @@ class RangeFiles:
         """Files with the total bytes of all files that end no later (``sum``)."""
         by_end = Window.orderBy(*(high.asc_nulls_last() for high in self._highs()), F.col("path"))
         return files.withColumn("sum", F.sum("size").over(by_end.rowsBetween(Window.unboundedPreceding, 0)))
+
+    def _parted(self, parts: int) -> DataFrame:
+        """Files with the number of their part (``part``): ``parts`` of about equal bytes, ordered by their ends."""
+        whole = self.frame.agg(F.coalesce(F.sum("size"), F.lit(0))).first()
+        assert whole is not None
+        part = F.floor((F.col("sum") - 1) * parts / F.lit(max(whole[0], 1)))
+        return self._summed(self.frame).withColumn("part", part)
 
     def _key(self, row: Row) -> Key:
         return self.order.border(list(takewhile(lambda value: value is not None, row)))

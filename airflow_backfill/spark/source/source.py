@@ -74,10 +74,13 @@ class KeyFiles(Protocol):
     def bytes_of_rounds(self, borders: Sequence[Key]) -> int:
         """The bytes to read for rounds that end at these keys, and one more: a file counts in each that opens it."""
 
-    def share(self, ranges: Sequence[tuple[Key, Key]]) -> float:
-        """The share of all bytes in files that may hold a key whose first column is in one of these ``ranges``. Both
-        ends are inclusive.
+    def spans(self, parts: int) -> list[tuple[Key, Key]]:
+        """The least and the greatest value of the key's first column in each of ``parts`` of about equal bytes, with
+        files ordered by their greatest keys; fewer if files are large. Empty if a file has no statistics.
         """
+
+    def share(self, spans: Sequence[tuple[Key, Key]]) -> float:
+        """The share of all bytes in files that may hold a value of the key's first column in one of these ``spans``."""
 
 
 class Source(Protocol):

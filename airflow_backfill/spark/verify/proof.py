@@ -49,7 +49,7 @@ from airflow_backfill.spark.verify.differences import (
     differences,
     differing_keys,
 )
-from airflow_backfill.spark.verify.sample import chosen_ranges, hashed, narrow, united, within
+from airflow_backfill.spark.verify.sample import chosen_ranges, hashed, narrow, within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,11 +116,10 @@ class Proof:
         orders = [KeyOrder.of(self.transform.source_schema, self.plan.spec.key[:1])]
         orders += [KeyOrder.of(self.transform.schema, (self.key or ())[:1])]
         with lost_history_named():
-            ranges = united(
-                [one for side, by in zip(sides, orders, strict=True) for one in chosen_ranges(side, by, share, chance)]
-            )
             tables = (source.key_files(epoch, orders[0]), target.key_files(version, orders[1]))
-            if all(narrow(files, order, ranges) for files, order in zip(tables, orders, strict=True)):
+            of_each = [chosen_ranges(files, share, chance) for files in tables]
+            ranges = [one for side in of_each for one in side]
+            if all(of_each) and all(narrow(files, ranges) for files in tables):
                 log.info("comparing %d ranges of %s", len(ranges), orders[0].names[0])
                 chosen = [within(ranges, order) for order in orders]
             else:

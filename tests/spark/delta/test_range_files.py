@@ -78,4 +78,6 @@ def test_the_share_of_files_that_hold_some_ranges(clustered: Source) -> None:
     whole, one = files.of_range((), None).bytes, files.of_range(("1199",), ("1399",)).bytes
     assert files.share([]) == 0.0
     assert files.share([(("1200",), ("1210",)), (("1300",), ("1399",))]) == one / whole
-    assert files.share([(("-5",), ("5000",))]) == 1.0
+    spans = files.spans(100)
+    assert spans[-2:] == [(("1400L",), ("1599L",)), (("1600L",), ("1799L",))] and len(spans) == 8
+    assert files.share(spans) == 1.0
