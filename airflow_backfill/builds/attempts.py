@@ -66,9 +66,9 @@ def attempt(
     committed = max((barrier.at for barrier in barriers), default=None)
     announced, silent = _read(control.announced, me)
     outcome, lost = _read(control.outcome, me)
-    sign = last_sign(announced or {}, committed)
-    unchanged = 0 if sign is None else SIGNS.unchanged_ms(me.name, sign)
-    return AttemptStatus.told(generation, document, announced or {}, outcome, committed, now, lost or silent, unchanged)
+    seen = last_sign(announced or {}, committed)
+    unchanged = 0 if seen is None else SIGNS.unchanged_ms(me.name, seen)
+    return AttemptStatus.told(generation, document, announced or {}, outcome, seen, now, lost or silent, unchanged)
 
 
 def last_settling(control: ControlFolder, statuses: Sequence[AttemptStatus]) -> AttemptStatus | None:

@@ -117,17 +117,16 @@ class AttemptStatus:
         document: Mapping[str, Any],
         announced: Mapping[str, Any],
         outcome: Mapping[str, Any] | None,
-        committed: int | None,
+        seen: int | None,
         now: int,
         damage: BackfillError | None = None,
         unchanged: int = 0,
     ) -> AttemptStatus:
-        """The attempt as its files beside the target tell it. ``committed``: the time of its last known barrier.
+        """The attempt as its files beside the target tell it. ``seen``: its last sign of life, see ``last_sign``.
         ``damage``: why one of the files tells nothing; then its life is unknown, unless another one says that it ended.
         ``unchanged``: for how long its last sign of life has been the newest one, as far as whoever looks has seen it.
         """
         said = outcome or {}
-        seen = last_sign(announced, committed)
         life = _life(document.get("at"), seen, outcome is not None, now, unchanged)
         where: list[Any] = [document.get(name) for name in ("dag_id", "task_id", "run_id", "map_index")]
         return AttemptStatus(

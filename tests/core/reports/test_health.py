@@ -164,9 +164,7 @@ def test_an_attempt_that_commits_nothing_is_stuck_unless_its_rounds_are_long_or_
 
 def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> AttemptStatus:
     document = {"attempt": "me", "task": "snapshot", **({} if drawn is None else {"at": drawn})}
-    return AttemptStatus.told(
-        1, document, {} if seen is None else {"at": seen}, {"code": "OK"} if ended else None, None, NOW
-    )
+    return AttemptStatus.told(1, document, {}, {"code": "OK"} if ended else None, seen, NOW)
 
 
 @pytest.mark.parametrize(
