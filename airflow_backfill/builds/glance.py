@@ -42,11 +42,8 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
     reader = BuildReader(target, options=options)
     try:
         state = reader.state()
-    except (NotPlanned, SourceNotDelta):
-        found = planning(reader, now)
-        if found is None:
-            raise
-        return found
+    except (NotPlanned, SourceNotDelta) as missing:
+        return planning(reader, now, missing)
     commands, unread = commands_of(reader, state)
     control = obey(state.control, commands).at(now)
     speed = Speed.of_barriers(state, History.read(reader.log, state, COMMITS).of_this_phase)

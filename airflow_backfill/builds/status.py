@@ -10,7 +10,7 @@ from airflow_backfill.builds.commands import logged
 from airflow_backfill.builds.history import COMMITS
 from airflow_backfill.builds.look import ATTEMPTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
-from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.difference import counted, difference, named
 from airflow_backfill.core.reports.due import to_clear
@@ -36,11 +36,8 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     reader, now = BuildReader.of(target), now_ms()
     try:
         return shown(Look.at(reader, now, commits))
-    except (NotPlanned, SourceNotDelta):
-        found = planning(reader, now)
-        if found is None:
-            raise
-        return found
+    except (NotPlanned, SourceNotDelta) as missing:
+        return planning(reader, now, missing)
 
 
 def shown(look: Look) -> dict[str, Any]:
@@ -62,16 +59,16 @@ def shown(look: Look) -> dict[str, Any]:
     }
 
 
-def planning(reader: BuildReader, now: int) -> dict[str, Any] | None:
-    """The status of a build that is being planned; None if the last attempt was no plan. DocumentDamaged if the files
-    of that attempt do not tell.
+def planning(reader: BuildReader, now: int, missing: BackfillError) -> dict[str, Any]:
+    """The status of a build that is being planned, in place of a state that is ``missing``. Raises that if the last
+    attempt was no plan, and DocumentDamaged if the files of that attempt do not tell.
     """
     found = attempts(reader.control, None, now, ATTEMPTS)
     last = found.statuses
     if found.damage is not None and not (last and last[-1].task):
         raise found.damage
     if not last or last[-1].task != "plan":
-        return None
+        raise missing
     known = health_of_plan(last[-1])
     return {
         "phase": PLANNING,

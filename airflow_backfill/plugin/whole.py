@@ -35,11 +35,8 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
     reader, now = BuildReader(target, options=options), now_ms()
     try:
         look = Look.at(reader, now, COMMITS)
-    except (NotPlanned, SourceNotDelta):
-        found = planning(reader, now)
-        if found is None:
-            raise
-        return found
+    except (NotPlanned, SourceNotDelta) as missing:
+        return planning(reader, now, missing)
     state = look.state
     with ThreadPoolExecutor(1) as pool:
         stored = pool.submit(reader.control.explanations)
