@@ -227,8 +227,9 @@ def work(
     """
     from airflow_backfill.spark.preflight.two_writers import check_commits
     from airflow_backfill.spark.run.interpreter import Shell
-    from airflow_backfill.spark.run.planner import OnExisting, Planner, drop_target
+    from airflow_backfill.spark.run.planner import OnExisting, Planner
     from airflow_backfill.spark.session.lock import locked
+    from airflow_backfill.spark.session.removal import drop_target
 
     checked(options)
     rounds = size(options, spark)

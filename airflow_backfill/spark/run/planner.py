@@ -45,10 +45,7 @@ from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.clock import now_ms
-from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
-from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
 from airflow_backfill.spark.preflight.target import check_clustered, inspect_target, remove_half_made
@@ -56,7 +53,7 @@ from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.failure import conflict_of
-from airflow_backfill.spark.session.removal import remove
+from airflow_backfill.spark.session.removal import drop_target
 from airflow_backfill.spark.session.settings import SessionSettings
 from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
@@ -332,18 +329,3 @@ def nullable(schema: StructType) -> StructType:
         field["nullable"] = True
         field["metadata"] = {}
     return StructType.fromJson(document)
-
-
-def drop_target(spark: SparkSession, target: str) -> None:
-    """Remove the target and its control folder, except the attempts. NotPlanned if a build did not create it."""
-    _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
-    if OWNER not in metadata.configuration:
-        raise NotPlanned(
-            f"{target} was not created by a table backfill, so it is not removed; correct the target, or remove the "
-            "table yourself",
-            target=target,
-        )
-    remove(spark, target)
-    for folder in OF_A_BUILD:
-        remove(spark, f"{location_beside(target)}/{folder}")
-    log.info("dropped %s", target)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.errors import NotPlanned
+from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
+from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 def remove(spark: SparkSession, location: str) -> None:
@@ -16,3 +24,18 @@ def remove(spark: SparkSession, location: str) -> None:
     files.delete(path, True)
     jvm: Any = spark.sparkContext._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def drop_target(spark: SparkSession, target: str) -> None:
+    """Remove the target and its control folder, except the attempts. NotPlanned if a build did not create it."""
+    _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
+    if OWNER not in metadata.configuration:
+        raise NotPlanned(
+            f"{target} was not created by a table backfill, so it is not removed; correct the target, or remove the "
+            "table yourself",
+            target=target,
+        )
+    remove(spark, target)
+    for folder in OF_A_BUILD:
+        remove(spark, f"{location_beside(target)}/{folder}")
+    log.info("dropped %s", target)

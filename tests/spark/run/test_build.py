@@ -20,7 +20,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.run import planner
 from airflow_backfill.spark.run.interpreter import Shell
-from airflow_backfill.spark.run.planner import OnExisting, drop_target
+from airflow_backfill.spark.run.planner import OnExisting
+from airflow_backfill.spark.session.removal import drop_target
 from airflow_backfill.spark.strategies import snapshot
 from tests.spark.build import Build, no_rows
 from tests.spark.conftest import PLAIN
