@@ -32,10 +32,9 @@ def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | N
     return metadata
 
 
-def check_clustered(spark: SparkSession, spec: BackfillSpec) -> None:
-    """InvalidSpec if the target has to be clustered, and exists and is not: a plan clusters only what it creates."""
-    metadata = inspect_target(spark, spec) if spec.clustering == "key" else None
-    if metadata is None:
+def check_clustered(spark: SparkSession, spec: BackfillSpec, metadata: TableMetadata) -> None:
+    """InvalidSpec if the target that exists has to be clustered and is not: a plan clusters only what it creates."""
+    if spec.clustering != "key":
         return
     version = DeltaLog(open_store(spec.target, spark=spark)).head()
     if not DeltaVersion(spark, spec.target, version).clustered:

@@ -14,7 +14,6 @@ from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.spark.preflight.table import STEPS, Preflight
-from airflow_backfill.spark.preflight.target import check_clustered
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.planner import Planner, facts_of
@@ -92,7 +91,6 @@ class DryRun(Planner):
         """The build that the target has, if it is the same; None if the target is free."""
         existing = self._existing()
         if existing is None:
-            check_clustered(self._spark, self._spec)
             return None
         check_same(existing.plan.spec, self._spec)
         check_rules(existing.plan, existing.phase, self._shell.reader.properties)

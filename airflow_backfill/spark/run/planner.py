@@ -107,7 +107,6 @@ class Planner:
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         self._check_lanes()
         check_shared(self._spark, self._spec.target)
-        check_clustered(self._spark, self._spec)
         asked = self._spec
         found, advice = self._inspected()
         if asked.strategy == AUTO:
@@ -168,11 +167,14 @@ class Planner:
         drop_target(self._spark, self._spec.target)
 
     def _existing(self) -> BuildState | None:
-        if inspect_target(self._spark, self._spec) is None:
+        """The build that the target holds; InvalidSpec if it holds none, and this one cannot be planned there."""
+        metadata = inspect_target(self._spark, self._spec)
+        if metadata is None:
             return None
         try:
             return self._shell.run(load())
         except NotPlanned:
+            check_clustered(self._spark, self._spec, metadata)
             return None
 
     def _revived(self, state: BuildState) -> BuildState:
