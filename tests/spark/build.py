@@ -94,11 +94,30 @@ class Build:
     def finish(self) -> BuildState:
         return self.run(FinishGoal())
 
+    def read(self) -> BuildState:
+        """The plan and the snapshot."""
+        self.plan()
+        return self.snapshot()
+
+    def apply_log(self) -> BuildState:
+        """What comes after the snapshot, up to the hand-off epoch."""
+        self.consume_log()
+        return self.catch_up()
+
+    def prove(self) -> BuildState:
+        """What comes after the snapshot, up to the proof."""
+        self.apply_log()
+        return self.verify()
+
+    def complete(self) -> BuildState:
+        """What comes after the snapshot, up to the hand-off."""
+        self.prove()
+        return self.finish()
+
     def hand_off(self) -> BuildState:
         """Everything from the plan to the finish."""
-        for phase in (self.plan, self.snapshot, self.consume_log, self.catch_up, self.verify):
-            phase()
-        return self.finish()
+        self.read()
+        return self.complete()
 
     def upstream(self) -> BuildState:
         state = self.reader.state()

@@ -27,8 +27,7 @@ def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept
     spark: SparkSession, source: Source, tmp_path: Path
 ) -> None:
     build = Build(source, tmp_path / "target")
-    build.plan()
-    build.snapshot()
+    build.read()
     build.consume_log()
     shutil.copytree(source.path, tmp_path / "backup")
     source.append(5000, 5040)
@@ -80,8 +79,7 @@ def test_a_commit_that_is_missing_before_what_is_applied_next_is_named(
 ) -> None:
     """The log goes on behind it, but no state of the table can be made any more."""
     build = Build(source, tmp_path / "target")
-    build.plan()
-    build.snapshot()
+    build.read()
     source.append(5000, 5010)
     applied = build.consume_log().applied
     assert applied is not None

@@ -51,8 +51,7 @@ def test_what_the_feed_cannot_read_is_read(masked: Source) -> None:
 @pytest.mark.soak
 def test_a_build_goes_on_and_is_explained(masked: Source, tmp_path: Path) -> None:
     build = Build(masked, tmp_path / "target", proof="incremental")
-    build.plan()
-    build.snapshot()
+    build.read()
     masked.sql("DELETE FROM $table WHERE $id >= 1000 AND $id % 10 = 5")
     assert build.consume_log().applied == masked.head
     masked.sql(f"RESTORE TABLE $table TO VERSION AS OF {masked.head - 1}")

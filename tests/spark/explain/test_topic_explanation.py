@@ -66,8 +66,7 @@ def eventful(spark: SparkSession, topic: Topic, folder: Path) -> tuple[TopicBuil
         spark, landing, folder / "target",
         key=["id"], select=["id", "paid * 2 AS twice"], where="paid > 0", topic=decoding,
     )  # fmt: skip
-    build.plan()
-    build.snapshot()
+    build.read()
     topic.send([paid(1, '"x"'), paid(1, "11"), paid(2, None)])
     landing.land_all()
     build.consume_log()

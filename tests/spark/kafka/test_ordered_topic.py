@@ -56,9 +56,7 @@ def folded(topic: Topic, without: str | None = None) -> dict[int, str]:
 def finished(build: TopicBuild, landing: Landing) -> BuildState:
     build.snapshot()
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify):
-        phase()
-    return build.finish()
+    return build.complete()
 
 
 @pytest.mark.soak
@@ -73,8 +71,7 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
     landing.land_all()
     build = ordered(spark, landing, tmp_path / "target")
     build.size = RoundSize(rows=1)
-    build.plan()
-    build.snapshot()
+    build.read()
     expected = {1: "new", 2: "stays", 4: "of 1", 6: "back"}
     assert names(build) == expected == folded(topic)
     topic.grow(3)

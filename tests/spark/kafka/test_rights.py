@@ -80,8 +80,7 @@ def test_a_guest_builds_what_another_one_lands(
 
     build.plan()
     refused_without_read(build.snapshot)
-    for phase in (build.consume_log, build.catch_up):
-        phase()
+    build.apply_log()
     refused_without_read(build.verify)
     build.finish()
     assert build.content() == everything(topic)
@@ -104,8 +103,8 @@ def test_a_right_that_is_lost_later_is_named_by_repair_and_explain(
         spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
         topic={"key": "json:id BIGINT", "value": "string"},
     )  # fmt: skip
-    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
-        state = phase()
+    build.read()
+    state = build.apply_log()
     rights.allow(GUEST.user, topic.name, "DESCRIBE", "DESCRIBE_CONFIGS")
     explained = TopicExplanation(spark, build.reader, state)
     for work in (lambda: build.run(RepairGoal()), lambda: explained.of(["id=1"])):

@@ -46,8 +46,7 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
     state = build.snapshot()
     assert state.read
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == everything(topic)
     assert state.certificate is not None and state.certificate.rows == 135
     topic.send(numbered(3, 1, first=45))
@@ -89,12 +88,10 @@ def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession,
         where="paid > 0",
         topic={"key": "json:id BIGINT", "value": "json:paid DOUBLE"},
     )
-    build.plan()
-    build.snapshot()
+    build.read()
     topic.send([order(1, 0, {"paid": 4.5}), order(2, 1, None), order(3, 0, {"paid": -1}), order(4, 1, {"paid": 1})])
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify):
-        state = phase()
+    state = build.prove()
     assert build.content() == [(1, 9.0), (4, 2.0)]
     build.finish()
     topic.send([order(2, 1, {"paid": 7}), order(1, 0, None)])
@@ -126,8 +123,7 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
     topic.send(numbered(1, 1, first=5))
     ingested()
     build.snapshot()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == everything(topic)
     assert [split.state for split in splits_of(state.positions).values()] == [Finished(), Finished()]
     topic.send(numbered(2, 0, first=5))
@@ -149,12 +145,10 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
     landing.skip({0: topic.bounds()[1]})
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
     build.size = RoundSize(rows=3)
-    build.plan()
-    build.snapshot()
+    build.read()
     landing.landed[0] = 0
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == everything(topic)
     assert splits_of(state.positions)[0].read == len(everything(topic)) < topic.bounds()[1]
 
@@ -170,8 +164,7 @@ def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tm
         build.snapshot()
         assert [offset for _, offset, _ in build.content()] == [0, 1, 2]
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify):
-        phase()
+    build.prove()
     assert build.content() == everything(topic)
 
 
@@ -199,8 +192,7 @@ def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: P
     landing.land({0: 4, 1: 3, 2: 3})
     build.snapshot()
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == everything(topic)
     assert {n: split.read for n, split in splits_of(state.positions).items()} == {0: 4, 1: 0, 2: 3}
 
@@ -272,8 +264,8 @@ def test_a_topic_alone_is_read_to_its_pinned_end_and_a_stream_goes_on(
     build = TopicBuild(spark, landing, tmp_path / "target", source=None, select=PLACES)
     build.plan()
     topic.send(numbered(3, 0, first=5) + numbered(2, 1))
-    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    build.snapshot()
+    state = build.complete()
     assert build.content() == everything(topic)[:5]
     assert state.certificate is not None and state.certificate.rows == 5
     topic.grow(3)

@@ -39,8 +39,7 @@ def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession,
     landing.skip({0: 10, 1: 13})
     landing.land_all()
     build.snapshot()
-    for phase in (build.consume_log, build.catch_up):
-        phase()
+    build.apply_log()
     with pytest.raises(VerificationFailed, match="3 records are in Kafka") as failed:
         build.verify()
     assert {name: failed.value.data[name] for name in ("partition", "first", "last")} == {
@@ -63,9 +62,7 @@ def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
     landing.land_all()
     topic.compact()
     build.snapshot()
-    for phase in (build.consume_log, build.catch_up):
-        phase()
-    state = build.verify()
+    state = build.prove()
     proven = state.certificate
     left = [message for message in topic.records() if message.offset() < 10]
     assert proven is not None and (proven.gone, proven.rows) == (10 - len(left), len(build.content()))
@@ -94,12 +91,9 @@ def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
         spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
         topic={"key": "json:id BIGINT", "value": "string"},
     )  # fmt: skip
-    build.plan()
-    build.snapshot()
+    build.read()
     topic.truncate(3)
-    for phase in (build.consume_log, build.catch_up):
-        phase()
-    state = build.verify()
+    state = build.prove()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 5)
     for wrong in (
         f"UPDATE delta.`{build.target}` SET value = '5' WHERE id = 5",
@@ -128,8 +122,8 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
     build.plan()
     build.run(FirstRounds(0, 1, build.size, build, 1))
     topic.truncate(8)
-    for phase in (build.snapshot, build.consume_log, build.catch_up):
-        phase()
+    build.snapshot()
+    build.apply_log()
     with pytest.raises(KafkaLost, match="cannot be compared"):
         build.run(RepairGoal())
     assert len(build.content()) == 20
@@ -153,8 +147,8 @@ def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
     landing.land_all()
     keys = {"key": ["id"], "select": ["id", "value"], "topic": {"key": "json:id BIGINT", "value": "string"}}
     build = TopicBuild(spark, landing, tmp_path / "target", **(keys if keyed else {"select": PLACES}))
-    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
-        state = phase()
+    build.read()
+    state = build.apply_log()
     records, retention = TopicRecords.read, [3, 5, 7]
 
     def expiring(self: TopicRecords, ranges: Any, **how: Any) -> DataFrame:
@@ -223,8 +217,7 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
         topic.compact()
     build.snapshot()
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up):
-        phase()
+    build.apply_log()
     assert [row for row in build.content() if row[0] is not None] == [(1, "1"), (3, "4"), (4, "4")]
     state = build.verify()
     topic.truncate(1)

@@ -63,8 +63,7 @@ def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: 
     topic.send([Record(value) for value in (good[2], bad[1], good[3])])
     build.snapshot()
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up, build.verify):
-        state = phase()
+    state = build.prove()
     assert build.content() == [(0,), (1,), (2,), (3,)]
     assert (state.totals.undecodable_rows, state.totals.unwanted_rows) == (2, 0)
     letters = spark.read.format("delta").load(dead).orderBy("offset").collect()
@@ -110,14 +109,12 @@ def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refuse
     landing.skip({0: 2})
     landing.land({0: 4})
     build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
-    build.plan()
-    build.snapshot()
+    build.read()
     again = [row(message) for message in topic.records() if message.offset() in (2, 3)]
     landing.append(again)
     landing.land({0: 6})
     landing.append(again + [row(message) for message in topic.records() if message.offset() == 5])
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == everything(topic)
     assert state.totals.repeated_rows == 5
     landing.append([row(message) for message in topic.records() if message.offset() == 0])
@@ -248,8 +245,7 @@ def test_what_only_the_landing_table_still_has_is_history_too(
     topic.send(numbered(4, first=30))
     landing.land_all()
     build.snapshot()
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    state = build.complete()
     assert build.content() == sorted([*expected, *((0, n, f"v{n}") for n in range(30, 34))])
     assert state.certificate is not None and (state.certificate.gone, state.certificate.lost) == (0, 0)
     assert splits_of(state.positions)[0].floor == 25 and splits_of(state.positions)[1].floor == 0
@@ -281,8 +277,7 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
     landing.skip({0: 29})
     landing.land_all()
     build.snapshot()
-    for phase in (build.consume_log, build.catch_up, build.verify):
-        state = phase()
+    state = build.prove()
     assert build.content() == [found for found in expected if found[1] not in (20, 21, 22)]
     assert splits_of(state.positions)[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
 
@@ -307,12 +302,13 @@ def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_order
     with pytest.raises(KafkaLost):
         build.snapshot()
     ordered(build.target, Command(Verb.SKIP))
-    for phase in (build.snapshot, build.consume_log):
-        phase()
+    build.snapshot()
+    build.consume_log()
     with pytest.raises(NotAllowedNow, match="nothing to skip"):
         ordered(build.target, Command(Verb.SKIP))
-    for phase in (build.catch_up, build.verify, build.finish):
-        state = phase()
+    build.catch_up()
+    build.verify()
+    state = build.finish()
     assert build.content() == [(0, n, f"v{n}") for n in range(30) if not 8 <= n < 12]
     assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
 
@@ -333,8 +329,8 @@ def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(
         build.snapshot()
     assert lost.value.data["missing"] == 22
     ordered(build.target, Command(Verb.SKIP))
-    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
-        state = phase()
+    build.snapshot()
+    state = build.complete()
     assert build.content() == [(0, n, f"v{n}") for n in range(8)]
     assert state.certificate is not None and (state.certificate.lost, state.certificate.gone) == (22, 8)
 
@@ -387,21 +383,19 @@ def test_aborted_records_that_have_landed_are_refused_by_name(
     }
     assert not (tmp_path / "target").exists()
     landing.delete("offset BETWEEN 5 AND 7")
-    build.plan()
-    build.snapshot()
+    build.read()
     with topic.transaction(numbered(2, first=40), commit=False):
         pass
     topic.send(numbered(2, first=50))
     landing.land_all()
-    for phase in (build.consume_log, build.catch_up):
-        phase()
+    build.apply_log()
     with pytest.raises(LandingInvalid, match=r"2 rows .* isolation.level") as refused:
         build.verify()
     first, last = refused.value.data["first"], refused.value.data["last"]
     landing.delete(f"offset BETWEEN {first} AND {last}")
     build.plan(OnExisting.RESTART)
-    for phase in (build.snapshot, build.consume_log, build.catch_up, build.verify, build.finish):
-        phase()
+    build.snapshot()
+    build.complete()
     assert build.content() == everything(topic)
 
 

@@ -85,8 +85,7 @@ def test_a_history_of_everything_is_followed_round_by_round(history: Callable[[s
     source = copied(past, tmp_path / "source", through=1)
     build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
     build.size = RoundSize(rows=250)
-    build.plan()
-    build.snapshot()
+    build.read()
     live_again(source, past)
     state = build.consume_log()
     assert state.applied == source.head
@@ -153,8 +152,8 @@ def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_o
 ) -> None:
     """A verification that took longer than the source keeps its history: nothing is built anew for that."""
     build = Build(source, tmp_path / "target", select=SELECT, where=WHERE)
-    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
-        phase()
+    build.read()
+    build.apply_log()
     source.sql("UPDATE $table SET $n = 78 WHERE $id < 40")
     source.sql("OPTIMIZE $table")
     source.append(7000, 7010)
@@ -177,8 +176,8 @@ def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_o
 @pytest.mark.soak
 def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", key=None, strategy="chain")
-    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
-        phase()
+    build.read()
+    build.apply_log()
     source.sql("OPTIMIZE $table")
     source.append(7000, 7010)
     vacuum(source, source.head - 1)
@@ -192,8 +191,7 @@ def test_without_a_key_a_build_goes_on_to_an_epoch_that_there_still_is(source: S
 
 def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", where="part = 9")
-    build.plan()
-    build.snapshot()
+    build.read()
     change(source)
     state = build.consume_log()
     assert state.applied == source.head
@@ -205,8 +203,7 @@ def test_an_epoch_whose_rows_all_fail_the_filter_advances(source: Source, tmp_pa
 
 def test_of_an_epoch_that_only_adds_the_rows_that_pass_the_filter_are_appended(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", where="id % 2 = 0")
-    build.plan()
-    build.snapshot()
+    build.read()
     source.append(1000, 1020)
     state = build.consume_log()
     assert state.totals.log_rows == 10
@@ -216,8 +213,7 @@ def test_of_an_epoch_that_only_adds_the_rows_that_pass_the_filter_are_appended(s
 def test_rows_are_counted_as_they_were_changed(source: Source, tmp_path: Path) -> None:
     """Empty versions and rewrites count nothing, a key that changes twice within a round counts once."""
     build = Build(source, tmp_path / "target")
-    build.plan()
-    state = build.snapshot()
+    state = build.read()
     assert state.totals.snapshot_rows == build.rows().count() == 240
     source.sql("ALTER TABLE $table SET TBLPROPERTIES (x = '1')")
     source.sql("UPDATE $table SET $n = 5 WHERE $id < 10")
@@ -263,8 +259,7 @@ def test_a_throttle_makes_rounds_small_and_late(source: Source, tmp_path: Path) 
 
 def test_the_target_was_written_to_by_another_writer(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
-    build.plan()
-    build.snapshot()
+    build.read()
     build.spark.sql(f"DELETE FROM delta.`{build.target}` WHERE id = 5")
     source.append(5000, 5010)
     before = build.reader.log.head()
@@ -295,8 +290,7 @@ def test_who_follows_a_build_is_fenced_before_it_is_dropped(
 def test_maintenance_of_the_target_is_welcome(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
     build.size = RoundSize(rows=60)
-    build.plan()
-    build.snapshot()
+    build.read()
     build.spark.sql(f"OPTIMIZE delta.`{build.target}`")
     change(source)
     build.consume_log()
@@ -310,8 +304,8 @@ def test_a_target_that_is_not_equal_gets_no_hand_off(
     source: Source, tmp_path: Path, corrupt: Callable[[Build], None]
 ) -> None:
     build = Build(source, tmp_path / "target")
-    for phase in (build.plan, build.snapshot, build.consume_log, build.catch_up):
-        phase()
+    build.read()
+    build.apply_log()
     corrupt(build)
     with pytest.raises(VerificationFailed) as failed:
         build.verify()

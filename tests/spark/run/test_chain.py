@@ -76,9 +76,7 @@ def test_an_append_only_table_without_key_and_feed(events: Source, tmp_path: Pat
     events.append(0, 40, "again")
     events.sql("OPTIMIZE $table")
     events.append(0, 40, "again")
-    build.consume_log()
-    build.catch_up()
-    assert build.verify().certificate is not None
+    assert build.prove().certificate is not None
     assert build.finish().phase is Phase.FINISHED
     build.assert_equal_at(events.head)
     assert not any("MERGE" in build.reader.log.read(v).operation for v in range(build.reader.log.head() + 1))
@@ -113,8 +111,7 @@ def test_epochs_are_announced_while_a_round_lasts(events: Source, tmp_path: Path
     assert (state.seen, state.applied) == (pinned + 2, None)
     rounds = [r for r in build.records() if r.event is Event.FILES]
     assert sum(r.work.snapshot_files for r in rounds) == state.plan.splits.files
-    build.consume_log()
-    state = build.catch_up()
+    state = build.apply_log()
     assert not state.rearranging and announcements(build)[-1].kind is Kind.CAUGHT_UP
     build.verify()
     build.finish()
@@ -161,8 +158,7 @@ def test_a_source_that_says_nothing_after_its_snapshot_is_caught_up_at_once(
     build = chained(events, tmp_path)
     pinned = build.plan().plan.source.epoch
     build.snapshot()
-    build.consume_log()
-    state = build.catch_up()
+    state = build.apply_log()
     assert (state.applied, state.seen, state.handoff, state.rearranging) == (pinned, pinned, pinned, False)
     assert [news.kind for news in announcements(build) if news.kind is not Kind.CLAIM] == [Kind.CAUGHT_UP]
     assert time.monotonic() - begun < 120
@@ -180,8 +176,7 @@ def test_an_epoch_that_is_not_append_only_stops_it_with_its_number(
     events: Source, tmp_path: Path, statement: str
 ) -> None:
     build = chained(events, tmp_path)
-    build.plan()
-    build.snapshot()
+    build.read()
     events.append(500, 510)
     events.sql("OPTIMIZE $table")
     last = events.head
@@ -198,8 +193,7 @@ def test_an_epoch_that_is_not_append_only_stops_it_with_its_number(
 @pytest.mark.soak
 def test_with_a_feed_and_a_key_changes_are_followed(source: Source, tmp_path: Path) -> None:
     build = chained(source, tmp_path, key=["id"])
-    build.plan()
-    build.snapshot()
+    build.read()
     source.sql("UPDATE $table SET $name = 'changed' WHERE $id % 7 = 1")
     source.sql("DELETE FROM $table WHERE $id % 50 = 1")
     source.sql("INSERT INTO $table SELECT $id, $part, 'back', $n FROM $table VERSION AS OF 1 WHERE $id = 51")

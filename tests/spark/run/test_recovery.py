@@ -21,8 +21,7 @@ def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bu
     """A build that stands at the source's head, and changes after it. Its records are too large for its commits."""
     monkeypatch.setattr(enclosures, "MAX_RECORD_BYTES", 300)
     made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
-    made.plan()
-    made.snapshot()
+    made.read()
     source.sql("UPDATE $table SET $name = 'changed' WHERE $id % 3 = 0")
     source.sql("DELETE FROM $table WHERE $id % 5 = 0")
     made.consume_log()

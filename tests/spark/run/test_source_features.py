@@ -125,16 +125,14 @@ def test_a_whole_build(spark: SparkSession, tmp_path: Path, made: Source, case: 
     if before:
         source.sql(before.replace("$t", "$table"))
     build = Build(source, tmp_path / "target", strategy=strategy)
-    build.plan()
-    build.snapshot()
+    build.read()
     source.sql("UPDATE $table SET name = 'later' WHERE id % 7 = 1")
     source.sql("DELETE FROM $table WHERE id % 7 = 2")
     source.sql("INSERT INTO $table (id, part, name, n) SELECT id, 0, 'new', 1 FROM range(1000, 1010)")
     if after:
         source.sql(after.replace("$t", "$table"))
     source.sql("DELETE FROM $table WHERE id % 7 = 3")
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        phase()
+    build.complete()
     build.assert_equal_at(source.head)
 
 
@@ -173,10 +171,8 @@ def test_large_rows(spark: SparkSession, tmp_path: Path, values: str) -> None:
 
 
 def changed(build: Build) -> None:
-    build.plan()
-    build.snapshot()
+    build.read()
     build.source.sql("UPDATE $table SET name = 'later' WHERE n % 3 = 0")
     build.source.sql("DELETE FROM $table WHERE n % 5 = 1")
-    for phase in (build.consume_log, build.catch_up, build.verify, build.finish):
-        phase()
+    build.complete()
     build.assert_equal_at(build.source.head)

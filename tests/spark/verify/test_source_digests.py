@@ -67,8 +67,7 @@ def arrived(build: Build, source: Source) -> None:
     source.append(5000, 5020)
     source.sql("UPDATE $table SET $id = $id + 9000 WHERE $id % 13 = 5")
     source.sql("OPTIMIZE $table")
-    build.consume_log()
-    build.catch_up()
+    build.apply_log()
 
 
 @pytest.fixture
@@ -91,11 +90,9 @@ def test_a_history_of_everything_is_proven(
     select, where = (SELECT, WHERE) if kind != "odd names" else (None, None)
     build = Build(source, tmp_path / "target", proof="incremental", select=select, where=where)
     build.size = RoundSize(rows=250)
-    build.plan()
-    build.snapshot()
+    build.read()
     live_again(source, past)
-    build.consume_log()
-    build.catch_up()
+    build.apply_log()
     monkeypatch.setattr(proofs.Proof, "certificate", None)
     certificate = build.verify().certificate
     assert certificate is not None and certificate.kind is INCREMENTAL
@@ -146,12 +143,10 @@ def test_a_sample_is_counted_in_the_certificate(source: Source, tmp_path: Path) 
 
 def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Build(source, tmp_path / "target", strategy="chain", key=None, proof="incremental")
-    build.plan()
-    build.snapshot()
+    build.read()
     source.append(5000, 5020)
     source.append(5000, 5005)
-    build.consume_log()
-    build.catch_up()
+    build.apply_log()
     pieces = read_again(monkeypatch)
     certificate = build.verify().certificate
     assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
@@ -226,18 +221,15 @@ def test_a_source_without_its_old_files_is_proven_in_full(
 
 def test_a_full_proof_may_be_asked_for(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", proof="incremental")
-    build.plan()
-    build.snapshot()
-    build.consume_log()
-    build.catch_up()
+    build.read()
+    build.apply_log()
     certificate = build.run(VerifyGoal(full=True)).certificate
     assert certificate is not None and certificate.kind is ProofKind.FULL
 
 
 def test_a_build_with_a_full_proof_stores_no_digests(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
-    build.plan()
-    build.snapshot()
+    build.read()
     assert documents(build) == []
 
 
