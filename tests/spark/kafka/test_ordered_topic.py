@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import InvalidSpec, MemoryLost
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import memory_beside
 from demo.kafka.topic import Record, Topic
-from tests.spark.kafka.topics import Landing, TopicBuild
+from tests.spark.kafka.topics import Landing, MakeBuild, TopicBuild
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
@@ -32,9 +31,9 @@ def record(partition: int, key: int, at: int, name: str | None) -> Record:
     return Record(value, b'{"id": %d}' % key, partition, timestamp=START + at * 1000)
 
 
-def ordered(spark: SparkSession, landing: Landing, target: Path, **spec: Any) -> TopicBuild:
+def ordered(make_build: MakeBuild, **spec: Any) -> TopicBuild:
     topic = {"key": "json:id BIGINT", "value": "string", "order": "timestamp"}
-    return TopicBuild(spark, landing, target, **{"key": ["id"], "select": SELECT, "topic": topic, **spec})
+    return make_build(**{"key": ["id"], "select": SELECT, "topic": topic, **spec})
 
 
 def names(build: TopicBuild) -> dict[int, str]:
@@ -60,16 +59,15 @@ def finished(build: TopicBuild, landing: Landing) -> BuildState:
 
 
 @pytest.mark.soak
-def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_rounds_take_keys_in_the_order_of_a_column(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
     # A round reads one record of each partition: what is beside each other here is in one round.
     first = [(1, 10, "new"), (2, 30, "stays"), (3, 20, None), (4, 50, "of 1"), (5, 10, "gone"), (6, 10, "back")]
     second = [(3, 10, "old"), (1, 5, "old"), (2, 20, None), (5, 20, None), (4, 50, "of 0"), (6, 5, None)]
     topic.send(record(1, *one) for one in first)
     topic.send(record(0, *one) for one in second)
     landing.land_all()
-    build = ordered(spark, landing, tmp_path / "target")
+    build = ordered(make_build)
     build.size = RoundSize(rows=1)
     build.read()
     expected = {1: "new", 2: "stays", 4: "of 1", 6: "back"}
@@ -85,15 +83,16 @@ def test_rounds_take_keys_in_the_order_of_a_column(spark: SparkSession, topic: T
 
 
 @pytest.mark.soak
-def test_what_was_deleted_stays_deleted_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_what_was_deleted_stays_deleted_after_the_hand_off(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
     """By a tombstone or by the filter, in the history or in an earlier run: an older record of another partition lands
     later, and changes nothing.
     """
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([record(0, 1, 20, None), record(0, 2, 20, "draft"), record(0, 3, 20, "stays")])
     landing.land_all()
-    build = ordered(spark, landing, tmp_path / "target", where="value <> 'draft'")
+    build = ordered(make_build, where="value <> 'draft'")
     build.plan()
     finished(build, landing)
     for more in (
@@ -118,10 +117,9 @@ def test_what_was_deleted_stays_deleted_after_the_hand_off(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic, tmp_path: Path, seed: int) -> None:
+def test_any_history_comes_to_its_last_values(topic: Topic, landing: Landing, make_build: MakeBuild, seed: int) -> None:
     rng = random.Random(seed)
     topic.create(partitions=3)
-    landing = Landing(topic, tmp_path / "landing")
 
     def some(count: int) -> Iterable[Record]:
         for n in range(count):
@@ -130,7 +128,7 @@ def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic,
     topic.send(some(30))
     landing.skip({0: 4, 2: 3})
     landing.land({0: 6, 1: 5})
-    build = ordered(spark, landing, tmp_path / "target")
+    build = ordered(make_build)
     build.size = RoundSize(rows=15)
     build.plan()
     topic.send(some(6))
@@ -139,11 +137,10 @@ def test_any_history_comes_to_its_last_values(spark: SparkSession, topic: Topic,
     assert Path(memory_beside(build.target, state.plan.build)).is_dir()
 
 
-def test_what_an_ordered_build_needs_is_said_by_its_plan(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_what_an_ordered_build_needs_is_said_by_its_plan(topic: Topic, make_build: MakeBuild, tmp_path: Path) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     with pytest.raises(InvalidSpec, match="add 'partition' to select"):
-        ordered(spark, landing, tmp_path / "target", select=["id", "value", "timestamp", "offset"]).plan()
+        ordered(make_build, select=["id", "value", "timestamp", "offset"]).plan()
     with pytest.raises(InvalidSpec, match="in one lane"):
-        ordered(spark, landing, tmp_path / "target", lanes=2).plan()
+        ordered(make_build, lanes=2).plan()
     assert not (tmp_path / "target").exists()

@@ -21,7 +21,7 @@ from demo.kafka.broker import Broker, Login
 from demo.kafka.rights import Rights
 from demo.kafka.topic import Record, Topic
 from tests.kafka.conftest import GUEST, INGESTION
-from tests.spark.kafka.topics import PLACES, Landing, TopicBuild, everything, numbered
+from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def guest(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.soak
 def test_a_guest_builds_what_another_one_lands(
-    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     topic.create(partitions=2)
     rights = Rights(broker.servers)
@@ -66,10 +66,7 @@ def test_a_guest_builds_what_another_one_lands(
     ingested()
     topic.send(numbered(3, first=5))
     ingested()
-    build = TopicBuild(
-        spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=table, select=PLACES,
-        topic={"checkpoint": str(tmp_path / "notes")},
-    )  # fmt: skip
+    build = make_build(source=table, topic={"checkpoint": str(tmp_path / "notes")})
 
     def refused_without_read(phase: Callable[[], object]) -> None:
         rights.allow(GUEST.user, topic.name, "DESCRIBE", "DESCRIBE_CONFIGS")
@@ -92,17 +89,14 @@ def test_a_guest_builds_what_another_one_lands(
 
 
 def test_a_right_that_is_lost_later_is_named_by_repair_and_explain(
-    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path
+    spark: SparkSession, broker: Broker, guest: str, topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     topic.create()
     topic.send(keyed(1, 2, 3))
-    rights, landing = Rights(broker.servers), Landing(topic, tmp_path / "landing")
+    rights = Rights(broker.servers)
     rights.allow(GUEST.user, topic.name, "READ", "DESCRIBE_CONFIGS")
     landing.land_all()
-    build = TopicBuild(
-        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
-        topic={"key": "json:id BIGINT", "value": "string"},
-    )  # fmt: skip
+    build = make_build(key=["id"], select=["id", "value"], topic={"key": "json:id BIGINT", "value": "string"})
     build.read()
     state = build.apply_log()
     rights.allow(GUEST.user, topic.name, "DESCRIBE", "DESCRIBE_CONFIGS")
@@ -116,12 +110,12 @@ def test_a_right_that_is_lost_later_is_named_by_repair_and_explain(
 
 @pytest.mark.parametrize(("missing", "allowed"), [("Describe", ()), ("Read", ("DESCRIBE", "DESCRIBE_CONFIGS"))])
 def test_a_right_that_is_missing_is_named(
-    spark: SparkSession, broker: Broker, guest: str, topic: Topic, tmp_path: Path, missing: str, allowed: tuple[str]
+    broker: Broker, guest: str, topic: Topic, make_build: MakeBuild, tmp_path: Path, missing: str, allowed: tuple[str]
 ) -> None:
     topic.create()
     topic.send(numbered(3))
     Rights(broker.servers).allow(GUEST.user, topic.name, *allowed)
-    build = TopicBuild(spark, Landing(topic, tmp_path / "landing"), tmp_path / "target", select=PLACES)
+    build = make_build()
     with pytest.raises(KafkaRefused, match=missing) as refused:
         build.plan()
     assert refused.value.data["topic"] == topic.name and refused.value.data["right"] == missing

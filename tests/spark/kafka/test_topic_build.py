@@ -23,23 +23,22 @@ from airflow_backfill.spark.run.landing_app import land
 from airflow_backfill.spark.run.landing_app import parser as landing_parser
 from airflow_backfill.spark.run.stream import follow
 from demo.kafka.topic import COMPACTED, Record, Topic
-from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered
+from tests.spark.kafka.topics import PLACES, Landing, MakeBuild, everything, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
-def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_history_and_landing_meet_at_the_seam(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(partitions=3)
-    landing = Landing(topic, tmp_path / "landing")
     for partition in range(3):
         topic.send(numbered(40, partition))
     landing.skip({0: 30, 1: 40, 2: 0})
     landing.land({0: 35, 2: 10})
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.size = RoundSize(rows=25)
     state = build.plan()
     assert [split.target for split in splits_of(state.positions).values()] == [39, 39, 39]
-    build.run(FirstRounds(0, 1, build.size, build, 2))
+    build.first_rounds(2)
     for partition in range(3):
         topic.send(numbered(5, partition, first=40))
     landing.land({0: 43, 1: 42, 2: 20})
@@ -56,13 +55,14 @@ def test_history_and_landing_meet_at_the_seam(spark: SparkSession, topic: Topic,
 
 
 @pytest.mark.soak
-def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_lanes_share_the_partitions_and_one_may_have_none(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
     for partition in range(2):
         topic.send(numbered(10, partition))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", lanes=3, select=PLACES)
+    build = make_build(lanes=3)
     build.size = RoundSize(rows=4)
     state = build.hand_off()
     assert build.content() == everything(topic)
@@ -70,19 +70,17 @@ def test_lanes_share_the_partitions_and_one_may_have_none(spark: SparkSession, t
     assert [split.read for split in splits_of(state.positions).values()] == [10, 10]
 
 
-def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
 
     def order(number: int, partition: int, value: dict[str, Any] | None) -> Record:
         return Record(json.dumps(value).encode() if value else None, json.dumps({"id": number}).encode(), partition)
 
     topic.send([order(1, 0, {"paid": 1.5}), order(2, 1, {"paid": 2.5}), order(3, 0, {"paid": 3.5})])
     landing.land_all()
-    build = TopicBuild(
-        spark,
-        landing,
-        tmp_path / "target",
+    build = make_build(
         key=["id"],
         select=["id", "paid * 2 AS twice"],
         where="paid > 0",
@@ -103,7 +101,7 @@ def test_the_last_value_of_a_key_and_no_row_for_a_tombstone(spark: SparkSession,
 
 @pytest.mark.soak
 def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    spark: SparkSession, topic: Topic, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     """The ingestion began after all there is of partition 0: nothing of it will ever land."""
     topic.create(partitions=2)
@@ -115,10 +113,7 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
         land(spark, {"bootstrap.servers": topic.servers}, landing_parser().parse_args(words))
 
     ingested()
-    build = TopicBuild(
-        spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=table, select=PLACES,
-        topic={"checkpoint": notes},
-    )  # fmt: skip
+    build = make_build(source=table, topic={"checkpoint": notes})
     build.plan()
     topic.send(numbered(1, 1, first=5))
     ingested()
@@ -133,9 +128,8 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
 
 
 @pytest.mark.soak
-def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_holes_are_no_records(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(config=COMPACTED)
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(5) + numbered(5))
     with topic.transaction(numbered(3, first=20), commit=False):
         pass
@@ -143,7 +137,7 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
     with topic.transaction(numbered(2, first=30)):
         pass
     landing.skip({0: topic.bounds()[1]})
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.size = RoundSize(rows=3)
     build.read()
     landing.landed[0] = 0
@@ -153,13 +147,12 @@ def test_holes_are_no_records(spark: SparkSession, topic: Topic, tmp_path: Path)
     assert splits_of(state.positions)[0].read == len(everything(topic)) < topic.bounds()[1]
 
 
-def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_an_open_transaction_is_waited_for(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(3))
     with topic.transaction(numbered(2, first=3)):
         topic.send(numbered(2, first=5))
-        build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+        build = make_build()
         assert splits_of(build.plan().positions)[0].target == 2
         build.snapshot()
         assert [offset for _, offset, _ in build.content()] == [0, 1, 2]
@@ -168,22 +161,20 @@ def test_an_open_transaction_is_waited_for(spark: SparkSession, topic: Topic, tm
     assert build.content() == everything(topic)
 
 
-def test_an_idle_topic_and_an_empty_one_finish(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_an_idle_topic_and_an_empty_one_finish(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(partitions=2)
     topic.send(numbered(4))
-    landing = Landing(topic, tmp_path / "landing")
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.hand_off()
     assert build.content() == everything(topic)
 
 
-def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_a_partition_that_appears(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(4))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.plan()
     topic.grow(3)
     for partition in (1, 2):
@@ -198,13 +189,12 @@ def test_a_partition_that_appears(spark: SparkSession, topic: Topic, tmp_path: P
 
 
 @pytest.mark.soak
-def test_partitions_that_appear_after_the_hand_off(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_partitions_that_appear_after_the_hand_off(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     """One lands from its first record on, and is followed. Of the other one the landing table has not all."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(4))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.hand_off()
     topic.grow(2)
     topic.send(numbered(4, 1))
@@ -221,13 +211,12 @@ def test_partitions_that_appear_after_the_hand_off(spark: SparkSession, topic: T
 
 
 def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(4))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     plan, control, shell = build.plan().plan, ControlFolder.beside(build.target), Shell(spark, build.target)
     control.order(plan.build, Command(Verb.PAUSE))
     attempt, answer, paused = run(SnapshotGoal(0, 1, build.size), build.attempt()), None, 0
@@ -244,24 +233,22 @@ def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
 
 
 @pytest.mark.soak
-def test_history_from_a_time_on(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_history_from_a_time_on(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([Record(b"%d" % n, timestamp=1_700_000_000_000 + n * 60_000) for n in range(6)])
     landing.land_all()
     since = "2023-11-14T22:15:20Z"  # two minutes after the first record
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"first": since})
+    build = make_build(topic={"first": since})
     build.hand_off()
     assert build.content() == everything(topic)[2:]
 
 
 def test_a_topic_alone_is_read_to_its_pinned_end_and_a_stream_goes_on(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    spark: SparkSession, topic: Topic, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "unused")
     topic.send(numbered(5))
-    build = TopicBuild(spark, landing, tmp_path / "target", source=None, select=PLACES)
+    build = make_build(source=None)
     build.plan()
     topic.send(numbered(3, 0, first=5) + numbered(2, 1))
     build.snapshot()

@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -22,7 +21,7 @@ from airflow_backfill.spark.kafka.reader_options import kafka_options
 from airflow_backfill.spark.session.failure import coded
 from demo.kafka.broker import Broker, java_command
 from demo.kafka.topic import Record, Topic
-from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered
+from tests.spark.kafka.topics import PLACES, Landing, MakeBuild, TopicBuild, everything, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
@@ -40,24 +39,24 @@ def finished(build: TopicBuild, landing: Landing | None = None) -> TopicBuild:
 
 
 @pytest.mark.parametrize("at", [-1, *(pytest.param(at, marks=pytest.mark.soak) for at in (-6_795_364_578_871, 10**15))])
-def test_records_of_a_time_that_is_none(spark: SparkSession, topic: Topic, tmp_path: Path, at: int) -> None:
+def test_records_of_a_time_that_is_none(topic: Topic, make_build: MakeBuild, at: int) -> None:
     """No time at all; a client's zero, which is before 1970; microseconds that were taken for milliseconds."""
     topic.create(config=ANY_TIME)
     topic.send([Record(b"v%d" % n, timestamp=at if n else 0) for n in range(3)])
     assert topic.records()[1].timestamp()[1] == at
     select = [*PLACES, "unix_millis(timestamp) AS at"]
-    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=select)
+    build = make_build(source=None, select=select)
     build.size = RoundSize(rows=2)
     build.read()
     assert [row[:3] for row in build.content()] == everything(topic)
     assert [row[3] for row in build.content()][1:] == [at, at]
 
 
-def test_a_time_that_spark_cannot_represent_is_named(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_a_time_that_spark_cannot_represent_is_named(spark: SparkSession, topic: Topic, make_build: MakeBuild) -> None:
     """Nanoseconds that were taken for milliseconds."""
     topic.create(config=ANY_TIME)
     topic.send([Record(b"v0"), Record(b"v1", timestamp=10**18)])
-    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=PLACES)
+    build = make_build(source=None)
     build.plan()
     with pytest.raises(Undecodable, match="has a timestamp that Spark cannot represent") as raised:
         build.snapshot()
@@ -81,18 +80,17 @@ def test_records_that_do_not_come_in_time_may_come_later(spark: SparkSession, to
 @pytest.mark.soak
 @pytest.mark.parametrize("regrown", [False, True])
 def test_a_leader_that_has_lost_the_end_of_the_log_is_noticed(
-    spark: SparkSession, topic: Topic, broker: Broker, tmp_path: Path, regrown: bool
+    topic: Topic, landing: Landing, make_build: MakeBuild, broker: Broker, regrown: bool
 ) -> None:
     """As after an unclean election. If the log has grown past its former end meanwhile, the proof tells."""
     topic.create()
     for n in range(30):
         topic.send(numbered(1, first=n))
-    landing = Landing(topic, tmp_path / "landing")
     landing.skip({0: 28})
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.size = RoundSize(rows=8)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 2))
+    build.first_rounds(2)
     _cut(broker, topic, 12)
     if regrown:
         topic.send(numbered(30, first=100))
@@ -104,11 +102,11 @@ def test_a_leader_that_has_lost_the_end_of_the_log_is_noticed(
 
 @pytest.mark.soak
 def test_a_consumer_quota_and_a_broker_that_dies_in_the_middle_of_a_round(
-    spark: SparkSession, topic: Topic, broker: Broker, tmp_path: Path
+    topic: Topic, make_build: MakeBuild, broker: Broker
 ) -> None:
     topic.create(partitions=2)
     topic.send([Record(b"x" * 100_000, partition=n % 2) for n in range(100)])
-    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=LENGTHS)
+    build = make_build(source=None, select=LENGTHS)
     build.plan()
 
     def restart() -> None:
@@ -125,7 +123,7 @@ def test_a_consumer_quota_and_a_broker_that_dies_in_the_middle_of_a_round(
 
 
 @pytest.mark.soak
-def test_large_records_of_every_codec(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_large_records_of_every_codec(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     """Records of 12 MiB, larger than what the reader asks a partition for at once."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     topic.create(partitions=len(codecs), config={"max.message.bytes": str(24 * MIB)})
@@ -135,8 +133,7 @@ def test_large_records_of_every_codec(spark: SparkSession, topic: Topic, tmp_pat
         for value in (*(b"v%d" % i * 1000 for i in range(30)), bytes(range(256)) * (12 * MIB // 256)):
             producer.produce(topic.name, value, partition=n)
         assert producer.flush(60) == 0
-    landing = Landing(topic, tmp_path / "landing")
-    build = TopicBuild(spark, landing, tmp_path / "target", select=LENGTHS)
+    build = make_build(select=LENGTHS)
     build.size = RoundSize(rows=70)
     build.plan()
     lengths = [(one.partition(), one.offset(), len(one.value())) for n in range(5) for one in topic.records(n)]
@@ -145,13 +142,12 @@ def test_large_records_of_every_codec(spark: SparkSession, topic: Topic, tmp_pat
 
 @pytest.mark.soak
 @pytest.mark.parametrize("keyed", [False, True])
-def test_a_topic_of_300_partitions(spark: SparkSession, topic: Topic, tmp_path: Path, keyed: bool) -> None:
+def test_a_topic_of_300_partitions(topic: Topic, landing: Landing, make_build: MakeBuild, keyed: bool) -> None:
     topic.create(partitions=300)
     topic.send(Record(b"v%d" % i, b"%d-%d" % (n, i % 2), n) for n in range(300) for i in range(4))
-    landing = Landing(topic, tmp_path / "landing")
     landing.land({n: 2 for n in range(0, 300, 2)})
-    more: dict[str, Any] = {"key": ["key"], "select": ["key", "value"]} if keyed else {"select": PLACES}
-    build = TopicBuild(spark, landing, tmp_path / "target", topic={"key": "string", "value": "string"}, **more)
+    more: dict[str, Any] = {"key": ["key"], "select": ["key", "value"]} if keyed else {}
+    build = make_build(topic={"key": "string", "value": "string"}, **more)
     build.plan()
     last = sorted((f"{n}-{i % 2}", f"v{i}") for n in range(300) for i in (2, 3))
     assert finished(build, landing).content() == (last if keyed else everything(topic))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import KafkaLost, VerificationFailed
@@ -20,20 +20,21 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from demo.kafka.topic import COMPACTED, Record, Topic
-from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, numbered
+from tests.spark.kafka.topics import PLACES, Landing, MakeBuild, TopicBuild, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
-def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_a_hole_between_history_and_landing_fails_the_proof(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
     """The ingestion begins with records that came after the plan, so that some were history to nobody."""
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
     for partition in range(2):
         topic.send(numbered(10, partition))
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     for partition in range(2):
         topic.send(numbered(8, partition, first=10))
     landing.skip({0: 10, 1: 13})
@@ -49,16 +50,15 @@ def test_a_hole_between_history_and_landing_fails_the_proof(spark: SparkSession,
 
 @pytest.mark.soak
 def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     """Every record is a row, and some of them are nowhere else any more."""
     topic.create(config=COMPACTED)
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(5) + numbered(5))
     landing.skip({0: 9})
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     landing.land_all()
     topic.compact()
     build.snapshot()
@@ -78,19 +78,15 @@ def test_what_was_compacted_since_is_counted_and_the_rest_is_compared(
 
 @pytest.mark.soak
 def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     """Of the keys that are left the last record is known, be it a tombstone."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     paid = [(0, b"0"), (1, b"1"), (2, b"2"), (3, b"3"), (4, b"4"), (5, b"5"), (4, None), (5, b"70")]
     topic.send([Record(value, b'{"id": %d}' % key) for key, value in paid])
     landing.skip({0: 7})
     landing.land_all()
-    build = TopicBuild(
-        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
-        topic={"key": "json:id BIGINT", "value": "string"},
-    )  # fmt: skip
+    build = make_build(key=["id"], select=["id", "value"], topic={"key": "json:id BIGINT", "value": "string"})
     build.read()
     topic.truncate(3)
     state = build.prove()
@@ -106,21 +102,17 @@ def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
 
 @pytest.mark.soak
 def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     """Retention overtook the build: what was read before is not in the landing table, which stands in for the rest."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([Record(b"v%d" % n, b'{"id": %d}' % n) for n in range(20)])
     landing.skip({0: 5})
     landing.land_all()
-    build = TopicBuild(
-        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
-        topic={"key": "json:id BIGINT", "value": "string"},
-    )  # fmt: skip
+    build = make_build(key=["id"], select=["id", "value"], topic={"key": "json:id BIGINT", "value": "string"})
     build.size = RoundSize(rows=5)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     topic.truncate(8)
     build.snapshot()
     build.apply_log()
@@ -137,16 +129,15 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
     "keyed", [pytest.param(False, id="rows", marks=pytest.mark.soak), pytest.param(True, id="last values")]
 )
 def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
-    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+    topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:
     """It is tried again without what was taken, and without four times as much, which may be taken meanwhile."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([Record(b"v%d" % n, b'{"id": %d}' % n) for n in range(40)])
     landing.skip({0: 39})
     landing.land_all()
     keys = {"key": ["id"], "select": ["id", "value"], "topic": {"key": "json:id BIGINT", "value": "string"}}
-    build = TopicBuild(spark, landing, tmp_path / "target", **(keys if keyed else {"select": PLACES}))
+    build = make_build(**(keys if keyed else {}))
     build.read()
     state = build.apply_log()
     records, retention = TopicRecords.read, [3, 5, 7]
@@ -176,28 +167,28 @@ def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
     ],
 )
 def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table(
-    spark: SparkSession, topic: Topic, tmp_path: Path, committed: bool, late: bool
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path, committed: bool, late: bool
 ) -> None:
     """Its row is in the target already. That is not proven either, once retention has taken some of the records.
     ``late``: the topic is compacted only since the plan.
     """
     policy = {"cleanup.policy": "compact,delete", "delete.retention.ms": "0"}
     topic.create(config={**COMPACTED, **policy, **({"cleanup.policy": "delete"} if late else {})})
-    landing = Landing(topic, tmp_path / "landing")
 
     def paid(key: int, value: bytes | None) -> Record:
         return Record(value, b'{"id": %d}' % key)
 
     topic.send([paid(1, b"1"), paid(2, b"2"), paid(3, b"3"), paid(4, b"4")])
     landing.skip({0: 4})
-    build = TopicBuild(
-        spark, landing, tmp_path / "target", key=["id"], select=["id", "value"],
+    build = make_build(
+        key=["id"],
+        select=["id", "value"],
         topic={"key": "json:id BIGINT", "value": "string", "undecodable": f"dead_letters:{tmp_path / 'dead'}"},
-    )  # fmt: skip
+    )
     build.size = RoundSize(rows=3)
     build.plan()
     topic.configure(policy)
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     assert isinstance(splits_of(build.reader.state().positions)[0].state, Backfilling), (
         "the rest of the history is read later"
     )

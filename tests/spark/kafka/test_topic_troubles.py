@@ -43,20 +43,21 @@ from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting
 from demo.kafka.topic import COMPACTED, Record, Topic
-from tests.spark.kafka.topics import PLACES, FirstRounds, Landing, TopicBuild, everything, numbered, row
+from tests.spark.kafka.topics import PLACES, Landing, MakeBuild, everything, numbered, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
-def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_undecodable_records_go_to_their_table_once(
+    spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     good, bad = [b'{"id": %d}' % n for n in range(4)], [b"{", b'{"id": "x"}']
     topic.send([Record(value) for value in (good[0], bad[0], good[1])])
     landing.land_all()
     dead = str(tmp_path / "dead")
     decoding = {"value": "json:id BIGINT", "undecodable": f"dead_letters:{dead}"}
-    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic=decoding)
+    build = make_build(select=["id"], topic=decoding)
     build.plan()
     shell = Shell(spark, build.target)
     _die_before_the_commit(shell, SnapshotGoal(0, 1, build.size), build.attempt())
@@ -71,13 +72,10 @@ def test_undecodable_records_go_to_their_table_once(spark: SparkSession, topic: 
     assert all(row["reason"].startswith("value ") for row in letters)
 
 
-def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-) -> None:
+def test_an_undecodable_record_stops_a_build_without_a_table_for_it(topic: Topic, make_build: MakeBuild) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([Record(b'{"id": 1}'), Record(b"secret")])
-    build = TopicBuild(spark, landing, tmp_path / "target", select=["id"], topic={"value": "json:id BIGINT"})
+    build = make_build(select=["id"], topic={"value": "json:id BIGINT"})
     build.plan()
     with pytest.raises(Undecodable) as raised:
         build.snapshot()
@@ -86,12 +84,11 @@ def test_an_undecodable_record_stops_a_build_without_a_table_for_it(
 
 
 def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
-    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(3))
-    build = TopicBuild(spark, landing, tmp_path / "target", select=["value"], topic={"value": "decoder:length"})
+    build = make_build(select=["value"], topic={"value": "decoder:length"})
     monkeypatch.setattr(decoders.DECODERS, "_known", {"length": ColumnDecoder(F.length, version="1")})
     build.plan()
     decoders.DECODERS._known["length"] = ColumnDecoder(F.length, version="2")
@@ -101,14 +98,13 @@ def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
 
 
 def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(6))
     landing.skip({0: 2})
     landing.land({0: 4})
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.read()
     again = [row(message) for message in topic.records() if message.offset() in (2, 3)]
     landing.append(again)
@@ -125,11 +121,10 @@ def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refuse
 
 @pytest.mark.parametrize("handed_over", [False, True])
 def test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_wrong(
-    spark: SparkSession, topic: Topic, tmp_path: Path, handed_over: bool
+    topic: Topic, landing: Landing, make_build: MakeBuild, handed_over: bool
 ) -> None:
     """In the history, rounds after its first record, and after the finish; also once it was deleted."""
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
 
     def keyed(number: int, partition: int, value: bytes | None = b"v") -> Record:
         return Record(value, b'{"id": %d}' % number, partition)
@@ -137,7 +132,7 @@ def test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_w
     topic.send([keyed(1, 0), keyed(2, 0), keyed(2, 0, None), keyed(3, 1), keyed(4, 1)])
     landing.land_all()
     spec = {"key": ["id"], "select": ["id"], "topic": {"key": "json:id BIGINT"}}
-    build = TopicBuild(spark, landing, tmp_path / "target", **spec)
+    build = make_build(**spec)
     build.size = RoundSize(rows=6)
     if handed_over:
         build.hand_off()
@@ -156,17 +151,16 @@ def test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_w
     if not handed_over:
         old = build.reader.state().plan
         select, decoding = ["id", "timestamp", "partition", "offset"], {"key": "json:id BIGINT", "order": "timestamp"}
-        build.spec = TopicBuild(spark, landing, tmp_path / "target", key=["id"], select=select, topic=decoding).spec
+        build.spec = make_build(key=["id"], select=select, topic=decoding).spec
         new = build.plan(OnExisting.RESTART).plan
         assert [Path(location).is_dir() for location in (old.made[1], new.made[1])] == [False, True]
 
 
 @pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
-def test_history_that_is_lost_stops_by_name(spark: SparkSession, topic: Topic, tmp_path: Path, trouble: str) -> None:
+def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild, trouble: str) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(6))
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.plan()
     if trouble == "expired":
         topic.truncate(2)
@@ -193,54 +187,50 @@ def test_history_that_is_lost_stops_by_name(spark: SparkSession, topic: Topic, t
     ],
 )
 def test_what_cannot_be_built_is_refused_before_anything_is_written(
-    spark: SparkSession, topic: Topic, tmp_path: Path, change: dict[str, Any], error: type[BackfillError]
+    topic: Topic, make_build: MakeBuild, tmp_path: Path, change: dict[str, Any], error: type[BackfillError]
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     with pytest.raises(error):
-        TopicBuild(spark, landing, tmp_path / "target", **{"select": PLACES, **change}).plan()
+        make_build(**change).plan()
     assert not (tmp_path / "target").exists()
 
 
 @pytest.mark.parametrize("more", [None, {"group.id": "mine"}, {"sasl.login.class": "Evil"}])
 def test_a_connection_that_may_not_be_used_is_refused_before_anything_is_written(
-    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str] | None
+    topic: Topic, make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str] | None
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     monkeypatch.delenv(VARIABLE)
     if more is not None:
         monkeypatch.setenv(VARIABLE, json.dumps({"bootstrap.servers": topic.servers, **more}))
     with pytest.raises(KafkaOption):
-        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+        make_build().plan()
     assert not (tmp_path / "target").exists()
 
 
-def test_a_table_that_is_no_landing_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+def test_a_table_that_is_no_landing_is_refused(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     table = pa.table({"topic": ["a"], "partition": pa.array([0], pa.int64()), "offset": [0]})
     write_deltalake(landing.table, table, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(LandingInvalid, match="partition of type int; this one has bigint"):
-        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+        make_build().plan()
 
 
 def test_what_only_the_landing_table_still_has_is_history_too(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     """Of partition 0 Kafka has lost what has landed, of partition 1 nothing. A row that landed twice is one record."""
     topic.create(partitions=2)
-    landing = Landing(topic, tmp_path / "landing")
     for partition in range(2):
         topic.send(numbered(30, partition))
     landing.land_all()
     landing.append([row(message) for message in topic.records() if message.offset() == 3])
     expected = everything(topic)
     topic.truncate(20)
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.size = RoundSize(rows=16)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     topic.truncate(25)  # retention goes on
     topic.send(numbered(4, first=30))
     landing.land_all()
@@ -252,10 +242,9 @@ def test_what_only_the_landing_table_still_has_is_history_too(
 
 
 def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_counted(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send([Record(b"v%d" % n, timestamp=1_700_000_000_000 + n * 60_000) for n in range(30)])
     landing.land({0: 10})
     landing.skip({0: 13})
@@ -263,16 +252,16 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
     expected = [found for found in everything(topic) if found[1] not in (10, 11, 12, 18, 19)]
     topic.truncate(20)
     with pytest.raises(KafkaLost, match="has 5 of the offsets") as lost:
-        TopicBuild(spark, landing, tmp_path / "target", select=PLACES).plan()
+        make_build().plan()
     assert (lost.value.data["wanted"], lost.value.data["missing"]) == (0, 5)
     assert not (tmp_path / "target").exists()
     since = {"first": "2023-11-14T22:26:20Z", "expired": "skip"}  # 13 minutes after the first record
-    build = TopicBuild(spark, landing, tmp_path / "since", select=PLACES, topic=since)
+    build = make_build(target=tmp_path / "since", topic=since)
     assert splits_of(build.plan().positions)[0].scanned == 12
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES, topic={"expired": "skip"})
+    build = make_build(topic={"expired": "skip"})
     build.size = RoundSize(rows=8)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 3))
+    build.first_rounds(3)
     topic.truncate(23)  # three more that nobody has read, and that have not landed
     landing.skip({0: 29})
     landing.land_all()
@@ -283,18 +272,17 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
 
 
 def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:
     """What was read before stays."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(30))
     landing.skip({0: 28})
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.size = RoundSize(rows=8)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     topic.truncate(12)
     with pytest.raises(KafkaLost, match="table-backfill skip") as lost:
         build.snapshot()
@@ -313,16 +301,14 @@ def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_order
     assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
 
 
-def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-) -> None:
+def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(topic: Topic, make_build: MakeBuild) -> None:
     """Retention has passed the pinned end: what is beyond it is no history."""
     topic.create()
     topic.send(numbered(30))
-    build = TopicBuild(spark, Landing(topic, tmp_path / "unused"), tmp_path / "target", source=None, select=PLACES)
+    build = make_build(source=None)
     build.size = RoundSize(rows=8)
     build.plan()
-    build.run(FirstRounds(0, 1, build.size, build, 1))
+    build.first_rounds(1)
     topic.send(numbered(10, first=30))
     topic.truncate(35)
     with pytest.raises(KafkaLost) as lost:
@@ -336,14 +322,13 @@ def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(
 
 
 def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     """Its first offsets have landed before, as other records."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(5))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     build.hand_off()
     before = build.content()
     topic.delete()
@@ -357,23 +342,23 @@ def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
     assert build.content() == before
     # The way out: the former topic's rows go, and the new one gets a target.
     landing.delete("key IN (X'6B30', X'6B31', X'6B32', X'6B33', X'6B34')")
-    anew = TopicBuild(spark, landing, tmp_path / "anew", select=PLACES)
+    anew = make_build(target=tmp_path / "anew")
     anew.hand_off()
     assert anew.content() == everything(topic)
 
 
 def test_aborted_records_that_have_landed_are_refused_by_name(
-    spark: SparkSession, topic: Topic, tmp_path: Path
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     """By the plan what landed before it, by the proof what landed later."""
     topic.create()
-    landing = Landing(topic, tmp_path / "landing", committed=False)
+    landing.committed = False
     topic.send(numbered(5))
     with topic.transaction(numbered(3, first=20), commit=False):
         pass
     topic.send(numbered(2, first=30))
     landing.land_all()
-    build = TopicBuild(spark, landing, tmp_path / "target", select=PLACES)
+    build = make_build()
     with pytest.raises(LandingInvalid, match=r"3 rows .* no committed records") as refused:
         build.plan()
     assert {name: refused.value.data[name] for name in ("first", "last", "count")} == {
@@ -400,15 +385,14 @@ def test_aborted_records_that_have_landed_are_refused_by_name(
 
 
 def test_a_compaction_while_a_round_is_written_makes_no_count_negative(
-    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic.create(config=COMPACTED)
-    landing = Landing(topic, tmp_path / "landing")
     topic.send(numbered(5) + numbered(5))
     with topic.transaction(numbered(2, first=20), commit=False):
         pass
     topic.send(numbered(2, first=30))
-    build = TopicBuild(spark, landing, tmp_path / "target", source=None, select=PLACES)
+    build = make_build(source=None)
     build.plan()
     check, compacted = TopicRecords.check_there, []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -86,23 +87,28 @@ def row(message: Message) -> dict[str, Any]:
 
 
 class TopicBuild(Build):
-    """A build of a topic's history and of what lands later."""
+    """A build of a topic's history and of what lands later; by default of the ``PLACES`` of its records."""
 
     def __init__(self, spark: SparkSession, landing: Landing, target: Path, lanes: int = 1, **spec: Any) -> None:
         super().__init__(_Nowhere(spark, landing.table), target, lanes)  # type: ignore[arg-type]
         topic = {"name": landing.topic.name, **spec.pop("topic", {})}
         given = {"name": "build", "source": landing.table, "target": self.target, "strategy": "source", "topic": topic}
-        asked = {name: value for name, value in {**given, **spec}.items() if value is not None}
-        self.spec = BackfillSpec.parse(asked)
+        asked = {"select": PLACES, **given, **spec}
+        self.spec = BackfillSpec.parse({name: value for name, value in asked.items() if value is not None})
+
+    def first_rounds(self, count: int) -> None:
+        """A snapshot that ends after so many rounds of the build."""
+        self.run(_FirstRounds(0, 1, self.size, self, count))
 
     def content(self) -> list[tuple[Any, ...]]:
         return sorted(tuple(found) for found in self.rows().collect())
 
 
-@dataclass(frozen=True)
-class FirstRounds(SnapshotGoal):
-    """A snapshot that ends early."""
+MakeBuild = Callable[..., TopicBuild]
 
+
+@dataclass(frozen=True)
+class _FirstRounds(SnapshotGoal):
     build: TopicBuild
     rounds: int
 
