@@ -16,6 +16,8 @@ class Mend(Edit):
 
 KEYS = "tests/spark/target_table/test_repeated_keys.py::"
 TROUBLES = "tests/spark/kafka/test_topic_troubles.py::"
+LOST = "tests/spark/kafka/test_lost_records.py::"
+LANDING = "tests/spark/kafka/test_wrong_landing.py::"
 AS_WRITTEN = "tests/spark/transform/test_text_as_written.py::"
 FAILURE = "tests/spark/session/test_failure.py::"
 GROWS = "tests/ledger/test_what_grows.py::"
@@ -80,22 +82,22 @@ MENDS = (
         "what only the landing table still has is not looked for",
         '        return {row["partition"]: Batch(row["least"], row["greatest"], row["count"]) for row in found}',
         "        return {}",
-        (TROUBLES + "test_what_only_the_landing_table_still_has_is_history_too",),
+        (LOST + "test_what_only_the_landing_table_still_has_is_history_too",),
     ),
     Mend(
         "a repeat is dropped without a look at its first copy",
         "        if repeated:\n            self._check_repeated(",
         "        if False:\n            self._check_repeated(",
         (
-            TROUBLES + "test_a_topic_that_is_created_again_after_the_finish_is_not_followed",
-            TROUBLES + "test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused",
+            LANDING + "test_a_topic_that_is_created_again_after_the_finish_is_not_followed",
+            LANDING + "test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused",
         ),
     ),
     Mend(
         "what landed is taken for committed",
         "        if strange:\n            raise",
         "        if False:\n            raise",
-        (TROUBLES + "test_aborted_records_that_have_landed_are_refused_by_name",),
+        (LANDING + "test_aborted_records_that_have_landed_are_refused_by_name",),
     ),
     Mend(
         "a tombstone that is compacted away is dropped",
@@ -274,7 +276,7 @@ MENDS = (
         tests=(
             "tests/core/strategies/test_source.py::"
             "test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered",
-            TROUBLES + "test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered",
+            LOST + "test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered",
         ),
     ),
     Mend(
@@ -289,7 +291,7 @@ MENDS = (
         "    ours = log",
         tests=(
             "tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",
-            TROUBLES + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
+            LOST + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
         ),
     ),
     Mend(

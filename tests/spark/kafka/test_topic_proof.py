@@ -20,7 +20,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from demo.kafka.topic import COMPACTED, Record, Topic
-from tests.spark.kafka.topics import PLACES, Landing, MakeBuild, TopicBuild, numbered
+from tests.spark.kafka.topics import Landing, MakeBuild, TopicBuild, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 

@@ -1,0 +1,169 @@
+"""Records that Kafka has lost: the landing table has them, or they are named, or passed over and counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.core.errors import BackfillError, KafkaLost, NotAllowedNow, SourceReplaced, TopicMissing
+from airflow_backfill.core.splits.partitions import splits_of
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.kafka.records import TopicRecords
+from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
+
+
+@pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
+def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild, trouble: str) -> None:
+    topic.create()
+    topic.send(numbered(6))
+    build = make_build()
+    build.plan()
+    if trouble == "expired":
+        topic.truncate(2)
+    else:
+        topic.delete()
+    if trouble == "created again":
+        topic.create()
+        topic.send(numbered(9))
+    errors: dict[str, type[BackfillError]] = {
+        "expired": KafkaLost, "created again": SourceReplaced, "deleted": TopicMissing,
+    }  # fmt: skip
+    with pytest.raises(errors[trouble]):
+        build.snapshot()
+    assert build.content() == []
+
+
+def test_what_only_the_landing_table_still_has_is_history_too(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
+    """Of partition 0 Kafka has lost what has landed, of partition 1 nothing. A row that landed twice is one record."""
+    topic.create(partitions=2)
+    for partition in range(2):
+        topic.send(numbered(30, partition))
+    landing.land_all()
+    landing.append([row(message) for message in topic.records() if message.offset() == 3])
+    expected = everything(topic)
+    topic.truncate(20)
+    build = make_build()
+    build.size = RoundSize(rows=16)
+    build.plan()
+    build.first_rounds(1)
+    topic.truncate(25)  # retention goes on
+    topic.send(numbered(4, first=30))
+    landing.land_all()
+    build.snapshot()
+    state = build.complete()
+    assert build.content() == sorted([*expected, *((0, n, f"v{n}") for n in range(30, 34))])
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.lost) == (0, 0)
+    assert splits_of(state.positions)[0].floor == 25 and splits_of(state.positions)[1].floor == 0
+
+
+def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_counted(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    topic.create()
+    topic.send([Record(b"v%d" % n, timestamp=1_700_000_000_000 + n * 60_000) for n in range(30)])
+    landing.land({0: 10})
+    landing.skip({0: 13})
+    landing.land({0: 18})
+    expected = [found for found in everything(topic) if found[1] not in (10, 11, 12, 18, 19)]
+    topic.truncate(20)
+    with pytest.raises(KafkaLost, match="has 5 of the offsets") as lost:
+        make_build().plan()
+    assert (lost.value.data["wanted"], lost.value.data["missing"]) == (0, 5)
+    assert not (tmp_path / "target").exists()
+    since = {"first": "2023-11-14T22:26:20Z", "expired": "skip"}  # 13 minutes after the first record
+    build = make_build(target=tmp_path / "since", topic=since)
+    assert splits_of(build.plan().positions)[0].scanned == 12
+    build = make_build(topic={"expired": "skip"})
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.first_rounds(3)
+    topic.truncate(23)  # three more that nobody has read, and that have not landed
+    landing.skip({0: 29})
+    landing.land_all()
+    build.snapshot()
+    state = build.prove()
+    assert build.content() == [found for found in expected if found[1] not in (20, 21, 22)]
+    assert splits_of(state.positions)[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
+
+
+def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
+    """What was read before stays."""
+    topic.create()
+    topic.send(numbered(30))
+    landing.skip({0: 28})
+    landing.land_all()
+    build = make_build()
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.first_rounds(1)
+    topic.truncate(12)
+    with pytest.raises(KafkaLost, match="table-backfill skip") as lost:
+        build.snapshot()
+    assert (lost.value.data["wanted"], lost.value.data["missing"]) == (8, 4)
+    with pytest.raises(KafkaLost):
+        build.snapshot()
+    ordered(build.target, Command(Verb.SKIP))
+    build.snapshot()
+    build.consume_log()
+    with pytest.raises(NotAllowedNow, match="nothing to skip"):
+        ordered(build.target, Command(Verb.SKIP))
+    build.catch_up()
+    build.verify()
+    state = build.finish()
+    assert build.content() == [(0, n, f"v{n}") for n in range(30) if not 8 <= n < 12]
+    assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
+
+
+def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(topic: Topic, make_build: MakeBuild) -> None:
+    """Retention has passed the pinned end: what is beyond it is no history."""
+    topic.create()
+    topic.send(numbered(30))
+    build = make_build(source=None)
+    build.size = RoundSize(rows=8)
+    build.plan()
+    build.first_rounds(1)
+    topic.send(numbered(10, first=30))
+    topic.truncate(35)
+    with pytest.raises(KafkaLost) as lost:
+        build.snapshot()
+    assert lost.value.data["missing"] == 22
+    ordered(build.target, Command(Verb.SKIP))
+    build.snapshot()
+    state = build.complete()
+    assert build.content() == [(0, n, f"v{n}") for n in range(8)]
+    assert state.certificate is not None and (state.certificate.lost, state.certificate.gone) == (22, 8)
+
+
+def test_a_compaction_while_a_round_is_written_makes_no_count_negative(
+    topic: Topic, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.create(config=COMPACTED)
+    topic.send(numbered(5) + numbered(5))
+    with topic.transaction(numbered(2, first=20), commit=False):
+        pass
+    topic.send(numbered(2, first=30))
+    build = make_build(source=None)
+    build.plan()
+    check, compacted = TopicRecords.check_there, []
+
+    def compacting(self: TopicRecords, ranges: Any) -> Any:
+        if not compacted:
+            topic.compact()
+            compacted.append(True)
+        return check(self, ranges)
+
+    monkeypatch.setattr(TopicRecords, "check_there", compacting)
+    state = build.snapshot()
+    assert (compacted, state.totals.unwanted_rows) == ([True], 0)
+    assert len(build.content()) == splits_of(state.positions)[0].read < 12

@@ -1,0 +1,109 @@
+"""A landing table that is wrong: records that are there twice, out of order, aborted, or of another topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_backfill.core.errors import LandingInvalid, OffsetsInvalid, SourceReplaced
+from airflow_backfill.spark.run.planner import OnExisting
+from demo.kafka.topic import Topic
+from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
+
+
+def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused(
+    topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
+    topic.create()
+    topic.send(numbered(6))
+    landing.skip({0: 2})
+    landing.land({0: 4})
+    build = make_build()
+    build.read()
+    again = [row(message) for message in topic.records() if message.offset() in (2, 3)]
+    landing.append(again)
+    landing.land({0: 6})
+    landing.append(again + [row(message) for message in topic.records() if message.offset() == 5])
+    state = build.complete()
+    assert build.content() == everything(topic)
+    assert state.totals.repeated_rows == 5
+    landing.append([row(message) for message in topic.records() if message.offset() == 0])
+    with pytest.raises(OffsetsInvalid, match="offset 0 of partition 0"):
+        build.upstream()
+    assert build.content() == everything(topic)
+
+
+def test_a_table_that_is_no_landing_is_refused(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
+    topic.create()
+    table = pa.table({"topic": ["a"], "partition": pa.array([0], pa.int64()), "offset": [0]})
+    write_deltalake(landing.table, table, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(LandingInvalid, match="partition of type int; this one has bigint"):
+        make_build().plan()
+
+
+def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    """Its first offsets have landed before, as other records."""
+    topic.create()
+    topic.send(numbered(5))
+    landing.land_all()
+    build = make_build()
+    build.hand_off()
+    before = build.content()
+    topic.delete()
+    topic.create()
+    topic.send(numbered(6, first=100))
+    landing.skip({0: 0})
+    landing.land_all()
+    with pytest.raises(SourceReplaced, match="offset 0 of partition 0 twice") as replaced:
+        build.upstream()
+    assert (replaced.value.data["partition"], replaced.value.data["offset"]) == (0, 0)
+    assert build.content() == before
+    # The way out: the former topic's rows go, and the new one gets a target.
+    landing.delete("key IN (X'6B30', X'6B31', X'6B32', X'6B33', X'6B34')")
+    anew = make_build(target=tmp_path / "anew")
+    anew.hand_off()
+    assert anew.content() == everything(topic)
+
+
+def test_aborted_records_that_have_landed_are_refused_by_name(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    """By the plan what landed before it, by the proof what landed later."""
+    topic.create()
+    landing.committed = False
+    topic.send(numbered(5))
+    with topic.transaction(numbered(3, first=20), commit=False):
+        pass
+    topic.send(numbered(2, first=30))
+    landing.land_all()
+    build = make_build()
+    with pytest.raises(LandingInvalid, match=r"3 rows .* no committed records") as refused:
+        build.plan()
+    assert {name: refused.value.data[name] for name in ("first", "last", "count")} == {
+        "first": 5,
+        "last": 7,
+        "count": 3,
+    }
+    assert not (tmp_path / "target").exists()
+    landing.delete("offset BETWEEN 5 AND 7")
+    build.read()
+    with topic.transaction(numbered(2, first=40), commit=False):
+        pass
+    topic.send(numbered(2, first=50))
+    landing.land_all()
+    build.apply_log()
+    with pytest.raises(LandingInvalid, match=r"2 rows .* isolation.level") as refused:
+        build.verify()
+    first, last = refused.value.data["first"], refused.value.data["last"]
+    landing.delete(f"offset BETWEEN {first} AND {last}")
+    build.plan(OnExisting.RESTART)
+    build.snapshot()
+    build.complete()
+    assert build.content() == everything(topic)
