@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,37 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger import enclosures
 from tests.spark.build import Build
 from tests.spark.history import Source, clean_up_log
+from tests.spark.kept_build import KeptBuild
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def build(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """A build that stands at the source's head, and changes after it. Its records are too large for its commits."""
-    monkeypatch.setattr(enclosures, "MAX_RECORD_BYTES", 300)
-    made = Build(source, tmp_path / "target", select=["id", "upper(name) AS name"])
-    made.read()
+@pytest.fixture(scope="module", autouse=True)
+def large_records() -> Iterator[None]:
+    """Records are too large for their commits."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(enclosures, "MAX_RECORD_BYTES", 300)
+        yield
+
+
+@pytest.fixture(scope="module")
+def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> KeptBuild:
+    return KeptBuild(made, tmp_path_factory.mktemp("kept"), at_the_head)
+
+
+def at_the_head(source: Source, target: Path) -> Build:
+    build = Build(source, target, select=["id", "upper(name) AS name"])
+    build.read()
     source.sql("UPDATE $table SET $name = 'changed' WHERE $id % 3 = 0")
     source.sql("DELETE FROM $table WHERE $id % 5 = 0")
-    made.consume_log()
-    return made
+    build.consume_log()
+    return build
+
+
+@pytest.fixture
+def build(kept: KeptBuild) -> Build:
+    """A build that stands at the source's head."""
+    return kept.restored()
 
 
 def test_a_log_that_lost_its_records(build: Build) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from airflow_backfill.spark.verify.proof import _Side
 from airflow_backfill.spark.verify.source_digests import SourceDigests
 from tests.spark.build import Build
 from tests.spark.history import Source, copied, live_again, vacuum
+from tests.spark.kept_build import KeptBuild
 
 pytestmark = pytest.mark.spark
 
@@ -58,8 +60,9 @@ def documents(build: Build) -> list[Path]:
     return sorted(Path(f"{build.target}.backfill", "digests").glob("*/*.json"))
 
 
-def arrived(build: Build, source: Source) -> None:
-    """A build at its hand-off, after changes of every kind in small rounds."""
+def arrived(source: Source, target: Path, **spec: Any) -> Build:
+    """A build at its hand-off epoch, after changes of every kind in small rounds."""
+    build = Build(source, target, proof="incremental", **spec)
     build.size = RoundSize(rows=100)
     build.plan()
     source.sql("UPDATE $table SET $name = concat($name, '+'), $part = ($part + 1) % 3 WHERE $id % 7 = 1")
@@ -68,16 +71,25 @@ def arrived(build: Build, source: Source) -> None:
     source.sql("UPDATE $table SET $id = $id + 9000 WHERE $id % 13 = 5")
     source.sql("OPTIMIZE $table")
     build.apply_log()
+    return build
 
 
-@pytest.fixture
-def by_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptBuild]:
     """All changes are read from the change feed. Other routes leave out columns of removed rows."""
 
     def one_leg(footprints: Sequence[Footprint]) -> list[Leg]:
         return [Leg(EpochRange(footprints[0].epoch, footprints[-1].epoch + 1), Route.FEED, 0, "a test")]
 
-    monkeypatch.setattr(changes, "choose", one_leg)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(changes, "choose", one_leg)
+        yield KeptBuild(made, tmp_path_factory.mktemp("kept"), partial(arrived, select=SELECT, where=WHERE))
+
+
+@pytest.fixture
+def build(kept: KeptBuild) -> Build:
+    """A build that was read by the feed alone, at its hand-off epoch."""
+    return kept.restored()
 
 
 @pytest.mark.soak
@@ -99,21 +111,15 @@ def test_a_history_of_everything_is_proven(
     assert certificate.rows == build.rows().count()
 
 
-@pytest.mark.usefixtures("by_feed")
-def test_nothing_of_the_source_is_read_again(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
-    arrived(build, source)
+def test_nothing_of_the_source_is_read_again(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = read_again(monkeypatch)
     certificate = build.verify().certificate
     assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
     assert build.finish().certificate == certificate
 
 
-@pytest.mark.usefixtures("by_feed")
-def test_a_source_that_was_misread_once_is_found_by_a_sample(source: Source, tmp_path: Path, caplog: Any) -> None:
+def test_a_source_that_was_misread_once_is_found_by_a_sample(build: Build, caplog: Any) -> None:
     """Two stored digests are wrong, and add up to the right sum."""
-    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
-    arrived(build, source)
     rounds, state = rounds_of(build)
     digests, epoch = rounds.source_digests, state.applied
     assert epoch is not None
@@ -133,10 +139,7 @@ def test_a_source_that_was_misread_once_is_found_by_a_sample(source: Source, tmp
     assert "read differently now" in caplog.text
 
 
-@pytest.mark.usefixtures("by_feed")
-def test_a_sample_is_counted_in_the_certificate(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
-    arrived(build, source)
+def test_a_sample_is_counted_in_the_certificate(build: Build) -> None:
     certificate = build.run(VerifyGoal(sample=0.01)).certificate
     assert certificate is not None and certificate.kind is INCREMENTAL and certificate.reread >= 2
 
@@ -153,8 +156,7 @@ def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeyp
 
 
 def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, caplog: Any) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
-    arrived(build, source)
+    build = arrived(source, tmp_path / "target", select=SELECT, where=WHERE)
     rounds, state = rounds_of(build)
     epoch, digest = state.applied, rounds.source_digests.at(state.applied)
     (certain,) = rounds.proof(state.positions)._digests([_Side("target", build.target, build.reader.log.head())])
@@ -176,9 +178,7 @@ def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, 
     assert "all of the source is read" in caplog.text
 
 
-def test_a_wrong_row_is_never_proven(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental", select=SELECT, where=WHERE)
-    arrived(build, source)
+def test_a_wrong_row_is_never_proven(build: Build) -> None:
     rounds, state = rounds_of(build)
     proof, digest, good = (
         rounds.proof(state.positions),
@@ -205,8 +205,7 @@ def unavailable(*_: object) -> None:
 def test_a_source_without_its_old_files_is_proven_in_full(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental")
-    arrived(build, source)
+    build = arrived(source, tmp_path / "target")
     for file in documents(build):
         file.unlink()
     vacuum(source, source.head)
@@ -219,10 +218,7 @@ def test_a_source_without_its_old_files_is_proven_in_full(
     assert certificate is not None and certificate.kind is ProofKind.FULL
 
 
-def test_a_full_proof_may_be_asked_for(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", proof="incremental")
-    build.read()
-    build.apply_log()
+def test_a_full_proof_may_be_asked_for(build: Build) -> None:
     certificate = build.run(VerifyGoal(full=True)).certificate
     assert certificate is not None and certificate.kind is ProofKind.FULL
 
