@@ -58,21 +58,6 @@ def test_an_event_that_a_dead_worker_owed_is_told_by_the_next(airflow, source, t
     assert [event["epoch"] for event in airflow.events("orders")] == [4]
 
 
-def test_another_spec_for_the_same_build_is_refused_without_spark(airflow, source, target):
-    built(source, target, "plan")
-    file = group(airflow, source, target, more='where="id > 7", default_args={"retries": 2}')
-    assert airflow.run(file, "build") == ["failed"]
-    failure = airflow.stored("orders.plan", "failure")
-    assert (failure["code"], failure["data"]["difference"]) == ("SPEC_CHANGED", {"where": [None, "id > 7"]})
-    assert airflow.tries("orders.plan") == 1
-    assert len(list(target.with_name("target.backfill").glob("attempts/*.outcome.json"))) == 1
-
-
-def test_a_cancelled_build_goes_on_when_it_is_planned_again(airflow, source, target):
-    built(source, target, "plan", "cancel")
-    assert airflow.run(group(airflow, source, target), "build") == ["success"]
-
-
 def test_another_layout_of_lanes_takes_over_in_the_middle(airflow, source, target):
     built(source, target, "plan", "snapshot", lanes=2)
     assert airflow.run(group(airflow, source, target, more="lanes=3"), "build") == ["success"]

@@ -49,23 +49,14 @@ def test_a_fenced_attempt_is_not_tried_again(airflow, source, target):
     assert airflow.tasks()["orders.verify"] == "upstream_failed"
 
 
-def test_attempts_say_whose_they_are(airflow, source, target):
-    assert airflow.run(group(airflow, source, target), "build") == ["success"]
-    first = json.loads(target.with_name("target.backfill").joinpath("attempts/000000001.json").read_text())
-    assert (first["task"], first["dag_id"], first["task_id"], first["try_number"]) == (
-        "plan",
-        "build",
-        "orders.plan",
-        1,
-    )
-    assert airflow.stored("orders.verify", "progress")["phase"] == "finished"
-
-
-def test_one_application_goes_from_the_snapshot_to_the_finish(airflow, source, target):
+def test_one_application_goes_from_the_snapshot_to_the_finish_and_attempts_say_whose_they_are(airflow, source, target):
     assert airflow.run(group(airflow, source, target), "build") == ["success"]
     drawn = sorted(target.with_name("target.backfill").glob("attempts/*[0-9].json"))
-    assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan", "snapshot"]
+    first, then = (json.loads(path.read_text()) for path in drawn)
+    assert [first[name] for name in ("task", "dag_id", "task_id", "try_number")] == ["plan", "build", "orders.plan", 1]
+    assert then["task"] == "snapshot"
     assert airflow.returned("orders.verify")[0]["certificate"]["epoch"] == 3
+    assert airflow.stored("orders.verify", "progress")["phase"] == "finished"
     assert len(airflow.events("orders_ready")) == 1
 
 

@@ -43,18 +43,3 @@ def test_a_service_runs_what_tasks_ask_for(airflow, source, target, tmp_path):
     assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan", "snapshot"]
     assert not ServiceFolder.at(str(folder)).names()
     assert airflow.pulled("orders.snapshot", "_link_SparkUiLink") == ["http://spark.test/2"]
-
-
-def test_without_a_service_the_task_says_so_and_its_request_is_gone(airflow, source, target, tmp_path):
-    folder = tmp_path / "service"
-    file = group(airflow, source, target, submit(folder, patience_seconds=0.5))
-    assert airflow.run(file, "build") == ["failed"]
-    failure = airflow.stored("orders.plan", "failure")
-    assert failure["code"] == "APPLICATION_FAILED" and "no service took the request within" in failure["message"]
-    assert not ServiceFolder.at(str(folder)).names()
-
-
-def test_what_a_request_cannot_bring_is_refused(airflow, source, target, tmp_path):
-    more = submit(tmp_path / "service") + ', spark={"conf": {"spark.executor.cores": "4"}}'
-    assert airflow.run(group(airflow, source, target, more), "build") == ["failed"]
-    assert "spark.executor.cores" in airflow.stored("orders.plan", "failure")["message"]

@@ -7,7 +7,7 @@ import threading
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from tests.airflow.dag_files import group
-from tests.airflow.without_spark import built, commit_to, foreign, order
+from tests.airflow.without_spark import built, commit_to, order
 
 
 def held(airflow):
@@ -45,33 +45,6 @@ def test_a_gate_that_waits_alone_keeps_the_target_fresh(airflow, source, target)
         airflow.until(lambda: applied(target) == 6)
         order(target, Verb.CANCEL)
     assert airflow.stored("orders.gate", "failure")["code"] == "CANCELLED"
-
-
-def test_a_cancel_reaches_a_deferred_task(airflow, source, target):
-    built(source, target, "plan")
-    order(target, Verb.HOLD)
-    with airflow.running(group(airflow, source, target), "build"):
-        airflow.until(lambda: held(airflow))
-        order(target, Verb.CANCEL)
-    assert airflow.states == ["failed"]
-    assert airflow.stored("orders.consume_log", "failure")["code"] == "CANCELLED"
-
-
-def test_the_gate_says_what_it_waited_for(airflow, source, target):
-    built(source, target, "plan", "snapshot", "consume_log", "catch_up")
-    closed = 'task_args={"gate": {"window": ("00:00", "00:00:01", "UTC"), "timeout": 1, "retries": 2}}'
-    built_elsewhere = target.with_name("other")
-    assert airflow.run(group(airflow, source, built_elsewhere, closed), "build") == ["failed"]
-    failure = airflow.stored("orders.gate", "failure")
-    assert (failure["code"], failure["data"]) == ("GATE_TIMEOUT", {"reasons": ["the time window is closed"]})
-    assert airflow.tries("orders.gate") == 1
-
-
-def test_a_diverged_target_opens_no_door(airflow, source, target):
-    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
-    foreign(target)
-    assert airflow.run(group(airflow, source, target), "follow") == ["failed"]
-    assert airflow.stored("await_finish", "failure")["code"] == "TARGET_DIVERGED"
 
 
 def test_the_door_opens_when_the_hand_off_is_committed(airflow, source, target):

@@ -19,16 +19,16 @@ from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.testing.applications import main
 from airflow_backfill.testing.json_log import JsonLog
 
-FILES = 4
+FILES, ROWS = 4, 40
 WHOLE = ("plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
 TWENTY_DAYS_MS = 20 * 24 * 3_600_000
 
 
-def make_source(path: Path, properties: Mapping[str, str] | None = None, rows: int = 40) -> Path:
+def make_source(path: Path, properties: Mapping[str, str] | None = None) -> Path:
     """A Delta table with change data feed, in a few files."""
     configuration = {"delta.enableChangeDataFeed": "true", **(properties or {})}
     for n in range(FILES):
-        part = pa.table({"id": pa.array(range(n * rows, (n + 1) * rows), pa.int64())})
+        part = pa.table({"id": pa.array(range(n * ROWS, (n + 1) * ROWS), pa.int64())})
         write_deltalake(path, part, mode="append", configuration=configuration)
     return path
 

@@ -97,6 +97,13 @@ def test_a_target_of_another_build(context, source, target):
         plan(source, target, build_name="others").execute(context)
 
 
+def test_another_spec_is_refused_with_the_difference(context, source, target):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="SPEC_CHANGED"):
+        plan(source, target, where="id > 7").execute(context)
+    assert context["task_state_store"]["failure"]["data"]["difference"] == {"where": [None, "id > 7"]}
+
+
 def test_an_existing_build_goes_on_without_spark(context, source, target):
     state = built(source, target, "plan", "snapshot")
     assert plan(source, target).execute(context)["build"] == state.plan.build

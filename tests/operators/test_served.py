@@ -55,11 +55,13 @@ def test_it_ends_well_when_the_request_is_gone(context, folder, tmp_path):
     operator.resume_execution(waits.method_name, {"event": {}}, context)
 
 
-def test_a_dead_service_is_an_error_that_is_retried(context, folder, tmp_path):
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_dead_service_and_a_missing_one_are_errors_that_are_retried(context, folder, tmp_path, taken):
     operator, waits = deferred(context, tmp_path)
-    folder.beat("s", Heartbeat(1, "app", "", 0, 1, False))
-    folder.take(folder.names()[0], "s")
-    with pytest.raises(ApplicationFailed, match=r"service s .* has died") as caught:
+    if taken:
+        folder.beat("s", Heartbeat(1, "app", "", 0, 1, False))
+        folder.take(folder.names()[0], "s")
+    with pytest.raises(ApplicationFailed, match="service s .* has died" if taken else "no service took") as caught:
         operator.resume_execution(waits.method_name, {"event": {}}, context)
     assert caught.value.retry and not folder.names()
 

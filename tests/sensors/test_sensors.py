@@ -130,12 +130,28 @@ def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
     assert BuildReader(str(target)).state().applied == 6
 
 
-def test_a_build_that_cannot_go_on_fails_for_good(context, source, target):
+@pytest.mark.parametrize("code", ["CANCELLED", "TARGET_DIVERGED"])
+def test_a_build_that_cannot_go_on_fails_for_good(context, source, target, code):
     built(source, target, "plan", "snapshot", "consume_log", "cancel")
-    with pytest.raises(AirflowFailException, match="CANCELLED"):
+    if code == "TARGET_DIVERGED":
+        foreign(target)
+    with pytest.raises(AirflowFailException, match=code):
         gate(target).execute(context)
-    with pytest.raises(AirflowFailException, match="CANCELLED"):
+    with pytest.raises(AirflowFailException, match=code):
         door(target).execute(context)
+
+
+def test_a_cancel_ends_a_held_consumer_of_the_log_for_good(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    operator = refresher(target, max_lag=0, deferrable=True)
+    with pytest.raises(TaskDeferred) as waits:
+        operator.execute(context)
+    assert not waits.value.trigger.due()
+    order(target, Verb.CANCEL)
+    assert waits.value.trigger.due()
+    with pytest.raises(AirflowFailException, match="CANCELLED"):
+        operator.resumed(context)
 
 
 def test_the_door_returns_the_first_epoch_to_follow(context, source, target):
