@@ -8,7 +8,8 @@ from typing import Any
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.attempt import Attempt
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.tasks import CONSUME, follow
 
 

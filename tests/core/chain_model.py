@@ -10,7 +10,8 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from tests.core.builds import writing
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.tasks import CATCH_UP, CONSUME, READ
 
 SPEC = BackfillSpec(name="orders", source="/lake/orders", target="/marts/orders", key=("id",), strategy="chain")

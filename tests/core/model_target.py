@@ -22,11 +22,11 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.delta.epochs import FEED, epoch_of, lost
-from airflow_backfill.core.errors import BackfillError, HistoryLost
+from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
-from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.view import SourceView
@@ -41,6 +41,7 @@ from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, Ta
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.running import Running
 
 SCHEMA = json.dumps(
     {
@@ -240,8 +241,6 @@ class Model:
 
     def records(self) -> list[Record]:
         """What the barriers of the target say, in order."""
-        from airflow_backfill.core.model.record import barrier_record
-
         found = (barrier_record(commit) for commit in map(self.target.read, range(self.target.head + 1)))
         return [record for record in found if record is not None]
 
@@ -371,57 +370,3 @@ def _place(position: Position) -> tuple[str, ...] | None:
 def _totals(files: Sequence[fx.FileSize]) -> FileTotals:
     unknown = any(f.rows is None for f in files)
     return FileTotals(len(files), sum(f.bytes for f in files), None if unknown else sum(f.rows or 0 for f in files))
-
-
-class Running:
-    """An attempt that goes on as far as a test wants it to."""
-
-    def __init__(self, model: Model, generator: fx.Asks[Any]) -> None:
-        self._model, self._generator = model, generator
-        self.ended = False
-        self.result: Any = None
-        self.error: BackfillError | None = None
-        self.waits_at: fx.Effect | None = None
-        self._resume(lambda: next(generator))
-
-    def step(self, answer: Any = None) -> None:
-        """Answer the effect that the attempt waits at: with ``answer`` if there is one, else as the model does."""
-        assert self.waits_at is not None
-        if isinstance(answer, BackfillError):
-            self._resume(lambda: self._generator.throw(answer))
-            return
-        if answer is None:
-            try:
-                answer = self._model.answer(self.waits_at)
-            except BackfillError as error:
-                thrown = error
-                self._resume(lambda: self._generator.throw(thrown))
-                return
-        self._resume(lambda: self._generator.send(answer))
-
-    def until(self, kind: type[Any], nth: int = 1) -> Any:
-        """Go on to the nth effect of this kind, which is left unanswered."""
-        while nth:
-            while not self.ended and not isinstance(self.waits_at, kind):
-                self.step()
-            assert not self.ended, f"the attempt ended before: {self.error or self.result}"
-            nth -= 1
-            if nth:
-                self.step()
-        return self.waits_at
-
-    def finish(self) -> Any:
-        """Go on to the end: the result, or the attempt's error."""
-        while not self.ended:
-            self.step()
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-    def _resume(self, resume: Any) -> None:
-        try:
-            self.waits_at = resume()
-        except StopIteration as stop:
-            self.ended, self.result = True, stop.value
-        except BackfillError as error:
-            self.ended, self.error = True, error

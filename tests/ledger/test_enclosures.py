@@ -17,7 +17,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.ledger import enclosures
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import Running
+from tests.core.running import Running
 from tests.core.tasks import FINISH, VERIFY, V, follow
 from tests.ledger.json_target import JsonBuild
 

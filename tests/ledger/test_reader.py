@@ -33,7 +33,8 @@ from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import ROUND, SCHEMA, Model, Running
+from tests.core.model_target import ROUND, SCHEMA, Model
+from tests.core.running import Running
 from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 from tests.ledger.json_target import JsonBuild, JsonLog
 from tests.ledger.process_cost import bytes_read

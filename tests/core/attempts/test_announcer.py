@@ -17,7 +17,8 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import writing
 from tests.core.chain_model import ChainModel, caught_up, claimed, consumed, turns
-from tests.core.model_target import PATIENCE, ROUND, Running
+from tests.core.model_target import PATIENCE, ROUND
+from tests.core.running import Running
 from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 
 LOOSE = ConsumeLogGoal(ROUND, MaxLag(epochs=50), PATIENCE)

@@ -14,7 +14,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.totals import Totals
 from tests.core.attempts.runs import events, files_read
 from tests.core.builds import planned, writing
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.tasks import CONSUME, ONE_FILE, V
 
 

@@ -19,7 +19,8 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.runs import epochs_applied, events, files_read
 from tests.core.builds import caught_up, finished, planned, sealed, writing
-from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model, Running
+from tests.core.model_target import NO_LAG, PATIENCE, ROUND, Model
+from tests.core.running import Running
 from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, SNAPSHOT, VERIFY, V, follow
 
 # --- the pinned epoch ---

@@ -14,7 +14,8 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 from tests.core.builds import finished, logged, planned, sealed, upstream
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.tasks import V
 
 

@@ -11,7 +11,8 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.topic_model import TopicModel
 
 RATE, UNIT = 20, 10

@@ -29,7 +29,8 @@ from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import finished, logged, planned, sealed, upstream, writing
-from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model, Running
+from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model
+from tests.core.running import Running
 from tests.core.tasks import CONSUME, FINISH, VERIFY, V, follow
 
 

@@ -11,7 +11,8 @@ from airflow_backfill.core.errors import ApplicationFailed, RecordInvalid, SpecC
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.state.effect import CommitOutcome, CommitPlan, CopyPlan, SleepUntil
 from airflow_backfill.core.values.commit import Commit, FileTotals
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 
 
 def settling(model: Model, draft: Plan | None = None) -> Running:

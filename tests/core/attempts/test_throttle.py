@@ -18,7 +18,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.attempts.runs import events, files_read
 from tests.core.builds import planned, sealed
 from tests.core.histories import barriers
-from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
+from tests.core.model_target import NO_LAG, PATIENCE, Model
+from tests.core.running import Running
 from tests.core.tasks import ONE_FILE, SNAPSHOT, V
 
 CONSUME_ALL = ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE)

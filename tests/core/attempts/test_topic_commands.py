@@ -10,7 +10,8 @@ from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
-from tests.core.model_target import NO_LAG, PATIENCE, Running
+from tests.core.model_target import NO_LAG, PATIENCE
+from tests.core.running import Running
 from tests.core.topic_model import TopicModel
 
 SIZE = RoundSize(10**9, 10)

@@ -29,7 +29,8 @@ from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import caught_up, finished, sealed
 from tests.core.histories import SEEDS, barriers, random_build, states
-from tests.core.model_target import Model, Running
+from tests.core.model_target import Model
+from tests.core.running import Running
 from tests.core.states import CERTIFICATE, V, planned, state, view
 from tests.core.tasks import CATCH_UP, CONSUME, READ
 from tests.core.topic_model import TopicModel

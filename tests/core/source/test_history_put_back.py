@@ -22,7 +22,8 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import logged, planned, sealed, upstream, writing
 from tests.core.chain_model import claimed, turns
-from tests.core.model_target import NO_LAG, PATIENCE, Model, Running
+from tests.core.model_target import NO_LAG, PATIENCE, Model
+from tests.core.running import Running
 from tests.core.strategies.test_arrangement import arranged, until_round
 from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 

@@ -21,7 +21,8 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import planned, sealed, writing
 from tests.core.histories import SEEDS, random_build, states
-from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model, Running
+from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model
+from tests.core.running import Running
 from tests.core.tasks import READ
 
 

@@ -27,7 +27,8 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import writing
-from tests.core.model_target import SCHEMA, Model, Running
+from tests.core.model_target import SCHEMA, Model
+from tests.core.running import Running
 from tests.core.tasks import CATCH_UP, CONSUME, FINISH, READ, VERIFY, V
 
 
