@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.broken import noticed
-from tests.broken_mends import MENDS, Mend
+from tests.broken_mends import MENDS
+from tests.mends.mend import Mend
 
 PATIENCE = 600
 """Seconds that one test has, with a start of Spark and of a broker."""

@@ -1,0 +1,102 @@
+"""Of what the core decides."""
+
+from __future__ import annotations
+
+from tests.mends.mend import Mend
+
+MENDS = (
+    Mend(
+        "pieces of the source may overlap",
+        " and all(free[span.start : span.stop]) for span in spans",
+        " for span in spans",
+        ("tests/core/values/test_piece.py::test_chosen_and_missing_pieces_are_the_whole_once",),
+    ),
+    Mend(
+        "an epoch is complete with one of its buckets",
+        "for (_, of), buckets in parted.items() if len(buckets) == of]",
+        "for (_, of), buckets in parted.items()]",
+        ("tests/core/values/test_piece.py::test_chosen_and_missing_pieces_are_the_whole_once",),
+    ),
+    Mend(
+        "a round takes any number of epochs",
+        "    for epoch in epochs[: size.epochs]:",
+        "    for epoch in epochs:",
+        ("tests/core/strategies/test_log.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+    ),
+    Mend(
+        "a round takes any number of file actions and cuts",
+        " and files <= self.files and cuts <= self.cuts",
+        "",
+        ("tests/core/strategies/test_log.py::test_a_round_is_bounded_in_epochs_in_file_actions_and_in_cuts",),
+    ),
+    Mend(
+        "a commit changes every row of the files that it touches",
+        "    if told is None:",
+        "    if True:",
+        (
+            "tests/core/source/test_view.py::test_a_commit_changes_what_it_says_and_not_every_row_of_the_files_it_touches",
+        ),
+    ),
+    Mend(
+        "a change weighs what its files do",
+        "    return min(size, -(-size * rows // of)) if of else size",
+        "    return size",
+        (
+            "tests/core/source/test_view.py::test_a_change_weighs_what_its_rows_take_and_not_the_files_that_are_read_for_it",
+        ),
+    ),
+    Mend(
+        "a record is written that nobody can read",
+        "        if encode(decode(written).to_json()) != written:\n",
+        "        if False:\n",
+        ("tests/core/attempts/test_attempt_lanes.py::test_a_record_that_nobody_could_read_is_not_committed",),
+    ),
+    Mend(
+        "a recovery counts from nothing",
+        "        base=left.totals,",
+        "        base=type(left.totals)(),",
+        ("tests/core/attempts/test_recovery.py::test_what_was_counted_and_what_was_ordered_outlive_a_recovery",),
+    ),
+    Mend(
+        "a retention of nothing is Delta's default",
+        "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0)",
+        "    return max(sum(int(n) * _UNITS[unit] for n, unit in terms), 0) or None",
+        ("tests/core/values/test_retention.py::test_intervals",),
+    ),
+    Mend(
+        "an executor that ends ends the attempt",
+        "_PASSING = (SourceUnavailable, ExecutorLost)",
+        "_PASSING = (SourceUnavailable,)",
+        ("tests/core/attempts/test_attempt.py::test_a_round_whose_executor_ended_is_repeated_by_the_same_attempt",),
+    ),
+    Mend(
+        "of two fields of one name the last one counts",
+        "    if len(found) < len(pairs):",
+        "    if False:",
+        ("tests/core/model/test_spec.py::test_a_text_that_is_no_spec_is_refused",),
+    ),
+    Mend(
+        "progress is what is measured now",
+        "    return max(progress(state), _measured(",
+        "    return max(0, _measured(",
+        ("tests/core/reports/test_progress.py::test_progress_never_falls_and_never_passes_the_whole",),
+    ),
+    Mend(
+        "a recovery forgets the progress",
+        "        progress=max([CATCH_UP[1], *(barrier.record.progress or 0 for barrier in left.lanes)]),",
+        "        progress=CATCH_UP[1],",
+        ("tests/core/reports/test_progress.py::test_a_recovery_takes_nothing_back",),
+    ),
+    Mend(
+        "a throttle that has ended holds writers off",
+        "    control = obey(state.control, commands).at(now)\n    applied",
+        "    control = obey(state.control, commands)\n    applied",
+        ("tests/core/gates/test_admission.py::test_a_build_whose_throttle_has_ended_asks_its_writers_again",),
+    ),
+    Mend(
+        "the hours of a clock that was ahead are waited for",
+        "        if written is None or written.at <= observed.now:",
+        "        if True:",
+        ("tests/core/attempts/test_throttle.py::test_the_hours_of_a_clock_that_was_ahead_are_not_waited_for",),
+    ),
+)
