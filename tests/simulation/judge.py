@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.control import Verb
+from tests.simulation.announcement_judge import AnnouncementJudge
 from tests.simulation.invariant import WHOLE, Violation, must
 from tests.simulation.partition_judge import PartitionJudge
 from tests.simulation.source import transform
@@ -37,6 +38,7 @@ class Judge:
     ranges: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Per range of keys: epoch, chunks, and the greatest key read (None: none, or all of a range that is complete)."""
     partitions: PartitionJudge = field(init=False)
+    announcements: AnnouncementJudge = field(init=False)
     files_read: Counter[int] = field(default_factory=Counter)
     applied: int | None = None
     finished: bool = False
@@ -45,15 +47,9 @@ class Judge:
     pinned: int | None = None
     bound: list[int] | None = None
     foreign_at: int | None = None
-    news: dict[str, Any] | None = None
-    """The newest announcement."""
-    announcing: bool = True
-    """Whether announcements count: not after a recovery."""
     handoffs: set[int] = field(default_factory=set)
     handoff_at: int = 0
     """The version that pinned the hand-off epoch."""
-    shown: int = -1
-    """The newest epoch that anybody was shown."""
     lifted: int = 0
     """No cancel up to this command is in force."""
     unproven: bool = False
@@ -73,6 +69,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         self.partitions = PartitionJudge(self.world)
+        self.announcements = AnnouncementJudge(self)
 
     def look(self) -> None:
         """Check every commit that landed since the last look."""
@@ -91,7 +88,7 @@ class Judge:
             elif "airflow_backfill_plan" in document:
                 self._plan(landed, document)
             elif "airflow_backfill_seen" in document:
-                self._announcement(landed, document)
+                self.announcements.landed(landed, document)
             else:
                 self._barrier(landed, document)
 
@@ -108,32 +105,17 @@ class Judge:
         """Whether a process may have met two histories at once: it is cleared, whatever it says."""
         return process in self.looks and self.blind(process)
 
-    def _stands(self, epoch: int, writer: str) -> None:
+    def stands(self, epoch: int, writer: str) -> None:
         """Something stands at an epoch: of the history that is no more, if its writer does not know that."""
         at = self.world.source.forked_at
         if epoch > self.stood:
             self.stood = epoch
             self.stale = self.stale or (at is not None and epoch >= at and self.blind(writer))
 
-    def show(self, seen: int | None) -> None:
-        """What somebody who looks is told to be seen."""
-        if self.announcing and seen is not None:
-            must(seen >= self.shown, f"epoch {self.shown} was seen, and then only {seen}")
-            self.shown = seen
-
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
         if self.foreign_at is None and not self.stale and not self.unproven and version >= self.repaired:
             raise Violation(f"verification at epoch {epoch} found version {version} wrong without a foreign commit")
         return VerificationFailed("the target differs", epoch=epoch)
-
-    def check_announced(self, head: int) -> None:
-        """An application that consumed the log has announced every epoch that it found, unless one stops the build."""
-        self.look()
-        ended = self.news is not None and self.news["kind"] == "caught_up"
-        if not self.world.chain or not self.announcing or ended or self.handoff is not None or self.world.fatal_done:
-            return
-        seen = self.news["seen"] if self.news is not None else self.pinned or 0
-        must(seen >= head, f"the log was consumed, the source stood at {head}, only {seen} was announced")
 
     def check_end(self) -> None:
         """The build was followed to its end: it is finished, and not before its hand-off epoch."""
@@ -148,7 +130,7 @@ class Judge:
     def _plan(self, landed: Landed, document: dict[str, Any]) -> None:
         must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]
-        self._stands(self.pinned, landed.writer)
+        self.stands(self.pinned, landed.writer)
         if "partitions" in document["splits"]:
             self.partitions.plan(self.pinned, document["splits"]["partitions"])
             self.progress = self.partitions.progress
@@ -184,7 +166,7 @@ class Judge:
         if self._of_another_history(landed, document):
             self._promises(document)
             return
-        self._announced(document)
+        self.announcements.check_data(document)
         self._ordered(landed, document["control"])
         self._pending(document)
         self._progress(document)
@@ -203,7 +185,7 @@ class Judge:
         must(not begun, "changes of one history were applied to rows of another one")
         for position in document["positions"]:
             if "epoch" in position:
-                self._stands(position["epoch"], landed.writer)
+                self.stands(position["epoch"], landed.writer)
         return self.stale
 
     def _fence(self, landed: Landed) -> None:
@@ -213,43 +195,6 @@ class Judge:
         lane = {"layout": {"number": int(app.split("/")[1]), "lanes": 0}, "attempt": "", "generation": 0}
         last = {**self.lanes.get(app, lane), "seq": seq, "event": "close", "fence": True}
         self.lanes[app] = last
-
-    def _announcement(self, landed: Landed, document: dict[str, Any]) -> None:
-        """Every epoch is announced once, in order, when it is there; the lane ends when its data is, too."""
-        last = self.news or {"seq": 0, "generation": 0, "attempt": "", "seen": self.pinned, "kind": "claim"}
-        must(self.world.chain and not landed.commit.data_change, "an announcement that is more than one")
-        must(document["seq"] == last["seq"] + 1, "the lane of announcements has a hole or a twin")
-        if self.announcing is False:
-            return
-        kind, seen = document["kind"], document["seen"]
-        if kind == "claim":
-            must(
-                document["generation"] > last["generation"], "an older attempt took the announcements from a newer one"
-            )
-        else:
-            must(document["attempt"] == last["attempt"], "an announcement by an attempt that does not own the lane")
-        must(last["kind"] != "caught_up", "an announcement after the end of announcements")
-        if kind == "epochs":
-            start, stop = document["epochs"]["start"], document["epochs"]["stop"]
-            must(start == last["seen"] + 1 and stop == seen + 1 > start, "an epoch was announced twice, or not at all")
-            must(seen <= self.world.source.head, "an epoch was announced that is not there")
-            known = self.handoff is not None and document["prev"] >= self.handoff_at
-            must(not known or seen <= (self.handoff or 0), "an epoch was announced beyond the hand-off epoch")
-        else:
-            must(seen == last["seen"], "announcements went back")
-        if kind == "caught_up":
-            there = self.applied is not None and (self.applied >= seen or self.applied in self.handoffs)
-            must(there, f"caught up at {self.applied}, announced was {seen}")
-        self.news = document
-        self._stands(seen, landed.writer)
-
-    def _announced(self, document: dict[str, Any]) -> None:
-        """Until the data has caught up no epoch is applied that was not announced, and nothing is handed over."""
-        if not self.world.chain or not self.announcing or (self.news and self.news["kind"] == "caught_up"):
-            return
-        event, seen = document["event"], self.news["seen"] if self.news else self.pinned
-        must(event not in ("certify", "finish"), f"{event} before the data has caught up")
-        must(event != "epochs" or document["epochs"]["stop"] - 1 <= seen, "data before its announcement")
 
     def _fencing(self, app: str, last: dict[str, Any] | None, document: dict[str, Any]) -> None:
         event = document["event"]
@@ -265,10 +210,7 @@ class Judge:
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
                 must(takes, "an older attempt took a lane from a newer one")
             else:
-                must(
-                    document["attempt"] == last["attempt"],
-                    "a barrier by an attempt that does not own the lane",
-                )
+                must(document["attempt"] == last["attempt"], "a barrier by an attempt that does not own the lane")
         else:
             must(event in ("claim", "close", "recover"), "a lane that begins without a claim")
         number = document["layout"]["number"]
@@ -299,7 +241,7 @@ class Judge:
         self.applied = self.handoff = epoch
         self.finished = self.cancelled = False
         self.bound, self.foreign_at, self.unproven = None, None, True
-        self.announcing = False
+        self.announcements.announcing = False
         self.lifted = max(self.lifted, document["control"].get("number", 0))
 
     @property
@@ -381,9 +323,8 @@ class Judge:
     def _count_files(self, split: int, before: tuple[int, int], after: tuple[int, int]) -> None:
         borders = self.world.borders
         size = borders[split + 1] - borders[split]
-        done = before[1]
         reached = after[1] if after[0] == -1 else size
-        for n in range(borders[split] + done, borders[split] + reached):
+        for n in range(borders[split] + before[1], borders[split] + reached):
             self.files_read[n] += 1
             must(self.files_read[n] == 1, f"file {n} of the snapshot was appended twice")
 

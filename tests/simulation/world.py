@@ -11,20 +11,16 @@ from typing import Any
 from airflow_backfill.core.attempts import announcer
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates import gate
-from airflow_backfill.core.kafka.offsets import MAX, Offsets
 from airflow_backfill.core.model.plan import Plan, build_id
 from airflow_backfill.core.state.load import load
-from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
-from tests.simulation import misfortune
+from tests.simulation import dag, misfortune
 from tests.simulation.draft import draft
 from tests.simulation.faults import (
     AFTERWARDS,
     BENIGN,
     CALM,
-    CURABLE,
-    ENDS,
     FATAL,
     FATAL_TO_TOPICS,
     OF_TOPICS,
@@ -41,10 +37,6 @@ from tests.simulation.target import Bag, Target, Transaction
 MAX_STEPS = 20000
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
-
-
-RUNS = 4
-"""How often an ordered build is followed to the end of what landed."""
 
 
 @dataclass
@@ -137,9 +129,9 @@ class World:
         """Whether somebody has seen to it that no more come."""
         self.patience = 3 if self.storm else 50
         """Rounds in a row that may leave more pending than the bound allows."""
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         self.judge = Judge(self)
         self.build = build_id(self.target.table_id, "sim")
 
@@ -184,7 +176,7 @@ class World:
                     self.command(command)
             if self.steps % CALM == 0:
                 self._land()
-            self._schedule()
+            dag.schedule(self)
             self._advance_one()
             self.judge.look()
 
@@ -250,136 +242,18 @@ class World:
             process.barred = self.barred
         return knew
 
-    # --- Airflow ---
-
-    def _schedule(self) -> None:
-        stage = STAGES[self.stage]
-        if self.by_hand:
-            self._run_by_hand()
-            return
-        if stage == "gate":
-            self._gate()
-            return
-        known = [p for p in self.processes if p.known and p.task.split("/")[0] == stage]
-        lanes = [f"snapshot/{n}" for n in range(self.lanes)] if stage == "snapshot" else [stage]
-        if stage == "snapshot" and self.steps < CALM and self.happens("lanes") and self.happens("twin"):
-            self.lanes = self.rng.choice([1, 2, 3])
-            for process in known:
-                process.known = False
-            return
-        results = []
-        for lane in lanes:
-            mine = [p for p in known if p.task == lane]
-            if not mine or (mine[-1].ended and mine[-1].result is None):
-                if mine and mine[-1].error is not None and self._is_final(mine[-1]):
-                    return
-                self.start(lane)
-            elif mine[-1].ended:
-                results.append(mine[-1].result)
-        if len(results) == len(lanes):
-            self._passed(stage, results)
-
-    def _passed(self, stage: str, results: list[Any]) -> None:
-        if stage == "consume_log":
-            self.judge.check_announced(max(p.head for p in self.processes if p.known and p.task == stage))
-        if stage == "finish" and not self.judge.finished:
-            raise Violation("finish succeeded without an effective hand-off record")
-        if stage == "upstream":
-            self.judge.check_end()
-            self._followed()
-        else:
-            self.stage += 1
-
-    def _followed(self) -> None:
-        """Keys that are in several partitions go on coming, in no order."""
-        self.runs += 1
-        if not self.ordered or self.runs == RUNS:
-            self.outcome = "DONE"
-            return
-        self.source.write(self.now)
-        for process in self.processes:
-            process.known = False
-
-    def _is_final(self, process: Process) -> bool:
-        """Decide about an attempt of Airflow's that ended with an error: retry, or the end of the build."""
-        error = process.error
-        assert error is not None
-        process.known = False
-        if error.code == "CANCELLED" or (error.code == "NOT_ALLOWED_NOW" and self.judge.cancelled):
-            self._resume()
-            return True
-        self._check_error(process, error)
-        if error.retry or error.code == "FENCED" or self.judge.between(process.name):
-            return False
-        slept = process.began <= self.cleaned or (process.outlived and not self.target.outlived)
-        if error.code == "HISTORY_LOST" and slept and "of the target's log" in error.message:
-            return False  # it slept while the log was cleaned up, or read what a sleeper had left, and is cleared
-        if self.fatal == "put back" and error.code == ENDS[self.fatal] and not self.judge.stale:
-            raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
-        if self.fatal_done and error.code in (ENDS.get(self.fatal or ""), "VERIFICATION_FAILED"):
-            self.outcome = "" if self._put_right() or self._rewritten() or self._removed() else error.code
-        elif error.code == "HISTORY_LOST" and self.target.outlived:
-            self.outcome = error.code
-        elif error.code == "NOT_CONVERGING" and (self.storm or self.write_rate):
-            self._calmed(error)
-        elif isinstance(self.source, LandingSource) and self._topic_ended(error, self.source):
-            self.outcome = error.code
-        else:
-            raise Violation(f"{process.task} failed without a cause: {error}")
-        return True
-
-    def _check_error(self, process: Process, error: BackfillError) -> None:
-        """Raise for an error that nothing excuses."""
-        if error.code == "FENCED" and not self._rivals(process):
-            raise Violation(f"the attempt that Airflow knows was fenced: {error}")
-        if error.code == "INTERRUPTED":
-            raise Violation(f"{process.task} ended by a command that only stops a round: {error}")
-
-    def _topic_ended(self, error: BackfillError, source: LandingSource) -> bool:
-        """Whether the topic or its ingestion has brought about what the error says."""
-        match error.code:
-            case "KAFKA_LOST":
-                return bool(self.happened["retention"]) and self._may_be_lost(**error.data)
-            case "PARTITION_INCOMPLETE":
-                return source.joined_late
-            case "PARTITIONS_GREW":
-                return bool(self.keyed) and not self.ordered and bool(self.judge.partitions.grown)
-            case _:
-                return False
-
-    def _may_be_lost(self, partition: int, wanted: int, have: int, **_: int) -> bool:
-        """Whether the landing table does not show that it has all, or what it has cannot be read any more."""
-        assert isinstance(self.source, LandingSource)
-        landed = self.source.kept(partition, Offsets(0, MAX), self.source.head)
-        return self.fatal_done or not landed or landed[0] > wanted or landed[-1] < have - 1
-
-    def _rivals(self, process: Process) -> bool:
-        """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other
-        lanes.
-        """
-        return any(
-            rival.generation > process.generation
-            and (rival.task == process.task or rival.task.split("/")[0] != "snapshot" or rival.lanes != process.lanes)
-            for rival in self.started
-        )
-
-    def _resume(self) -> None:
-        if not any(p.task == "resume" and not p.ended for p in self.processes):
-            self.start("resume")
-        self.stage = 1
-        for process in self.processes:
-            process.known = process.known and process.task == "resume"
+    # --- what is asked and started ---
 
     def peek(self) -> gate.Verdict:
         """Ask the gate, as a sensor does at any time, and check that it opens only on committed facts."""
         try:
-            state = self._drive(load(self.build))
+            state = self.drive(load(self.build))
         except BackfillError as error:
             return gate.Broken(error)
         view = self.source.view(state.plan, state.reached)
         conditions = gate.Conditions(gate.MaxLag(epochs=self.max_lag))
         self.judge.look()
-        self.judge.show(state.seen if self.chain else None)
+        self.judge.announcements.show(state.seen if self.chain else None)
         verdict = gate.decide(state, view, self.commands, conditions, self.now)
         if isinstance(verdict, gate.Ready) and not self.judge.stale:
             committed = self.judge.applied
@@ -392,117 +266,14 @@ class World:
                 raise Violation(f"the gate opened {self.source.head - committed} epochs behind")
         return verdict
 
-    def _gate(self) -> None:
-        match self.peek():
-            case gate.Ready():
-                self.stage += 1
-            case gate.Broken(error):
-                self._gate_broken(error)
-            case gate.Waiting(_, lag) if lag or self._unannounced():
-                self.stage = STAGES.index("consume_log")
-                for process in self.processes:
-                    process.known = process.known and process.task != "consume_log"
-
-    def _unannounced(self) -> bool:
-        state = self._drive(load(self.build))
-        return unannounced(state, self.source.view(state.plan, state.reached))
-
-    def _gate_broken(self, error: BackfillError) -> None:
-        if error.code == "CANCELLED":
-            self._resume()
-        elif self.fatal_done and error.code == ENDS.get(self.fatal or ""):
-            self.outcome = "" if self._put_right() or self._removed() else error.code
-        elif error.code == "HISTORY_LOST" and self.target.outlived:
-            self.outcome = error.code
-        else:
-            raise Violation(f"the gate broke without a cause: {error}")
-
-    def _put_right(self) -> bool:
-        """Whether somebody makes the target's rows right, to go on from a named epoch: mostly the right one."""
-        self.judge.look()
-        epoch, pinned = self.judge.applied, self.pinned
-        epoch = pinned if epoch is None else epoch
-        if self.judge.foreign_at is None or self.misnamed or not self.judge.can_be_recovered:
-            return False
-        if epoch is None or pinned is None or not self.happens("recovery"):
-            return False
-        if not self.happens("left wrong"):
-            self.target.put_right(self._expected(epoch))
-        wrong = epoch > pinned and self.happens("wrong epoch")
-        self.by_hand, self.named = "recover", epoch - 1 if wrong else epoch
-        self.misnamed = self.target.content != self._expected(self.named)
-        for process in self.processes:
-            process.known = False
-        return True
-
-    def _calmed(self, error: BackfillError) -> None:
-        """Mostly somebody slows the writers down, and clears the task."""
-        if not self.happens("cure"):
-            self.outcome = error.code
-            return
-        self.storm, self.write_rate, self.calmed = False, 0.0, True
-        for writes in ("source optimize", "repeat"):
-            self.faults.pop(writes, None)
-        self._cleared()
-
-    def _removed(self) -> bool:
-        """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
-        if self.fatal in CURABLE and self.happens("cure"):
-            self.source.cure()
-            if self.target.rules:
-                self.target.rule()
-            self.barred = False
-            self._cleared()
-        elif not self.topic and self.happens("restart"):
-            self._restart()
-        else:
-            return False
-        self.fatal = None
-        return True
-
-    def _cleared(self) -> None:
-        """What has failed meanwhile runs again, too."""
-        for process in self.processes:
-            process.known = process.known and not process.ended
-
-    def _restart(self) -> None:
-        """A cancel fences whoever still runs; then the target is dropped, and another build begins in its place."""
-        for process in self.processes:
-            if not process.ended:
-                process.die()
-        self.target = Target(table_id=f"target after {self.target.table_id}")
-        self.source.cure()
-        self.orphans, self.processes, self.commands, self.stored_plan, self.pinned = [], [], [], None, None
-        self.by_hand, self.misnamed, self.foreign, self.stage, self.barred = "", False, 0, 0, False
-        self._begin()
-
-    def _expected(self, epoch: int) -> Bag:
+    def expected(self, epoch: int) -> Bag:
         return self.made(self.source.versions[epoch].rows)
 
     def made(self, rows: Rows) -> Bag:
         """What a target has to hold of these rows of the source."""
         return Counter((last_records(rows)[0] if self.ordered else transform(rows)).items())
 
-    def _rewritten(self) -> bool:
-        """Whether somebody lets the keys be rewritten that a verification found to differ."""
-        self.judge.look()
-        if self.judge.foreign_at is None and self.judge.unproven and self.happens("repair"):
-            self.by_hand = "repair"
-        return bool(self.by_hand)
-
-    def _run_by_hand(self) -> None:
-        """Start it again until it is done; then the DAG goes on with the verification."""
-        mine = [p for p in self.processes if p.known and p.task == self.by_hand]
-        if not mine:
-            self.start(self.by_hand)
-        elif mine[-1].ended:
-            error, mine[-1].known = mine[-1].error, False
-            if mine[-1].result is not None:
-                self.by_hand, self.stage = "", STAGES.index("verify")
-            elif error is not None and not error.retry and error.code not in ("FENCED", "TARGET_DIVERGED"):
-                raise Violation(f"{self.by_hand} failed without a cause: {error}")
-
-    def _drive(self, generator: Any) -> Any:
+    def drive(self, generator: Any) -> Any:
         """Run a reading of the log to its end without interruption."""
         process = Process(self, "reader", "reader", generator)
         while not process.ended:

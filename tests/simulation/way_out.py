@@ -1,0 +1,84 @@
+"""What people do about a build that has ended with an error: mostly they help it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_backfill.core.errors import BackfillError
+from tests.simulation.faults import CURABLE
+from tests.simulation.target import Target
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def put_right(world: World) -> bool:
+    """Whether somebody makes the target's rows right, to go on from a named epoch: mostly the right one."""
+    world.judge.look()
+    epoch, pinned = world.judge.applied, world.pinned
+    epoch = pinned if epoch is None else epoch
+    if world.judge.foreign_at is None or world.misnamed or not world.judge.can_be_recovered:
+        return False
+    if epoch is None or pinned is None or not world.happens("recovery"):
+        return False
+    if not world.happens("left wrong"):
+        world.target.put_right(world.expected(epoch))
+    wrong = epoch > pinned and world.happens("wrong epoch")
+    world.by_hand, world.named = "recover", epoch - 1 if wrong else epoch
+    world.misnamed = world.target.content != world.expected(world.named)
+    for process in world.processes:
+        process.known = False
+    return True
+
+
+def calmed(world: World, error: BackfillError) -> None:
+    """Mostly somebody slows the writers down, and clears the task."""
+    if not world.happens("cure"):
+        world.outcome = error.code
+        return
+    world.storm, world.write_rate, world.calmed = False, 0.0, True
+    for writes in ("source optimize", "repeat"):
+        world.faults.pop(writes, None)
+    _cleared(world)
+
+
+def removed(world: World) -> bool:
+    """Whether somebody removes what ended the build and clears its tasks, or drops the target and plans again."""
+    if world.fatal in CURABLE and world.happens("cure"):
+        world.source.cure()
+        if world.target.rules:
+            world.target.rule()
+        world.barred = False
+        _cleared(world)
+    elif not world.topic and world.happens("restart"):
+        _restart(world)
+    else:
+        return False
+    world.fatal = None
+    return True
+
+
+def _cleared(world: World) -> None:
+    """What has failed meanwhile runs again, too."""
+    for process in world.processes:
+        process.known = process.known and not process.ended
+
+
+def _restart(world: World) -> None:
+    """A cancel fences whoever still runs; then the target is dropped, and another build begins in its place."""
+    for process in world.processes:
+        if not process.ended:
+            process.die()
+    world.target = Target(table_id=f"target after {world.target.table_id}")
+    world.source.cure()
+    world.orphans, world.processes, world.commands, world.stored_plan, world.pinned = [], [], [], None, None
+    world.by_hand, world.misnamed, world.foreign, world.stage, world.barred = "", False, 0, 0, False
+    world.begin()
+
+
+def rewritten(world: World) -> bool:
+    """Whether somebody lets the keys be rewritten that a verification found to differ."""
+    world.judge.look()
+    if world.judge.foreign_at is None and world.judge.unproven and world.happens("repair"):
+        world.by_hand = "repair"
+    return bool(world.by_hand)
