@@ -13,7 +13,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger import enclosures
 from tests.spark.build import Build
 from tests.spark.history import Source, clean_up_log
-from tests.spark.kept_build import KeptBuild
+from tests.spark.kept import Kept
 
 pytestmark = pytest.mark.spark
 
@@ -27,8 +27,8 @@ def large_records() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> KeptBuild:
-    return KeptBuild(made, tmp_path_factory.mktemp("kept"), at_the_head)
+def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Kept[Build]:
+    return Kept(made, tmp_path_factory.mktemp("kept"), at_the_head)
 
 
 def at_the_head(source: Source, target: Path) -> Build:
@@ -41,7 +41,7 @@ def at_the_head(source: Source, target: Path) -> Build:
 
 
 @pytest.fixture
-def build(kept: KeptBuild) -> Build:
+def build(kept: Kept[Build]) -> Build:
     """A build that stands at the source's head."""
     return kept.restored()
 

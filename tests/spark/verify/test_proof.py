@@ -23,6 +23,7 @@ from airflow_backfill.spark.transform.transform import parse
 from airflow_backfill.spark.verify import proof as proofs
 from airflow_backfill.spark.verify.proof import Proof
 from tests.spark.history import Source
+from tests.spark.kept import Kept
 
 pytestmark = pytest.mark.spark
 
@@ -32,15 +33,16 @@ SELECT = ["id", "concat(name, '!') AS name", "n"]
 class Copy:
     """A target that holds what the source says at its head, made without the product."""
 
-    def __init__(self, source: Source, target: str) -> None:
-        self.source, self.target, self.spark = source, target, source.spark
+    def __init__(self, source: Source, place: Path) -> None:
+        source.sql("DELETE FROM $table WHERE $id % 10 = 3")
+        self.source, self.target, self.spark = source, str(place), source.spark
         spec = BackfillSpec.parse(
-            {"name": "copy", "source": source.path, "target": target, "key": ["id"], "select": SELECT}
+            {"name": "copy", "source": source.path, "target": self.target, "key": ["id"], "select": SELECT}
         )
         state, _ = Planner(self.spark, spec, 1, Attempt(1, "planner")).plan(OnExisting.FAIL)
         self.plan: Plan = state.plan
         rows = source.at(source.head).selectExpr(*SELECT)
-        rows.repartition(3).write.format("delta").mode("append").save(target)
+        rows.repartition(3).write.format("delta").mode("append").save(self.target)
 
     def sql(self, statement: str) -> None:
         self.spark.sql(statement.replace("$target", f"delta.`{self.target}`"))
@@ -48,6 +50,11 @@ class Copy:
     @property
     def control(self) -> ControlFolder:
         return ControlFolder.beside(self.target)
+
+    @property
+    def parts(self) -> list[Path]:
+        """What is stored of proofs."""
+        return list(Path(f"{self.target}.backfill", "proofs").iterdir())
 
     @property
     def version(self) -> int:
@@ -64,10 +71,14 @@ class Copy:
         return proof.certificate(self.source.head, self.version, 17)
 
 
+@pytest.fixture(scope="module")
+def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Kept[Copy]:
+    return Kept(made, tmp_path_factory.mktemp("kept"), Copy)
+
+
 @pytest.fixture
-def copy(source: Source, tmp_path: Path) -> Copy:
-    source.sql("DELETE FROM $table WHERE $id % 10 = 3")
-    return Copy(source, str(tmp_path / "target"))
+def copy(kept: Kept[Copy]) -> Copy:
+    return kept.restored()
 
 
 def test_equal_tables_get_a_certificate(copy: Copy) -> None:
@@ -96,11 +107,11 @@ def test_one_wrong_row_is_named(copy: Copy, statement: str, counts: dict[str, in
     assert keys_of(failed.value)[0].startswith(f"  id={key}: ")
 
 
-def test_parts_say_what_the_whole_says(copy: Copy, tmp_path: Path) -> None:
+def test_parts_say_what_the_whole_says(copy: Copy) -> None:
     whole = copy.prove()
     in_parts = copy.prove(part_bytes=1)
     assert in_parts == whole
-    assert len(list((tmp_path / "target.backfill" / "proofs").iterdir())) > 4
+    assert len(copy.parts) > 4
 
 
 def test_an_attempt_goes_on_with_the_parts_that_are_left(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,13 +162,13 @@ def test_a_file_of_which_other_rows_are_deleted_is_another_part(copy: Copy) -> N
     assert failed.value.data["counts"] == {"missing": 2}
 
 
-@pytest.mark.parametrize("text", ['{"1": [2]}', '{"first": [2, "ab"]}', "[2]"])
-def test_a_damaged_part_is_no_proof(copy: Copy, tmp_path: Path, text: str) -> None:
+def test_a_damaged_part_is_no_proof(copy: Copy) -> None:
     copy.prove()
-    for file in (tmp_path / "target.backfill" / "proofs").iterdir():
-        file.write_text(text)
-    with pytest.raises(RecordInvalid, match="proofs"):
-        copy.prove()
+    for text in ('{"1": [2]}', '{"first": [2, "ab"]}', "[2]"):
+        for file in copy.parts:
+            file.write_text(text)
+        with pytest.raises(RecordInvalid, match="proofs"):
+            copy.prove()
 
 
 def test_a_source_that_lost_a_file_is_no_proof(copy: Copy) -> None:

@@ -32,7 +32,7 @@ from airflow_backfill.spark.verify.proof import _Side
 from airflow_backfill.spark.verify.source_digests import SourceDigests
 from tests.spark.build import Build
 from tests.spark.history import Source, copied, live_again, vacuum
-from tests.spark.kept_build import KeptBuild
+from tests.spark.kept import Kept
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +75,7 @@ def arrived(source: Source, target: Path, **spec: Any) -> Build:
 
 
 @pytest.fixture(scope="module")
-def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptBuild]:
+def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept[Build]]:
     """All changes are read from the change feed. Other routes leave out columns of removed rows."""
 
     def one_leg(footprints: Sequence[Footprint]) -> list[Leg]:
@@ -83,11 +83,11 @@ def kept(made: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kep
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(changes, "choose", one_leg)
-        yield KeptBuild(made, tmp_path_factory.mktemp("kept"), partial(arrived, select=SELECT, where=WHERE))
+        yield Kept(made, tmp_path_factory.mktemp("kept"), partial(arrived, select=SELECT, where=WHERE))
 
 
 @pytest.fixture
-def build(kept: KeptBuild) -> Build:
+def build(kept: Kept[Build]) -> Build:
     """A build that was read by the feed alone, at its hand-off epoch."""
     return kept.restored()
 
