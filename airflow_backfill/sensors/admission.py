@@ -45,11 +45,4 @@ class AdmissionSensor(BuildSensor):
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.admission import AdmissionTrigger
 
-        return AdmissionTrigger(
-            target=self.target,
-            build=self.build,
-            max_lag=(self.max_lag.epochs, self.max_lag.age),
-            ledger_conn_id=self.ledger_conn_id,
-            deadline=deadline,
-            poke_interval=self.poke_interval,
-        )
+        return AdmissionTrigger(max_lag=(self.max_lag.epochs, self.max_lag.age), **self.polling(deadline))

@@ -39,15 +39,7 @@ class AwaitEpochSensor(BuildSensor):
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.epoch import EpochTrigger
 
-        return EpochTrigger(
-            target=self.target,
-            build=self.build,
-            epoch=self._epoch,
-            reached=self.reached,
-            ledger_conn_id=self.ledger_conn_id,
-            deadline=deadline,
-            poke_interval=self.poke_interval,
-        )
+        return EpochTrigger(epoch=self._epoch, reached=self.reached, **self.polling(deadline))
 
     @property
     def _epoch(self) -> int:

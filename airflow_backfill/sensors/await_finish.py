@@ -24,10 +24,4 @@ class AwaitFinishSensor(BuildSensor):
     def trigger(self, deadline: float) -> BaseTrigger:
         from airflow_backfill.triggers.finish import FinishTrigger
 
-        return FinishTrigger(
-            target=self.target,
-            build=self.build,
-            ledger_conn_id=self.ledger_conn_id,
-            deadline=deadline,
-            poke_interval=self.poke_interval,
-        )
+        return FinishTrigger(**self.polling(deadline))

@@ -68,6 +68,11 @@ class BuildSensor(BaseSensorOperator):
     def trigger(self, deadline: float) -> BaseTrigger:
         """The trigger that fires when the sensor can open, at ``deadline`` (seconds since 1970) at the latest."""
 
+    def polling(self, deadline: float) -> dict[str, Any]:
+        """The arguments of a trigger that polls this build."""
+        names = ("target", "build", "ledger_conn_id", "poke_interval")
+        return {"deadline": deadline, **{name: getattr(self, name) for name in names}}
+
     def late(self) -> Any:
         """The result after ``timeout``; GateTimeout unless a sensor overrides it."""
         reasons = list(self._told)

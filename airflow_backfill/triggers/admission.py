@@ -17,13 +17,11 @@ class AdmissionTrigger(BuildTrigger):
     :param max_lag: how much of the log may be pending: epochs, or milliseconds; the other is None.
     """
 
+    arguments = (*BuildTrigger.arguments, "max_lag")
+
     def __init__(self, *, max_lag: Sequence[int | None], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_lag = list(max_lag)
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        name, arguments = super().serialize()
-        return name, {**arguments, "max_lag": self.max_lag}
 
     def due(self) -> bool:
         return pressure(self.watched, MaxLag(*self.max_lag)) is None

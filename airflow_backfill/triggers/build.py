@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.triggers.poll import PollTrigger
@@ -18,6 +17,8 @@ class BuildTrigger(PollTrigger):
     :param build: id of the build; the target's newest build if None.
     :param ledger_conn_id: connection with the settings of the tables' store; None: from the environment.
     """
+
+    arguments = (*PollTrigger.arguments, "target", "build", "ledger_conn_id")
 
     def __init__(
         self,
@@ -37,8 +38,3 @@ class BuildTrigger(PollTrigger):
     def watched(self) -> WatchedBuild:
         """The build, read anew by each poll, and each fact of it once."""
         return WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = ("target", "build", "ledger_conn_id", "poke_interval", "deadline")
-        kind = type(self)
-        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}

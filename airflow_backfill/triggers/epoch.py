@@ -17,14 +17,12 @@ class EpochTrigger(BuildTrigger):
     :param reached: "applied", or "seen".
     """
 
+    arguments = (*BuildTrigger.arguments, "epoch", "reached")
+
     def __init__(self, *, epoch: int, reached: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.epoch = epoch
         self.reached = reached
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        name, arguments = super().serialize()
-        return name, {**arguments, "epoch": self.epoch, "reached": self.reached}
 
     def due(self) -> bool:
         return not isinstance(reached_epoch(self.watched, self.epoch, self.reached), Waiting)

@@ -21,6 +21,8 @@ class GateTrigger(PollTrigger):
     :param known: the kinds of warnings that the task knows already.
     """
 
+    arguments = (*PollTrigger.arguments, "watch", "warn_lag", "known")
+
     def __init__(
         self,
         *,
@@ -34,11 +36,6 @@ class GateTrigger(PollTrigger):
         self.watch = watch
         self.warn_lag = warn_lag
         self.known = list(known)
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = ("watch", "poke_interval", "deadline", "warn_lag", "known")
-        kind = type(self)
-        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}
 
     @cached_property
     def _watch(self) -> GateWatch:

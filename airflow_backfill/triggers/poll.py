@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -27,7 +28,7 @@ class PollTrigger(BaseTrigger):
     Fires once: when ``due`` is true, when the build has an error, which the task then raises itself, or at the
     deadline.
 
-    All its state is in ``serialize``, so several copies may run at once with the same result. Other errors are raised:
+    All its state is in its arguments, so several copies may run at once with the same result. Other errors are raised:
     Airflow then fails the trigger with its traceback.
 
     It waits one interval before the first poll: the task has just polled, and Airflow fails a task that resumes before
@@ -37,10 +38,17 @@ class PollTrigger(BaseTrigger):
     :param deadline: when to fire at the latest, in seconds since 1970.
     """
 
+    arguments: ClassVar[tuple[str, ...]] = ("poke_interval", "deadline")
+    """What its constructor takes: the attributes from which a copy is made."""
+
     def __init__(self, *, poke_interval: float, deadline: float | None = None) -> None:
         super().__init__()
         self.poke_interval = poke_interval
         self.deadline = deadline
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in self.arguments}
 
     @abstractmethod
     def due(self) -> bool:

@@ -16,14 +16,15 @@ class RequestTrigger(PollTrigger):
     :param watch: the request, from ``RequestWatch.to_json``.
     """
 
+    arguments = (*PollTrigger.arguments, "watch")
+
     def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
         super().__init__(poke_interval=poke_interval, deadline=deadline)
         self._watch = RequestWatch.from_json(watch)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        kind = type(self)
-        arguments = {"watch": self._watch.to_json(), "poke_interval": self.poke_interval, "deadline": self.deadline}
-        return f"{kind.__module__}.{kind.__qualname__}", arguments
+    @property
+    def watch(self) -> dict[str, Any]:
+        return self._watch.to_json()
 
     def due(self) -> bool:
         return self._watch.over()
