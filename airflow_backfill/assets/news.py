@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow.sdk import DAG, Asset, BaseOperator
+from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.execution_time.context import InletEventsAccessors
 
 from airflow_backfill.core.state.state import BuildState
@@ -55,8 +55,11 @@ def last_told(asset: Asset, build: str) -> Told:
     return next((extra for event in events if (extra := event.extra or {}).get("build") == build), None)
 
 
-def refuse_loop(dag: DAG, task: BaseOperator) -> None:
+def refuse_loop(task: BaseOperator) -> None:
     """ValueError if ``task`` emits an asset that schedules its own DAG, which would start itself for ever."""
+    dag = task.get_dag()
+    if dag is None:
+        return
     scheduled = set(_names(getattr(dag.timetable, "asset_condition", None)))
     loop = [o.name for o in task.outlets if isinstance(o, Asset) and scheduled & {o.name, o.uri}]
     if loop:

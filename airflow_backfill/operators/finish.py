@@ -28,9 +28,7 @@ class FinishOperator(PhaseOperator):
     def __init__(self, *, verified: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.verified = verified
-        dag = self.get_dag()
-        if dag is not None:
-            refuse_loop(dag, self)
+        refuse_loop(self)
 
     def task(self) -> FinishGoal:
         return FinishGoal(self.verified)

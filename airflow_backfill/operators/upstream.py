@@ -32,9 +32,7 @@ class UpstreamOperator(RoundsOperator):
     def __init__(self, *, max_runtime: timedelta | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_runtime = max_runtime
-        dag = self.get_dag()
-        if dag is not None:
-            refuse_loop(dag, self)
+        refuse_loop(self)
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         state = self.committed()
