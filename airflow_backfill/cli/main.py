@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
     try:
-        answer = perform(options)
+        answer = _ANSWERS.get(options.command, _order)(options)
     except BackfillError as error:
         said = told(error)
         text = coloured("\n".join([str(error), *keys_of(error), said["way_out"]]), sys.stderr)
@@ -54,11 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if answer is not None:
         print(json.dumps(answer.document) if options.json else coloured(answer.text, sys.stdout))
     return 0 if answer is None or answer.good else 1
-
-
-def perform(options: argparse.Namespace) -> Answer | None:
-    """What the command answers; None if it has printed everything itself."""
-    return _ANSWERS.get(options.command, _order)(options)
 
 
 def _status(options: argparse.Namespace) -> Answer | None:
@@ -135,7 +130,7 @@ def _cancel(options: argparse.Namespace) -> Answer:
     try:
         answer = _order(options)
     except BackfillError as error:
-        if not droppable(error, options):
+        if not (options.drop and not options.no_submit and unreadable(error)):
             raise
         answer = Answer({"command": "cancel", "number": None}, f"the build cannot be read: {error}")
     if options.no_submit:
@@ -145,12 +140,6 @@ def _cancel(options: argparse.Namespace) -> Answer:
     outcome = cancel(options)
     dropped = ", ".join(outcome.get("dropped", ())) or "nothing"
     return Answer({**answer.document, **outcome}, f"{answer.text}\nthe build is cancelled; dropped: {dropped}")
-
-
-def droppable(error: BackfillError, options: argparse.Namespace) -> bool:
-    """Whether to drop a target although its build cannot be read."""
-    wanted = options.drop and not options.no_submit
-    return wanted and unreadable(error)
 
 
 def _order(options: argparse.Namespace) -> Answer:
@@ -197,7 +186,7 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
     "recover": _recover,
     "repair": _repair,
 }
-"""What answers a command; the others only order something."""
+"""What answers a command, or prints everything itself and answers None; the others only order something."""
 
 if __name__ == "__main__":
     sys.exit(main())
