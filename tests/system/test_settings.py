@@ -1,4 +1,4 @@
-"""Settings that people give to a real application: theirs win, but for those on which rows depend."""
+"""Settings that people give to a real application win."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIVEN = {
 }
 
 
-def test_what_was_given_stays_and_what_rows_depend_on_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: SparkSession, tmp_path: Path) -> None:
     source = Source(spark, str(tmp_path / "source"), PLAIN)
     create(source)
     target, logs = str(tmp_path / "target"), tmp_path / "events"
@@ -44,9 +44,3 @@ def test_what_was_given_stays_and_what_rows_depend_on_is_refused(spark: SparkSes
     (log,) = event_log.logs(sized, "snapshot")
     assert event_log.session_settings(log)["spark.sql.shuffle.partitions"] == "3"
     assert "spark.sql.shuffle.partitions is 3 (3 cores, " in apps.log[-1]
-
-    apps.conf = {"spark.databricks.delta.optimizeWrite.enabled": "true"}
-    outcome = apps.run("snapshot")
-    assert outcome is not None and outcome["code"] == "UNSAFE_OPTION"
-    assert outcome["message"].startswith("spark.databricks.delta.optimizeWrite.enabled is true: ")
-    assert outcome["message"].endswith("leave it out or set it to false")

@@ -111,3 +111,17 @@ def test_a_session_that_makes_every_table_so_is_refused_before_there_is_one(
         spark.conf.unset(setting)
     assert not Path(build.target).exists()
     build.plan()
+
+
+def test_a_session_in_which_more_is_committed_than_a_round_is_refused_before_its_first_one(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    setting = "spark.databricks.delta.optimizeWrite.enabled"
+    build = planned(source, tmp_path)
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(UnsafeOption, match=f"{setting} is true"):
+            build.snapshot()
+    finally:
+        spark.conf.unset(setting)
+    assert build.rows().count() == 0
