@@ -6,19 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from demo.process import ROOT, beside, running, throughout
-
-
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
+from tests.waiting import until
 
 
 def gone(pid):

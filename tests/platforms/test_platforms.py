@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from tests.airflow.without_spark import built
 from tests.platforms.servers import REJOINS, Platform, later
+from tests.waiting import until
 
 SOON = 20.0
 
@@ -132,11 +134,6 @@ def attempted(operator: SnapshotOperator, context: Any) -> None:
 
 def wait_until_known(operator: SnapshotOperator) -> None:
     """Until the operator of the platform knows its job, and its handle is stored."""
-    pause = threading.Event()
-    for _ in range(int(SOON / 0.02)):
-        launched = operator._launched
-        if any(getattr(launched, name, None) is not None for name in ("_batch_id", "run_id", "job_id", "pod")):
-            pause.wait(0.1)
-            return
-        pause.wait(0.02)
-    raise AssertionError("the operator does not know its job")
+    names = ("_batch_id", "run_id", "job_id", "pod")
+    until(lambda: any(getattr(operator._launched, name, None) is not None for name in names), SOON)
+    time.sleep(0.1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Event
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +15,7 @@ from tests.spark.build import Build
 from tests.spark.conftest import PLAIN
 from tests.spark.history import Source, create
 from tests.system.applications import Applications, table_backfill
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,7 +36,7 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
     control.order(planned, Command(Verb.THROTTLE, rate=1))
     me = control.draw_attempt({"task": "snapshot"}, floor=0)
     with apps.process("snapshot", me, "--round-rows", "1") as running:
-        _wait_until(lambda: BuildReader(target).state().totals.snapshot_rows > 0)
+        until(lambda: BuildReader(target).state().totals.snapshot_rows > 0)
         table_backfill("cancel", target, "--drop", "--why", "a test", conf=apps.confs())
         running.communicate(timeout=120)
     outcome = control.outcome(me)
@@ -47,12 +46,3 @@ def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source
 
     assert Build(source, Path(target)).plan().plan.build != planned
     assert BuildReader(target).state().phase is Phase.SNAPSHOT
-
-
-def _wait_until(happened: Any, seconds: float = 120) -> None:
-    pause = Event()
-    for _ in range(int(seconds / 0.2)):
-        if happened():
-            return
-        pause.wait(0.2)
-    raise AssertionError("it did not happen")

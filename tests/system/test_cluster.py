@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -13,6 +12,7 @@ from airflow_backfill.ledger.reader import BuildReader
 from tests.system.applications import Applications, all_phases
 from tests.system.cluster import Cluster, cluster
 from tests.system.workload import Workload
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
@@ -36,7 +36,7 @@ def test_a_build_outlives_a_worker(workload: Workload, tmp_path: Path, two_worke
         reader = BuildReader(target)
         before = reader.log.head()
         with apps.running("snapshot", *SMALL, *ALL) as me:
-            wait_for_commits(reader, before + 3)
+            until(lambda: reader.log.head() >= before + 3, SOON)
             two_workers.workers[-1].kill()
             two_workers.add_worker()
         outcome = ControlFolder.beside(target).outcome(me)
@@ -60,7 +60,7 @@ def test_a_build_outlives_the_master(workload: Workload, tmp_path: Path, kept: b
             reader = BuildReader(target)
             before = reader.log.head()
             with apps.running("snapshot", *SMALL, *ALL) as me:
-                wait_for_commits(reader, before + 3)
+                until(lambda: reader.log.head() >= before + 3, SOON)
                 one.restart_master()
             outcome = ControlFolder.beside(target).outcome(me)
             if not kept:
@@ -112,11 +112,3 @@ def test_a_target_that_an_executor_does_not_see_is_refused(workload: Workload, t
     with cluster(tmp_path / "cluster", workers=2) as one:
         apps.master = one.url
         apps.result("plan", "--spec", workload.spec(str(lake / "target")))
-
-
-def wait_for_commits(reader: BuildReader, version: int) -> None:
-    pause, tries = Event(), int(SOON / 0.1)
-    while reader.log.head() < version:
-        tries -= 1
-        assert tries > 0, f"the target stands at version {reader.log.head()}"
-        pause.wait(0.1)

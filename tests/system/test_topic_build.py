@@ -8,9 +8,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -34,6 +32,7 @@ from tests.system import event_log
 from tests.system.applications import Applications, all_phases
 from tests.system.last_values import HISTORY, LastValues
 from tests.system.topic_workload import DECODING, SELECT, WHERE, TopicWorkload, python_decoders, rows
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -83,7 +82,7 @@ def test_a_build_of_a_topic_survives_a_kill_while_it_reads(broker: Broker, topic
         assert apps.run("snapshot", *small, crash="before_apply:3:group") is None
         killed, letters = _state(target), rows(dead, PLACE)
         snapshot = apps.result("snapshot", *small)
-        _until(lambda: workload.head() > _reached(target) + 8)
+        until(lambda: workload.head() > _reached(target) + 8)
         # Once the history is read no broker is needed, but for the proof.
         reached = apps.environment.pop(VARIABLE)
         caught_up = apps.result("consume_log", *LAG, "--then", f"catch_up {' '.join(LAG)}")
@@ -151,10 +150,10 @@ def test_brokers_that_refuse_stop_a_build_and_brokers_that_die_do_not(
         landing.land_all()
         _goes_on(target)
         control.order(planned["build"], Command(Verb.PAUSE))
-        _until(lambda: _state(target).control.paused)
+        until(lambda: _state(target).control.paused)
         broker.kill()
         control.order(planned["build"], Command(Verb.RESUME))
-        _until(lambda: "the round failed" in _waits(target))
+        until(lambda: "the round failed" in _waits(target))
         broker.start()
     outcome = control.outcome(me)
     assert outcome is not None and outcome["code"] == "OK", f"{outcome}\n{apps.log[-1][-3000:]}"
@@ -177,7 +176,7 @@ def test_a_broker_that_stays_away_ends_the_attempt_and_nothing_is_lost(
     apps.result("plan", *build.plan)
     begun = time.monotonic()
     with apps.running("snapshot", *SMALL) as me:
-        _until(lambda: _read(build.target) > 0)
+        until(lambda: _read(build.target) > 0)
         broker.kill()
     assert time.monotonic() - begun < 600
     try:
@@ -250,7 +249,7 @@ def _read(target: str) -> int:
 
 def _goes_on(target: str) -> None:
     before = _read(target)
-    _until(lambda: _read(target) > before)
+    until(lambda: _read(target) > before)
 
 
 def _waits(target: str) -> str:
@@ -262,10 +261,3 @@ def _told_nothing(apps: Applications, *places: Path) -> None:
     """No password is in any file, and in nothing that an application said."""
     told = written(*places) + "\n".join(apps.log)
     assert LOGIN.password not in told and WRONG not in told
-
-
-def _until(happened: Callable[[], bool], seconds: float = 120) -> None:
-    pause, deadline = Event(), time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        pause.wait(0.1)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from demo import fold, journal, load, tpch
 from tests.system.applications import ROOT
+from tests.waiting import until
 
 SCALE = 0.01
 KEY = ["o_orderkey"]
@@ -74,13 +75,10 @@ class Workload:
                 drain.join()
         assert process.returncode == 0, "".join(lines)
 
-    def wait_for_epochs(self, after: int, count: int, deadline: float = 300.0) -> None:
+    def wait_for_epochs(self, after: int, count: int) -> None:
         """Until the writer has committed so many epochs after ``after``."""
-        log, pause, tries = DeltaLog(open_store(self.source)), Event(), int(deadline / 0.5)
-        while log.head() < after + count:
-            tries -= 1
-            assert tries > 0, f"the writer stands at {log.head()}"
-            pause.wait(0.5)
+        log = DeltaLog(open_store(self.source))
+        until(lambda: log.head() >= after + count, 300)
 
     def recomputed(self, epoch: int) -> DataFrame:
         """Oracle 1: the transform over the source as of the epoch, by Spark alone."""

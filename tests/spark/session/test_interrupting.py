@@ -19,6 +19,7 @@ from airflow_backfill.spark.session import interrupting
 from airflow_backfill.spark.session.interrupting import interruptible
 from tests.spark.build import Build
 from tests.spark.history import Source
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -71,8 +72,8 @@ def test_a_round_ends_when_airflow_has_started_a_newer_attempt_of_its_task(
 
     thread = Thread(target=work)
     thread.start()
-    _until(lambda: [record.attempt for record in build.records()] == [me.name])
-    _until(build.spark.sparkContext.statusTracker().getActiveJobsIds)
+    until(lambda: [record.attempt for record in build.records()] == [me.name])
+    until(build.spark.sparkContext.statusTracker().getActiveJobsIds)
     newer = control.draw_attempt({**task, "try_number": 2}, floor=0)
     thread.join(60)
     assert [type(error) for error in errors] == [Fenced] and control.superseded_by(me) == newer.name
@@ -98,10 +99,10 @@ def test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there(
 
     thread = Thread(target=work)
     thread.start()
-    _until(lambda: len(build.records()) == 1)
-    _until(build.spark.sparkContext.statusTracker().getActiveJobsIds)
+    until(lambda: len(build.records()) == 1)
+    until(build.spark.sparkContext.statusTracker().getActiveJobsIds)
     number, begun = build.order(Command(Verb.PAUSE)), time.monotonic()
-    _until(lambda: build.reader.state().control.number == number)
+    until(lambda: build.reader.state().control.number == number)
     assert time.monotonic() - begun < 60
     assert [record.event for record in build.records()] == [Event.CLAIM, Event.MARK]
     assert build.rows().count() == 0
@@ -109,11 +110,3 @@ def test_a_pause_inside_a_round_is_acknowledged_and_no_row_is_there(
     build.order(Command(Verb.CANCEL))
     thread.join(60)
     assert [getattr(error, "code", error) for error in errors] == ["CANCELLED"]
-
-
-def _until(holds: object, seconds: float = 90) -> None:
-    assert callable(holds)
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
