@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_backfill.core.attempts.attempt import Protocol
 from airflow_backfill.core.attempts.goals import (
     CatchUpGoal,
     ConsumeLogGoal,
@@ -22,6 +23,7 @@ from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
@@ -148,6 +150,14 @@ class Build:
         there, due = (Counter(map(repr, rows.collect())) for rows in (actual, expected))
         assert due - there == Counter(), "rows that are missing"
         assert there - due == Counter(), "rows that should not be there"
+
+
+def about_to(work: Protocol, shell: Shell, wanted: Callable[[fx.CommitRecord], bool]) -> fx.CommitRecord:
+    """Go on with an attempt until it is about to write what is wanted."""
+    effect = next(work)
+    while not (isinstance(effect, fx.CommitRecord) and wanted(effect)):
+        effect = work.send(shell.answer(effect))
+    return effect
 
 
 def no_rows(spark: SparkSession, path: str, columns: tuple[str, str, str, str]) -> Source:

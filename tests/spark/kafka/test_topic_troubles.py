@@ -25,13 +25,13 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.kafka import decoders
 from airflow_backfill.spark.kafka.decoders import ColumnDecoder
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting
 from demo.kafka.topic import Record, Topic
+from tests.spark.build import about_to
 from tests.spark.kafka.topics import Landing, MakeBuild, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
@@ -48,8 +48,9 @@ def test_undecodable_records_go_to_their_table_once(
     decoding = {"value": "json:id BIGINT", "undecodable": f"dead_letters:{dead}"}
     build = make_build(select=["id"], topic=decoding)
     build.plan()
-    shell = Shell(spark, build.target)
-    _die_before_the_commit(shell, SnapshotGoal(0, 1, build.size), build.attempt())
+    # An attempt that does everything for its first round but commit it.
+    dies = run(SnapshotGoal(0, 1, build.size), build.attempt())
+    about_to(dies, Shell(spark, build.target), lambda write: isinstance(write.work, fx.TakeOffsets))
     topic.send([Record(value) for value in (good[2], bad[1], good[3])])
     build.snapshot()
     landing.land_all()
@@ -152,14 +153,3 @@ def test_a_connection_that_may_not_be_used_is_refused_before_anything_is_written
     with pytest.raises(KafkaOption):
         make_build().plan()
     assert not (tmp_path / "target").exists()
-
-
-def _die_before_the_commit(shell: Shell, task: SnapshotGoal, me: Attempt) -> None:
-    """An attempt that does everything for its first round but commit it."""
-    generator = run(task, me)
-    answer = None
-    while True:
-        effect = generator.send(answer) if answer is not None else next(generator)
-        if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.TakeOffsets):
-            return
-        answer = shell.answer(effect)

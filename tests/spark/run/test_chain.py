@@ -12,7 +12,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts import announcer, goals
-from airflow_backfill.core.attempts.attempt import Protocol, run
+from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import Fenced, NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
@@ -25,7 +25,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.announcing import announcing
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.strategies import chain
-from tests.spark.build import Build
+from tests.spark.build import Build, about_to
 from tests.spark.history import ROWS, Source, create
 
 pytestmark = pytest.mark.spark
@@ -216,7 +216,7 @@ def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Pa
     build.plan()
     shell, me = Shell(build.spark, build.target), build.attempt()
     work = run(SnapshotGoal(0, 1, RoundSize(bytes=1)), me)
-    until(work, shell, fx.AppendFiles)
+    about_to(work, shell, lambda write: isinstance(write.work, fx.AppendFiles))
     events.append(900, 910)
     sleeper = announcer.announce(Attempt(me.generation, "sleeper/seen"))
     effect = next(sleeper)
@@ -231,10 +231,3 @@ def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Pa
             effect = sleeper.send(None if isinstance(effect, fx.SleepUntil) else shell.answer(effect))
     announced = [e for news in announcements(build) if news.epochs for e in range(news.epochs.start, news.epochs.stop)]
     assert announced == [events.head]
-
-
-def until(work: Protocol, shell: Shell, kind: type[fx.Work]) -> None:
-    """The attempt is about to write work of this kind."""
-    effect = next(work)
-    while not (isinstance(effect, fx.CommitRecord) and isinstance(effect.work, kind)):
-        effect = work.send(shell.answer(effect))

@@ -18,7 +18,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.interpreter import Shell
-from tests.spark.build import NONE, PATIENCE, Build
+from tests.spark.build import NONE, PATIENCE, Build, about_to
 from tests.spark.history import Source
 
 pytestmark = pytest.mark.spark
@@ -30,10 +30,7 @@ class Sleeper:
     def __init__(self, build: Build, task: Goal, before: Event) -> None:
         self._shell = Shell(build.spark, build.target)
         self._attempt = run(task, build.attempt())
-        effect = next(self._attempt)
-        while not (isinstance(effect, fx.CommitRecord) and effect.record.event is before):
-            effect = self._attempt.send(self._shell.answer(effect))
-        self._next: fx.Effect = effect
+        self._next: fx.Effect = about_to(self._attempt, self._shell, lambda write: write.record.event is before)
 
     def wake(self) -> BuildState:
         """Go on with exactly what was about to happen; the state at the end, or the attempt's error."""
