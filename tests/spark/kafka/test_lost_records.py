@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.builds.ordering import ordered
-from airflow_backfill.core.errors import BackfillError, KafkaLost, NotAllowedNow, SourceReplaced, TopicMissing
+from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, SourceReplaced, TopicMissing
 from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
@@ -19,24 +19,24 @@ from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, r
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
-@pytest.mark.parametrize("trouble", ["expired", "created again", "deleted"])
-def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild, trouble: str) -> None:
+def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild) -> None:
     topic.create()
     topic.send(numbered(6))
     build = make_build()
     build.plan()
-    if trouble == "expired":
-        topic.truncate(2)
-    else:
-        topic.delete()
-    if trouble == "created again":
+
+    def created_again() -> None:
         topic.create()
         topic.send(numbered(9))
-    errors: dict[str, type[BackfillError]] = {
-        "expired": KafkaLost, "created again": SourceReplaced, "deleted": TopicMissing,
-    }  # fmt: skip
-    with pytest.raises(errors[trouble]):
-        build.snapshot()
+
+    for lose, error in (
+        (lambda: topic.truncate(2), KafkaLost),
+        (topic.delete, TopicMissing),
+        (created_again, SourceReplaced),
+    ):
+        lose()
+        with pytest.raises(error):
+            build.snapshot()
     assert build.content() == []
 
 
