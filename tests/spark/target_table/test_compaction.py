@@ -28,14 +28,14 @@ def operations(build: Build) -> list[str | None]:
 
 
 def followed(build: Build, source: Source, epochs: int) -> int:
-    """Follow so many epochs in a round each; the most files that the target had."""
+    """Apply so many epochs in a round each; the most files that the target had."""
     most = 0
     for epoch in range(epochs):
         first = 20_000 + 10 * source.head
         source.append(first, first + 10)
         if epoch % 3 == 2:
             source.sql(f"UPDATE $table SET $n = {epoch} WHERE $id % 100 = {epoch % 100}")
-        build.upstream()
+        build.consume_log()
         most = max(most, files(build))
     return most
 
@@ -49,7 +49,7 @@ def test_a_table_that_asks_for_it_stays_in_few_files(
 ) -> None:
     monkeypatch.setattr(compaction, "LEAST_FILES", 4)
     build = Build(source, tmp_path / "target")
-    build.hand_off()
+    build.read()
     first = followed(build, source, 2)
     assert "OPTIMIZE" not in operations(build), "nobody asked"
     asked(build)
@@ -70,7 +70,7 @@ def test_a_table_that_asks_for_it_stays_in_few_files(
 @pytest.mark.soak
 def test_a_thousand_rounds(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
-    build.hand_off()
+    build.read()
     before = files(build)
     asked(build)
     most = followed(build, source, ROUNDS)

@@ -20,21 +20,21 @@ pytestmark = pytest.mark.spark
 
 def test_rows_that_are_added_with_keys_that_are_there(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
-    build.hand_off()
+    build.read()
     source.append(0, 3, "again")
     epoch = source.head
     source.append(5000, 5003)
     with pytest.raises(DuplicateKey) as raised:
-        build.upstream()
+        build.consume_log()
     assert raised.value.data["count"] == 3
     assert raised.value.data["sample"] == [{"id": str(n), "epoch": str(epoch)} for n in range(3)]
     assert "delete all rows but one" in raised.value.message
     source.sql("DELETE FROM $table WHERE $name LIKE 'again%'")
     whole, build.size = build.size, RoundSize(rows=3)
     with pytest.raises(DuplicateKey, match="larger rounds"):
-        build.upstream()
+        build.consume_log()
     build.size = whole
-    build.upstream()
+    build.consume_log()
     build.assert_equal_at(source.head)
 
 
