@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import PartitionIncomplete
 from airflow_backfill.core.kafka.state import Finished
 from airflow_backfill.core.splits.partitions import splits_of
-from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.landing_app import land
 from airflow_backfill.spark.run.landing_app import parser as landing_parser
 from airflow_backfill.spark.run.stream import follow
@@ -208,28 +202,6 @@ def test_partitions_that_appear_after_the_hand_off(topic: Topic, landing: Landin
     with pytest.raises(PartitionIncomplete, match="partition 2"):
         build.upstream()
     assert len(build.content()) == 8
-
-
-def test_a_build_that_is_paused_before_its_first_round_reads_nothing(
-    spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild
-) -> None:
-    topic.create()
-    topic.send(numbered(4))
-    landing.land_all()
-    build = make_build()
-    plan, control, shell = build.plan().plan, ControlFolder.beside(build.target), Shell(spark, build.target)
-    control.order(plan.build, Command(Verb.PAUSE))
-    attempt, answer, paused = run(SnapshotGoal(0, 1, build.size), build.attempt()), None, 0
-    with pytest.raises(StopIteration):
-        while True:
-            effect = attempt.send(answer)
-            if isinstance(effect, fx.SleepUntil):
-                assert sum(split.read for split in splits_of(build.reader.state().positions).values()) == 0
-                control.order(plan.build, Command(Verb.RESUME))
-                answer, paused = None, paused + 1
-            else:
-                answer = shell.answer(effect)
-    assert paused == 1 and build.content() == everything(topic)
 
 
 @pytest.mark.soak

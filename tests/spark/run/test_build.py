@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +11,6 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts.goals import CancelGoal, RepairGoal, SnapshotGoal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
-from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.splits.position import InEpoch
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
@@ -107,32 +105,6 @@ def test_lanes_read_the_snapshot_side_by_side(source: Source, tmp_path: Path) ->
     files = [r for r in build.records() if r.event is Event.FILES]
     assert sum(r.work.snapshot_files for r in files) == second.plan.splits.files
     assert {r.lane for r in files} == {0, 1}
-
-
-def test_more_lanes_in_the_middle_read_what_is_left(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target")
-    build.size = RoundSize(rows=1)
-    build.plan()
-    build.run(_After(SnapshotGoal(0, 1, build.size), files=2))
-    build.lanes = 2
-    state = build.snapshot()
-    assert state.sealed and state.layout.number == 2
-    build.consume_log()
-    build.assert_equal_at(source.head)
-    assert state.totals.snapshot_files == state.plan.splits.files
-
-
-class _After:
-    """The task, ended by hand after so many files: what a kill between two rounds leaves."""
-
-    def __init__(self, task: SnapshotGoal, files: int) -> None:
-        self._task, self._files = task, files
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._task, name)
-
-    def done(self, state: Any) -> bool:
-        return state.totals.snapshot_files >= self._files
 
 
 def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_path: Path) -> None:
@@ -239,22 +211,6 @@ def test_a_table_without_rows(spark: SparkSession, source: Source, tmp_path: Pat
     empty.append(1, 4)
     build.upstream()
     build.assert_equal_at(empty.head)
-
-
-def test_a_throttle_makes_rounds_small_and_late(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target")
-    build.plan()
-    number = build.order(Command(Verb.THROTTLE, rate=20))
-    build.snapshot()
-    log = build.reader.log
-    commits = [(log.read(v).timestamp, barrier_record(log.read(v))) for v in range(log.head() + 1)]
-    (_, first), (later, second) = [(t, r) for t, r in commits if r is not None and r.event is Event.FILES]
-    assert (first.control.number, first.control.rate) == (number, 20)
-    assert first.work.snapshot_files == second.work.snapshot_files == 2
-    assert first.pending is not None and later >= first.due >= first.pending.at + 6000
-    build.order(Command(Verb.THROTTLE, rate=None))
-    build.consume_log()
-    build.assert_equal_at(source.head)
 
 
 def test_the_target_was_written_to_by_another_writer(source: Source, tmp_path: Path) -> None:

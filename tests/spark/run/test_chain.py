@@ -14,18 +14,17 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts import announcer, goals
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
-from airflow_backfill.core.errors import Fenced, NotAppendOnly
+from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.announcement import Announcement, Kind, announcement
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.announcing import announcing
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.strategies import chain
-from tests.spark.build import Build, about_to
+from tests.spark.build import Build
 from tests.spark.history import ROWS, Source, create
 
 pytestmark = pytest.mark.spark
@@ -209,25 +208,3 @@ def test_a_row_too_many_is_seen_without_a_key(events: Source, tmp_path: Path) ->
     assert state.certificate is not None and state.certificate.rows == ROWS + 40
     twins = build.rows().groupBy("id", "name").count().where("count = 2").count()
     assert twins == 40
-
-
-def test_an_announcer_that_slept_says_nothing_twice(events: Source, tmp_path: Path) -> None:
-    build = chained(events, tmp_path)
-    build.plan()
-    shell, me = Shell(build.spark, build.target), build.attempt()
-    work = run(SnapshotGoal(0, 1, RoundSize(bytes=1)), me)
-    about_to(work, shell, lambda write: isinstance(write.work, fx.AppendFiles))
-    events.append(900, 910)
-    sleeper = announcer.announce(Attempt(me.generation, "sleeper/seen"))
-    effect = next(sleeper)
-    while not (isinstance(effect, fx.CommitRecord) and effect.record.epochs):
-        effect = sleeper.send(None if isinstance(effect, fx.SleepUntil) else shell.answer(effect))
-    build.snapshot()
-    build.consume_log()
-    assert build.reader.state().seen == events.head
-    # Fenced, or at its end if all that was announced is there by now.
-    with pytest.raises((Fenced, StopIteration)):
-        while True:
-            effect = sleeper.send(None if isinstance(effect, fx.SleepUntil) else shell.answer(effect))
-    announced = [e for news in announcements(build) if news.epochs for e in range(news.epochs.start, news.epochs.stop)]
-    assert announced == [events.head]

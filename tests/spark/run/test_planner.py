@@ -60,6 +60,13 @@ class Plans:
         state, _ = Planner(self.spark, self.spec(**options), lanes, self.me()).plan(on_existing)
         return state
 
+    def refused(self, code: str, said: str = "", on_existing: OnExisting = OnExisting.RESUME, **options: Any) -> Any:
+        """The data of the error that ends the plan for good."""
+        with pytest.raises(BackfillError, match=said) as refused:
+            self.plan(on_existing, **options)
+        assert (refused.value.code, refused.value.retry) == (code, False)
+        return refused.value.data
+
 
 @pytest.fixture
 def plans(spark: SparkSession, table: str, tmp_path: Path) -> Plans:
@@ -94,10 +101,7 @@ REFUSED = {
 @pytest.mark.parametrize("options, code", REFUSED.values(), ids=REFUSED)
 def test_a_refused_plan_leaves_nothing(plans: Plans, tmp_path: Path, options: dict[str, Any], code: str) -> None:
     before = _fingerprint(tmp_path)
-    with pytest.raises(BackfillError) as refused:
-        plans.plan(**options)
-    assert refused.value.code == code
-    assert not refused.value.retry
+    plans.refused(code, **options)
     assert _fingerprint(tmp_path) == before
 
 
@@ -108,9 +112,7 @@ def test_a_log_that_cannot_be_read_leaves_the_target_as_it_was(plans: Plans, tmp
     newest = max((tmp_path / whose / "_delta_log").glob("*.json"))
     newest.write_text(newest.read_text()[:-20])
     before = _fingerprint(tmp_path)
-    with pytest.raises(BackfillError, match="version 1 is damaged") as refused:
-        plans.plan()
-    assert refused.value.code == "RECORD_INVALID"
+    plans.refused("RECORD_INVALID", "version 1 is damaged")
     assert _fingerprint(tmp_path) == before
 
 
@@ -118,42 +120,30 @@ def test_a_source_that_was_vacuumed_too_early_is_refused_by_the_file(plans: Plan
     gone = max(Path(plans.source).glob("*.parquet"), key=lambda file: file.stat().st_size)
     gone.unlink()
     before = _fingerprint(tmp_path)
-    with pytest.raises(BackfillError, match=gone.name) as refused:
-        plans.plan()
-    assert refused.value.code == "HISTORY_LOST"
-    assert not refused.value.retry
+    plans.refused("HISTORY_LOST", gone.name)
     assert _fingerprint(tmp_path) == before
 
 
 def test_keys_that_are_null_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:
     spark.sql(f"UPDATE delta.`{plans.source}` SET id = NULL WHERE id IN (3, 4)")
-    with pytest.raises(BackfillError, match="2 rows have no key") as refused:
-        plans.plan()
-    assert refused.value.code == "KEY_NULL"
-    assert refused.value.data == {"count": 2, "sample": [{"id": None}, {"id": None}]}
+    assert plans.refused("KEY_NULL", "2 rows have no key") == {"count": 2, "sample": [{"id": None}, {"id": None}]}
 
 
 def test_repeated_keys_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:
     spark.sql(f"INSERT INTO delta.`{plans.source}` VALUES (5, 0, 'twin'), (6, 0, 'twin')")
-    with pytest.raises(BackfillError, match="2 keys have several rows") as refused:
-        plans.plan()
-    assert refused.value.code == "KEY_DUPLICATE"
-    assert sorted(key["id"] for key in refused.value.data["sample"]) == ["5", "6"]
+    sample = plans.refused("KEY_DUPLICATE", "2 keys have several rows")["sample"]
+    assert sorted(key["id"] for key in sample) == ["5", "6"]
 
 
 def test_a_source_without_a_feed_is_refused_with_the_remedy(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "source")
     spark.range(10).write.format("delta").save(path)
-    with pytest.raises(BackfillError, match="ALTER TABLE") as refused:
-        Plans(spark, path, tmp_path / "target").plan()
-    assert refused.value.code == "SOURCE_FEED_OFF"
+    Plans(spark, path, tmp_path / "target").refused("SOURCE_FEED_OFF", "ALTER TABLE")
 
 
 def test_a_folder_of_parquet_is_no_source(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(10).write.parquet(str(tmp_path / "source"))
-    with pytest.raises(BackfillError) as refused:
-        Plans(spark, str(tmp_path / "source"), tmp_path / "target").plan()
-    assert refused.value.code == "SOURCE_NOT_DELTA"
+    Plans(spark, str(tmp_path / "source"), tmp_path / "target").refused("SOURCE_NOT_DELTA")
 
 
 def test_a_target_that_is_not_ours_is_left_alone(plans: Plans, spark: SparkSession, tmp_path: Path) -> None:
@@ -163,18 +153,14 @@ def test_a_target_that_is_not_ours_is_left_alone(plans: Plans, spark: SparkSessi
     ):
         make()
         before = _fingerprint(tmp_path)
-        with pytest.raises(BackfillError) as refused:
-            plans.plan()
-        assert refused.value.code == "TARGET_EXISTS"
+        plans.refused("TARGET_EXISTS")
         assert _fingerprint(tmp_path) == before
         Path(plans.target).rename(tmp_path / f"moved-{len(list(tmp_path.iterdir()))}")
 
 
 def test_a_target_of_another_build_is_left_alone(plans: Plans) -> None:
     plans.plan()
-    with pytest.raises(BackfillError, match="belongs to build 't'") as refused:
-        plans.plan(name="other")
-    assert refused.value.code == "TARGET_EXISTS"
+    plans.refused("TARGET_EXISTS", "belongs to build 't'", name="other")
 
 
 def test_planning_again_finds_the_same_plan_and_commits_nothing(plans: Plans, spark: SparkSession) -> None:
@@ -188,10 +174,7 @@ def test_planning_again_finds_the_same_plan_and_commits_nothing(plans: Plans, sp
 
 def test_another_spec_is_refused_with_the_difference(plans: Plans) -> None:
     plans.plan()
-    with pytest.raises(BackfillError) as refused:
-        plans.plan(where="v > 3")
-    assert refused.value.code == "SPEC_CHANGED"
-    assert refused.value.data["difference"] == {"where": [None, "v > 3"]}
+    assert plans.refused("SPEC_CHANGED", where="v > 3")["difference"] == {"where": [None, "v > 3"]}
 
 
 def test_eight_planners_at_once_settle_on_one_plan(plans: Plans) -> None:
@@ -205,9 +188,7 @@ def test_eight_planners_at_once_settle_on_one_plan(plans: Plans) -> None:
 
 def test_an_existing_build_can_be_an_error(plans: Plans) -> None:
     plans.plan()
-    with pytest.raises(BackfillError) as refused:
-        plans.plan(OnExisting.FAIL)
-    assert refused.value.code == "TARGET_EXISTS"
+    plans.refused("TARGET_EXISTS", on_existing=OnExisting.FAIL)
 
 
 def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSession) -> None:
@@ -259,8 +240,7 @@ def test_a_source_that_keeps_its_files_is_pinned_and_it_is_said_why(plans: Plans
     assert "7.0 days kept" in report["why"]
     # What was left to the planner once is not asked for again, and may be named.
     assert plans.plan(strategy="auto").plan == plans.plan(strategy="snapshot").plan
-    with pytest.raises(BackfillError, match="SPEC_CHANGED"):
-        plans.plan(strategy="arrangement")
+    plans.refused("SPEC_CHANGED", strategy="arrangement")
 
 
 def test_a_source_that_keeps_its_files_for_seconds_is_read_in_ranges(plans: Plans) -> None:
@@ -302,8 +282,7 @@ def test_another_strategy_than_the_recommended_one_is_taken_and_told(plans: Plan
 
 
 def test_a_chain_has_one_lane(plans: Plans) -> None:
-    with pytest.raises(BackfillError, match=r"SPEC_INVALID.*lanes"):
-        plans.plan(strategy="chain", lanes=2)
+    plans.refused("SPEC_INVALID", "lanes", strategy="chain", lanes=2)
 
 
 def test_a_key_without_statistics_is_a_key(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, FinishGoal, Goal, SnapshotGoal, VerifyGoal
 from airflow_backfill.core.errors import Fenced
 from airflow_backfill.core.state import effect as fx
-from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.interpreter import Shell
@@ -32,15 +31,11 @@ class Sleeper:
         self._attempt = run(task, build.attempt())
         self._next: fx.Effect = about_to(self._attempt, self._shell, lambda write: write.record.event is before)
 
-    def wake(self) -> BuildState:
-        """Go on with exactly what was about to happen; the state at the end, or the attempt's error."""
+    def wake(self) -> None:
+        """Go on with exactly what was about to happen, until the attempt's error."""
         effect = self._next
-        try:
-            while True:
-                effect = self._attempt.send(self._shell.answer(effect))
-        except StopIteration as end:
-            state: BuildState = end.value
-            return state
+        while True:
+            effect = self._attempt.send(self._shell.answer(effect))
 
 
 def snapshot(build: Build) -> Goal:
@@ -102,16 +97,3 @@ def test_a_sleeper_is_fenced_when_it_wakes(build: Build, phase: str) -> None:
     pinned = event in (Event.CLAIM, Event.FILES)
     assert after.reached == (after.plan.source.epoch if pinned else build.source.head)
     build.assert_equal_at(after.reached)
-
-
-@pytest.mark.parametrize(
-    "phase", ["epochs", *(pytest.param(phase, marks=pytest.mark.soak) for phase in ("files", "chunks"))]
-)
-def test_a_newer_attempt_finishes_although_a_sleeper_wakes_in_between(build: Build, phase: str) -> None:
-    make, event = PHASES[phase]
-    ready(build, phase)
-    sleeper, newer = Sleeper(build, make(build), event), Sleeper(build, make(build), event)
-    with pytest.raises(Fenced):
-        sleeper.wake()
-    state = newer.wake()
-    build.assert_equal_at(state.reached)
