@@ -19,7 +19,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from demo.kafka.topic import Record, Topic
 from environment import quick
 from tests.golden.archive import ARCHIVES, DOCUMENTS, locked, pack
 from tests.spark.history import Source, create
+from tests.spark.kafka.topics import SCHEMA, row
 from tests.system.applications import Applications, all_phases
 
 COLUMNS = ("id", "part", "name", "n")
@@ -179,18 +179,6 @@ CASES: tuple[Callable[[Half], None], ...] = (
     chain_followed,
 )  # fmt: skip
 
-LANDED = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
-
 
 def of_topic(half: Half) -> None:
     """One partition is read, another one in part; some records are dead letters, some are not wanted."""
@@ -223,19 +211,7 @@ def click(number: int) -> Record:
 def land(topic: Topic, table: str, first: int) -> None:
     """What an ingestion lands of the topic, from these offsets on."""
     found = [message for partition in topic.partitions() for message in topic.records(partition, first=first)]
-    rows = [
-        {
-            "topic": topic.name,
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": datetime.fromtimestamp(message.timestamp()[1] / 1000, tz=timezone.utc),
-            "key": message.key(),
-            "value": message.value(),
-            "headers": None,
-        }
-        for message in found
-    ]
-    write_deltalake(table, pa.Table.from_pylist(rows, LANDED), mode="append")
+    write_deltalake(table, pa.Table.from_pylist([row(message) for message in found], SCHEMA), mode="append")
 
 
 def kinds(target: Path) -> Iterator[tuple[str, Any]]:
