@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core.attempts.attempt import Protocol
@@ -15,11 +16,13 @@ from airflow_backfill.core.attempts.goals import (
     ConsumeLogGoal,
     FinishGoal,
     Goal,
+    RepairGoal,
     SnapshotGoal,
     UpstreamGoal,
     VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
+from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -76,6 +79,15 @@ class Build:
     def recover(self, epoch: int) -> BuildState:
         """After the word of somebody that the target stands at the epoch."""
         return Shell(self.spark, self.target).run(recover(self.attempt(), epoch))
+
+    def repair(self, epoch: int) -> BuildState:
+        """As ``recover``, where rows differ from the epoch: they are rewritten, proven and handed over."""
+        self.recover(epoch)
+        with pytest.raises(VerificationFailed):
+            self.verify()
+        self.run(RepairGoal())
+        self.verify()
+        return self.finish()
 
     def snapshot(self) -> BuildState:
         state = None

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import RepairGoal, SnapshotGoal
-from airflow_backfill.core.errors import HistoryLost, SourceReplaced, VerificationFailed
+from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.errors import HistoryLost, SourceReplaced
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
 from tests.spark.build import Build
@@ -47,12 +47,7 @@ def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept
             build.consume_log()
     assert build.reader.log.head() == commits
 
-    build.recover(applied)
-    with pytest.raises(VerificationFailed):
-        build.verify()
-    build.run(RepairGoal())
-    build.verify()
-    build.finish()
+    build.repair(applied)
     build.assert_equal_at(applied)
     build.upstream()
     build.assert_equal_at(source.head)
