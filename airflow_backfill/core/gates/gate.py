@@ -120,11 +120,14 @@ def _as_committed(state: BuildState, source: Ahead, now: int) -> tuple[Ahead, in
 
 
 def observed_upto(state: BuildState, source: Ahead) -> int | None:
-    """The last epoch that the newest barrier's attempt had observed, which found none up to there that stops the build;
-    None if its record does not say, or the source does not have it.
+    """The last epoch that the newest barrier's attempt had observed, or that is announced since: none up to there stops
+    the build. None if its record does not say, or the source does not have it.
     """
     pending = state.newest.record.pending if state.newest is not None else None
-    return pending.head if pending is not None and source.after <= pending.head <= source.head else None
+    if pending is None:
+        return None
+    upto = max(pending.head, *(commit.version for commit in state.stands))
+    return upto if source.after <= upto <= source.head else None
 
 
 def look(build: str, max_lag: MaxLag, window: Window | None) -> Asks[Verdict]:

@@ -8,6 +8,7 @@ from airflow_backfill.core.attempts.announcer import EVERY
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import Fenced, HistoryLost, NotAllowedNow, SchemaChanged, SourceReplaced
+from airflow_backfill.core.gates.gate import Conditions, Waiting, decide_by_record
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.announcement import Kind
 from airflow_backfill.core.state import effect as fx
@@ -305,3 +306,20 @@ def test_a_record_names_the_newest_announcement() -> None:
     work.step()
     newest = model.target.head
     assert model.records()[-1].event is Event.FILES and model.records()[-1].announced in (newest - 1, newest - 2)
+
+
+def test_the_gate_takes_an_epoch_that_is_announced_after_the_newest_record_for_no_restored_source() -> None:
+    model = consumed()
+    me = model.attempt()
+    work = model.start(CONSUME, me)
+    work.until(fx.CommitRecord)
+    work.step()
+    announcer = model.beside(me)
+    announcer.until(fx.CommitRecord)  # its claim
+    model.write()
+    announcer.until(fx.SleepUntil)
+    state = model.state()
+    assert state.newest is not None and state.newest.record.pending is not None and state.seen is not None
+    assert state.seen > state.newest.record.pending.head
+    found = decide_by_record(state, model.view(state.reached), [], Conditions(MaxLag(epochs=0)), model.now)
+    assert isinstance(found, Waiting) and found.lag, found
