@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import CredentialsExpired
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
 from tests.system.applications import Applications, all_phases
+from tests.system.identity import identity
 from tests.system.lake import Lake
 from tests.system.s3 import SECRET, gate, s3
 from tests.system.test_cluster import wait_for_commits
@@ -22,6 +24,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 RACES = 200
 BUSY_SECONDS = 20.0
+TOKEN_SECONDS = 70.0
+"""The SDK of S3A takes another token a minute before one ends."""
 SMALL = ("--round-rows", "3000")
 ALL = all_phases(lag_epochs=60)
 KILLS = {
@@ -29,6 +33,12 @@ KILLS = {
     "arrangement": ("after_commit:2:python", "before_commit:3:jvm", "before_verify:1:group"),
     "chain": ("after_commit:4:python", "before_commit:4:jvm", "before_verify:1:group"),
 }
+
+
+@pytest.fixture(autouse=True)
+def every_token_is_good(lake: Lake) -> Iterator[None]:
+    yield
+    lake.way.knows = lambda token: True
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +122,14 @@ def in_rounds(lake: Lake, apps: Applications) -> Iterator[tuple[BuildReader, Att
         yield reader, me
 
 
+def paused(reader: BuildReader) -> None:
+    """Wait until a record says so."""
+    pause, tries = Event(), 600
+    while not reader.state().control.paused:
+        tries -= 1
+        assert tries and not pause.wait(0.2)
+
+
 def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(lake: Lake) -> None:
     apps = lake.applications("expired")
     with lake.writer():
@@ -124,6 +142,52 @@ def test_credentials_that_expire_in_a_round_end_the_attempt_and_not_the_build(la
         assert reader.control.outcome(me) is None
     finished = apps.result("snapshot", *SMALL, *ALL)
     lake.check(apps.target, finished["epoch"], finished["target_version"])
+
+
+def test_a_token_that_expires_between_two_rounds_costs_a_retry_with_a_new_one(lake: Lake) -> None:
+    """The token of an Airflow connection: nobody renews it while an application runs."""
+    apps = lake.applications("renewed")
+    good = {"first"}
+    lake.way.knows = good.__contains__
+    apps.environment = {"AWS_SESSION_TOKEN": "first"}
+    with lake.writer():
+        with in_rounds(lake, apps) as (reader, me):
+            reader.control.order(reader.state().plan.build, Command(Verb.PAUSE))
+            paused(reader)
+            good.clear()
+        assert "[CREDENTIALS_EXPIRED]" in apps.log[-1] and reader.control.outcome(me) is None
+        assert CredentialsExpired.retry
+        before = reader.state().totals.snapshot_rows
+        reader.control.order(reader.state().plan.build, Command(Verb.RESUME))
+        good.add("second")
+        apps.environment = {"AWS_SESSION_TOKEN": "second"}
+        finished = apps.result("snapshot", *SMALL, *ALL)
+    assert 0 < before < finished["rows"]["consuming_snapshot"]
+    lake.check(apps.target, finished["epoch"], finished["target_version"])
+
+
+def test_an_identity_that_renews_itself_costs_nothing(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each token ends while the build waits between two rounds; driver and readers ask for the next one."""
+    apps = lake.applications("identity")
+    with lake.writer(), identity(TOKEN_SECONDS, tmp_path / "who") as who:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        for name, value in who.environment.items():
+            monkeypatch.setenv(name, value)
+        lake.way.knows = who.knows
+        with in_rounds(lake, apps) as (reader, me):
+            build = reader.state().plan.build
+            reader.control.order(build, Command(Verb.PAUSE))
+            paused(reader)
+            first = len(who.ends)
+            Event().wait(2 * TOKEN_SECONDS)
+            reader.control.order(build, Command(Verb.RESUME))
+        outcome = reader.control.outcome(me)
+        assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-5000:])
+    assert len(who.ends) > first > 0 and not who.refused
+    lake.check(apps.target, outcome["result"]["epoch"], outcome["result"]["target_version"])
 
 
 def test_a_service_that_is_too_busy_for_a_while_costs_time_only(lake: Lake) -> None:
