@@ -1,8 +1,9 @@
 """The folder of a service: requests, who has taken them, and heartbeats.
 
 ``requests/`` has one file for each request whose work is wanted. ``taken/`` names the service that has taken a request;
-its files are created only if absent. ``services/`` has a heartbeat for each service. The folder is small: what ended
-is deleted. It holds nothing of a build: if it is lost, the waiting tasks end and are retried.
+its files are created only if absent. ``watched/`` has the last sign of the task that waits for a request, and
+``services/`` a heartbeat for each service. The folder is small: what ended is deleted. It holds nothing of a build: if
+it is lost, the waiting tasks end and are retried.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SUFFIX = ".json"
 
 
 class ServiceFolder:
-    """``requests/``, ``taken/`` and ``services/`` of one service. Several services may serve one folder."""
+    """The files of one service. Several services may serve one folder."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,10 +58,15 @@ class ServiceFolder:
         found = self._read(_service(service))
         return None if found is None else Heartbeat.from_json(found)
 
+    def watch(self, name: str, sign: int) -> None:
+        """Leave a sign that the request is watched: any number that differs from the last one."""
+        self._store.put(_watched(name), json.dumps({"sign": sign}).encode())
+
     def remove(self, name: str) -> None:
         """Remove a request: it is withdrawn, or has ended. The request goes first, so nobody takes it a second time."""
         self._store.delete(_request(name))
         self._store.delete(_taken(name))
+        self._store.delete(_watched(name))
 
     # --- for services ---
 
@@ -89,6 +95,10 @@ class ServiceFolder:
             return None
         return Request.from_json(found)
 
+    def sign(self, name: str) -> Any:
+        """The last sign of whoever watches the request; None if nobody has left one, as older versions do."""
+        return self._read(_watched(name))
+
     def beat(self, service: str, heartbeat: Heartbeat) -> None:
         """Store a heartbeat."""
         self._store.put(_service(service), json.dumps(heartbeat.to_json()).encode())
@@ -99,16 +109,17 @@ class ServiceFolder:
 
     def sweep(self, before: int) -> None:
         """Remove what killed services have left: heartbeats from before this time (milliseconds since 1970), and takers
-        of requests that nobody wants any longer.
+        and signs of requests that nobody wants any longer.
         """
         for name, found in self._services():
             if found.at < before:
                 self.leave(name)
-        taken = self._store.list("taken")
-        wanted = set(self.names())  # listed last: a request that is made meanwhile is not in ``taken``
-        for name in taken:
-            if name not in wanted:
-                self._store.delete(_taken(name))
+        left = {place: self._store.list(place) for place in ("taken", "watched")}
+        wanted = set(self.names())  # listed last: of a request that is made meanwhile nothing was listed
+        for place, names in left.items():
+            for name in names:
+                if name not in wanted:
+                    self._store.delete(f"{place}/{name}")
 
     def _services(self) -> Iterator[tuple[str, Heartbeat]]:
         for file in self._store.list("services"):
@@ -133,6 +144,10 @@ def _request(name: str) -> str:
 
 def _taken(name: str) -> str:
     return f"taken/{name}"
+
+
+def _watched(name: str) -> str:
+    return f"watched/{name}"
 
 
 def _service(name: str) -> str:

@@ -12,8 +12,10 @@ from airflow.sdk import BaseOperator
 
 from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.service.heartbeat import UNWATCHED_SECONDS
 from airflow_backfill.core.service.request import Request, of_attempt
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.operators.launch import Launch
@@ -22,6 +24,10 @@ from airflow_backfill.watching.request_watch import RequestWatch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+MOST_SECONDS = UNWATCHED_SECONDS / 3
+"""Time between two polls of a request."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,8 @@ class Served:
     :param ledger_conn_id: connection with the settings of the folder's store; by default they come from the
         environment.
     :param patience_seconds: how long a service may take to take the request, before the task is retried.
-    :param poke_interval: seconds between two polls while the task waits.
+    :param poke_interval: seconds between two polls while the task waits, at most 300: a request that nobody has looked
+        at for 15 minutes is withdrawn.
     :param deferrable: whether to wait in the triggerer.
     """
 
@@ -45,6 +52,10 @@ class Served:
     patience_seconds: float = 900.0
     poke_interval: float = 5.0
     deferrable: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.poke_interval <= MOST_SECONDS:
+            raise invalid("poke_interval", self.poke_interval, f"must be more than 0 and at most {MOST_SECONDS:.0f}")
 
     def __call__(self, launch: Launch) -> ServedOperator:
         return ServedOperator(task_id=launch.task_id.rpartition(".")[2], launch=launch, served=self)
@@ -69,6 +80,7 @@ class ServedOperator(BaseOperator):
     def execute(self, context: Context) -> None:
         request = requested(self.launch, now_ms())
         watch = self._watch = self._watch_of(request.name)
+        watch.sign()  # before the request, which nobody watches otherwise if the worker is killed now
         watch.folder.ask(request)
         self.log.info("asked the service at %s for %s", self.served.service, request.application)
         if self.served.deferrable:

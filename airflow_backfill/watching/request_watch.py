@@ -1,4 +1,4 @@
-"""Follows one request to a service, for as long as it is worth waiting for."""
+"""Follows one request to a service, for as long as it is worth waiting for, and lets the service know that it does."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_backfill.core.service.heartbeat import SILENT_SECONDS
-from airflow_backfill.core.service.request import asked_at
+from airflow_backfill.core.service.heartbeat import SILENT_SECONDS, WATCH_SECONDS
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 
 
@@ -16,8 +16,8 @@ from airflow_backfill.ledger.service_folder import ServiceFolder
 class RequestWatch:
     """Looks at the request ``name`` in the folder at ``service``.
 
-    ``patience_seconds`` is how long a service may take to take it. How long a service has been silent is measured by
-    this process's own clock, so whoever continues the watch elsewhere begins to count anew.
+    ``patience_seconds`` is how long a service may take to take it. That, and how long a service has been silent, is
+    measured by this process's own clock, so whoever continues the watch elsewhere begins to count anew.
     """
 
     service: str
@@ -28,6 +28,8 @@ class RequestWatch:
     def __post_init__(self) -> None:
         self._last: tuple[str, int] | None = None
         self._since = 0.0
+        self._begun: float | None = None
+        self._signed: float | None = None
         self._folder: ServiceFolder | None = None
 
     @staticmethod
@@ -44,13 +46,26 @@ class RequestWatch:
         return self._folder
 
     def over(self) -> bool:
-        """Whether the wait is over: the work has ended, or is lost."""
-        return not self.folder.wanted(self.name) or self._lost()
+        """Whether the wait is over: the work has ended, or is lost. While it is not, the service finds a new sign from
+        time to time that somebody waits.
+        """
+        if not self.folder.wanted(self.name) or self._lost():
+            return True
+        self.sign()
+        return False
+
+    def sign(self) -> None:
+        """Leave a sign that somebody waits, unless the last one is recent."""
+        now = time.monotonic()
+        if self._signed is None or now - self._signed >= WATCH_SECONDS:
+            self.folder.watch(self.name, now_ms())
+            self._signed = now
 
     def _lost(self) -> bool:
         taker = self.folder.taken_by(self.name)
         if taker is None:
-            return time.time() >= asked_at(self.name) / 1000 + self.patience_seconds
+            self._begun = time.monotonic() if self._begun is None else self._begun
+            return time.monotonic() >= self._begun + self.patience_seconds
         heartbeat = self.folder.heartbeat(taker)
         if heartbeat is None:
             return True

@@ -61,10 +61,12 @@ def test_what_killed_services_leave_is_swept(folder: ServiceFolder) -> None:
     for n in (1, 2):
         folder.ask(request(n))
         folder.take(request(n).name, "old")
+        folder.watch(request(n).name, n)
     folder._store.delete(f"requests/{request(2).name}")  # withdrawn; whoever did it died before it removed the taker
     folder.sweep(before=20)
     assert folder.heartbeat("old") is None and folder.heartbeat("new") == beat(20)
     assert folder.taken_by(request(1).name) == "old" and folder.taken_by(request(2).name) is None
+    assert folder.sign(request(1).name) == {"sign": 1} and folder.sign(request(2).name) is None
 
 
 class Interleaved(LocalStore):

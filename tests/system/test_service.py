@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Event
 
 import pytest
 
 from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.service_folder import ServiceFolder
@@ -38,12 +40,12 @@ class Builds:
         self._folder = ServiceFolder.at(self._service)
 
     @contextmanager
-    def served(self) -> Iterator[Callable[[], None]]:
+    def served(self, application: str | Path = "service") -> Iterator[Callable[[], None]]:
         """While a service runs; what this yields kills it."""
         confs = {**Applications(self.targets[0]).confs(), "spark.log.level": "ERROR"}
         spark = ["--master", "local[2]", "--driver-memory", "2g"]
         arguments = ("--service", self._service, "--at-once", str(BUILDS))
-        with submitted("service", arguments, spark, confs, {}) as process:
+        with submitted(application, arguments, spark, confs, {}) as process:
 
             def kill() -> None:
                 if process.poll() is None:
@@ -56,6 +58,13 @@ class Builds:
                 output, _ = process.communicate()
                 with self._log.open("a") as log:
                     log.write(output)
+
+    def sign(self, request: Request, sign: int) -> None:
+        """As the task does that waits for it."""
+        self._folder.watch(request.name, sign)
+
+    def wanted(self, request: Request) -> bool:
+        return self._folder.wanted(request.name)
 
     def ask(self, application: str, *arguments: str) -> list[Request]:
         """An attempt for each target, newer than all before."""
@@ -124,3 +133,31 @@ def test_a_killed_service_costs_each_build_at_most_a_round(workload: Workload, t
         state = BuildReader(target).state()
         assert state.phase is Phase.FINISHED and state.certificate is not None and state.handoff is not None
         workload.check(target, state.handoff, state.certificate.target_version)
+
+
+def test_a_request_whose_task_is_gone_ends_and_the_one_of_another_task_goes_on(
+    workload: Workload, tmp_path: Path
+) -> None:
+    """Both builds are paused: their applications would wait for ever."""
+    builds = Builds(workload, tmp_path)
+    del builds.targets[2:]
+    with builds.served(Path(__file__).with_name("impatient_service.py")):
+        builds.results(builds.ask("plan"))
+        for target in builds.targets:
+            reader = BuildReader(target)
+            reader.control.order(reader.state().plan.build, Command(Verb.PAUSE))
+        gone, watched = builds.ask("snapshot", *SMALL)
+        builds.sign(gone, 1)
+        signs = count(1)
+
+        def ended() -> bool:
+            builds.sign(watched, next(signs))
+            return not builds.wanted(gone)
+
+        wait(ended)
+        control = BuildReader(gone.target).control
+        wait(lambda: control.outcome(gone.attempt) is not None)
+        outcome = control.outcome(gone.attempt) or {}
+        assert (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True)
+        assert "nobody wanted it any longer" in outcome["message"]
+        assert builds.wanted(watched) and BuildReader(watched.target).control.outcome(watched.attempt) is None

@@ -1,4 +1,4 @@
-"""The heartbeat of a service, and how long a waiting task relies on the last one."""
+"""The heartbeat of a service and the signs of a waiting task, and how long each relies on the other's last one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ BEAT_SECONDS = 5.0
 """Time between two heartbeats."""
 SILENT_SECONDS = 90.0
 """A service without a new heartbeat for this long is dead: its requests are lost."""
+
+WATCH_SECONDS = 60.0
+"""Time between two signs of a task that its request is still watched."""
+UNWATCHED_SECONDS = 900.0
+"""A request without a new sign for this long is withdrawn: its task was killed, and Airflow has forgotten it. A
+triggerer may be away for less.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,6 @@ class Request:
             ) from None
 
 
-def asked_at(name: str) -> int:
-    """When the request of this name was made: milliseconds since 1970."""
-    return int(name.partition("-")[0])
-
-
 def of_attempt(names: Iterable[str], attempt: str) -> str | None:
     """The name of an attempt's request among ``names``; None if it is not there."""
     return next((name for name in names if name.endswith(_of(attempt))), None)

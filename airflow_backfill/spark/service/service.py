@@ -1,8 +1,9 @@
 """Takes requests and runs each in a thread, until its time is over.
 
 It knows nothing of Spark: what a request's work is, and how its jobs are cancelled, is given. A request that is
-withdrawn while its work runs is stopped. When the service drains, it takes no more requests, lets those that run go on
-for a while, and then stops them: their tasks are retried, and lose at most a round.
+withdrawn while its work runs is stopped. So is one whose task is gone: nobody has watched it for a while. When the
+service drains, it takes no more requests, lets those that run go on for a while, and then stops them: their tasks are
+retried, and lose at most a round.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Thread
+from typing import Any
 from uuid import uuid4
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.service.heartbeat import BEAT_SECONDS, Heartbeat
+from airflow_backfill.core.service.heartbeat import BEAT_SECONDS, UNWATCHED_SECONDS, WATCH_SECONDS, Heartbeat
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
@@ -36,6 +38,11 @@ class _Running:
     request: Request
     thread: Thread
     stopped: Event = field(default_factory=Event)
+    sign: Any = None
+    """The last sign of the task that waits for it."""
+    signed: float = field(default_factory=time.monotonic)
+    """When that was found to be new."""
+    looked: float = float("-inf")
 
 
 @dataclass
@@ -98,6 +105,21 @@ class Service:
             elif name not in wanted:
                 running.stopped.set()
                 self.cancel(running.request)
+            elif self._forgotten(name, running):
+                log.warning("%s is withdrawn: its task has not looked at it for a long time, so it is gone", name)
+                self.folder.remove(name)
+
+    def _forgotten(self, name: str, running: _Running) -> bool:
+        """Whether the task that waits for the request has left no new sign for too long, by this process's own clock.
+        An older version of the package leaves none, so that nothing is known.
+        """
+        now = time.monotonic()
+        if now - running.looked < WATCH_SECONDS:
+            return False
+        sign, running.looked = self.folder.sign(name), now
+        if sign is None or sign != running.sign:
+            running.sign, running.signed = sign, now
+        return now - running.signed >= UNWATCHED_SECONDS
 
     def _take(self, names: Sequence[str]) -> None:
         for name in self.folder.untaken(names) if names else ():

@@ -124,6 +124,26 @@ def test_a_withdrawn_request_is_stopped_and_the_others_go_on(folder: ServiceFold
     served.end()
 
 
+def test_a_request_that_nobody_watches_any_more_is_withdrawn(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(module, "UNWATCHED_SECONDS", 0.5)
+    forgotten, watched = (Request("snapshot", f"/{name}", Attempt(1, name), (), 1) for name in "ab")
+    folder.watch(forgotten.name, 7)
+    for request in (forgotten, watched):
+        folder.ask(request)
+    ask(folder, "old")  # by a version of the package that leaves no signs
+    served, sign = Served(folder), 0
+    while served.works.stopped != ["a"]:
+        sign += 1
+        folder.watch(watched.name, sign)
+        time.sleep(0.005)
+    assert folder.sign(forgotten.name) is None and not folder.wanted(forgotten.name)
+    assert sorted(served.works.begun) == ["a", "b", "old"] and served.works.now == 2
+    served.end()
+
+
 def test_what_is_no_request_or_ends_badly_is_removed(folder: ServiceFolder, tmp_path: Path) -> None:
     asked = ask(folder, "damaged", "raises", "good")
     (tmp_path / "service" / "requests" / asked[0]).write_text("{")
