@@ -15,6 +15,7 @@ from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
+from airflow_backfill.core.reports.clocks import doubts
 from airflow_backfill.core.reports.health import health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
@@ -61,6 +62,7 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
         "health": health(state, control, commands, last.statuses, trouble, now).to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, None, trouble, now),
+        "clocks": doubts(last.statuses, source, now),
         "trouble": None if shown is None else way_out.told(shown),
     }
 
@@ -68,4 +70,4 @@ def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, A
 def _known(state: BuildState, now: int) -> int | None:
     """The source's head as the newest record has seen it; None if that is long ago: many epochs may have followed."""
     pending = None if state.newest is None else state.newest.record.pending
-    return None if pending is None or now - pending.at > FRESH_MS else pending.head
+    return None if pending is None or abs(now - pending.at) > FRESH_MS else pending.head

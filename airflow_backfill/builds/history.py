@@ -45,8 +45,11 @@ class History:
 
     @property
     def longest_ms(self) -> int:
-        """The longest time between two of them, in milliseconds; 0 for less than two."""
-        return max((new.at - old.at for new, old in pairwise(self.barriers)), default=0)
+        """The longest time between two of them, in milliseconds; 0 for less than two. Two attempts may have two clocks,
+        so that only times of the same one are compared.
+        """
+        pairs = ((new, old) for new, old in pairwise(self.barriers) if new.record.attempt == old.record.attempt)
+        return max((new.at - old.at for new, old in pairs), default=0)
 
     def to_json(self) -> list[dict[str, Any]]:
         """A point for each barrier, oldest first. Times are milliseconds since 1970; rows and bytes are its own."""

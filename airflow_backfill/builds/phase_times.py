@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError
@@ -36,8 +37,10 @@ def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
         while wanted := {v for place in range(1, here + 1) for v in _between(known, place)} - known.keys():
             known.update(zip(wanted, threads.map(lambda version: _probe(log, version), wanted), strict=True))
     told = sorted((place, at) for place, at in (found for found in known.values() if found is not None))
-    starts = {place: at for place, at in reversed(told)}
-    places = sorted(starts)
+    first_times = {place: at for place, at in reversed(told)}
+    places = sorted(first_times)
+    # The drivers of two phases may have two clocks: no phase begins before the one that it follows.
+    starts = dict(zip(places, accumulate((first_times[place] for place in places), max), strict=True))
     ends = [*(starts[place] for place in places[1:]), None]
     return [
         {"phase": ORDER[place].value, "from": starts[place], "to": end} for place, end in zip(places, ends, strict=True)

@@ -12,6 +12,7 @@ from airflow_backfill.builds.look import ATTEMPTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
+from airflow_backfill.core.reports.clocks import doubts
 from airflow_backfill.core.reports.difference import counted, difference, named
 from airflow_backfill.core.reports.due import to_clear
 from airflow_backfill.core.reports.health import health, health_of_plan, in_words
@@ -31,7 +32,8 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     ``commits`` commits, and the last commands and attempts, as plain JSON.
 
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
-    ``health``, ``waits_for``, ``attempts`` and ``seen`` are there. NotPlanned or SourceNotDelta if nothing is planned.
+    ``health``, ``waits_for``, ``clocks``, ``attempts`` and ``seen`` are there. NotPlanned or SourceNotDelta if nothing
+    is planned.
     """
     reader, now = BuildReader.of(target), now_ms()
     try:
@@ -51,6 +53,7 @@ def shown(look: Look) -> dict[str, Any]:
         "health": known.to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, source, look.trouble, now),
+        "clocks": doubts(look.statuses, source, now),
         "to_clear": [asdict(instance) for instance in to_clear(state, look.statuses)],
         "difference": difference(look.settling, state.certificate, state.plan.spec.key),
         "commands": logged(state, look.commands[-SHOWN_COMMANDS:], look.history),
@@ -76,6 +79,7 @@ def planning(reader: BuildReader, now: int, missing: BackfillError) -> dict[str,
         "since": last[-1].drawn,
         "health": known.to_json(),
         "waits_for": [known.why],
+        "clocks": doubts(last, None, now),
         "attempts": [one.to_json() for one in last],
         "trouble": None if found.damage is None else way_out.told(found.damage),
         "seen": now,
@@ -87,7 +91,7 @@ def as_text(found: dict[str, Any]) -> str:
     if found["phase"] == PLANNING:
         since = "" if found["since"] is None else f" for {_duration((found['seen'] - found['since']) // 1000)}"
         health = f"  health    {_health(found)}"
-        lines = [f"{found['target']}: planning{since}", health, *_way_out(found), *_unread(found)]
+        lines = [f"{found['target']}: planning{since}", health, *_way_out(found), *_unread(found), *_clocks(found)]
         return "\n".join([*lines, *map(_attempt, found["attempts"])])
     rows, read = found["rows"], found["read"]
     lines = [
@@ -104,6 +108,7 @@ def as_text(found: dict[str, Any]) -> str:
         *(f"  waits for {reason}" for reason in found["waits_for"]),
         *([f"  still     {found['waits']}"] if found["waits"] else []),
         *_unread(found),
+        *_clocks(found),
         *_in_force(found),
         *_partitions(found),
     ]
@@ -143,7 +148,7 @@ def _ahead(found: dict[str, Any]) -> str:
 def _health(found: dict[str, Any]) -> str:
     health = found["health"]
     by = "" if health["by"] is None else f" by {health['by']}"
-    since = "" if health["since"] is None else f", for {_duration(max(found['seen'] - health['since'], 0) // 1000)}"
+    since = "" if health["since"] is None else f", for {_duration((found['seen'] - health['since']) // 1000)}"
     return f"{in_words(health)}{by}{since}: {health['why']}"
 
 
@@ -197,6 +202,10 @@ def _unread(found: dict[str, Any]) -> list[str]:
     return [] if known else [f"  WARNING   [{trouble['code']}] {trouble['message']}"]
 
 
+def _clocks(found: dict[str, Any]) -> list[str]:
+    return [f"  clock     {doubt}" for doubt in found["clocks"]]
+
+
 def _in_force(found: dict[str, Any]) -> list[str]:
     control = found["control"]
     said = [name for name in ("paused", "held", "cancelled", "skips") if control[name]]
@@ -221,10 +230,11 @@ def _partitions(found: dict[str, Any]) -> list[str]:
 
 
 def _age(oldest: int | None, now: int) -> str:
-    return "" if oldest is None else f", the oldest is {_duration(max(now - oldest, 0) // 1000)} old"
+    return "" if oldest is None else f", the oldest is {_duration((now - oldest) // 1000)} old"
 
 
 def _duration(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
+    """In words; none for a time that has yet to come, by another clock."""
+    hours, rest = divmod(max(seconds, 0), 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.reports.throttle_wait import throttle_wait
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Control
@@ -30,7 +31,7 @@ def stopping(state: BuildState, source: Ahead | None) -> BackfillError | None:
 
 
 def _commands(state: BuildState, control: Control, now: int) -> list[str]:
-    due = max((barrier.record.due for barrier in state.known), default=0)
+    throttled = throttle_wait(state, now)
     reasons = []
     if control.cancelled:
         reasons.append("the cancel application: a cancel is ordered")
@@ -40,8 +41,8 @@ def _commands(state: BuildState, control: Control, now: int) -> list[str]:
         reasons.append("a resume: the build is paused (table-backfill resume TARGET)")
     if 0 in control.rates:
         reasons.append("another rate: the rate is 0 (table-backfill throttle TARGET RATE)")
-    elif control.rates == state.control.rates and due > now:
-        reasons.append(f"the throttle: the next round may begin in {-(-(due - now) // 1000)} s")
+    elif control.rates == state.control.rates and throttled:
+        reasons.append(f"the throttle: the next round may begin in {-(-throttled // 1000)} s")
     return reasons
 
 

@@ -24,6 +24,9 @@ _SCHEMES = {
     "abfss": ("abfss", "azure_"),
 }
 """Hadoop's scheme: obstore's scheme, and the prefix of its settings."""
+SKEWED = "RequestTimeTooSkewed"
+"""S3's code for a request that is signed at another time than its own."""
+CLOCK_WRONG = "the service refuses requests of this machine, because its clock is wrong; set the clock"
 _CLIENTS = 64
 """Buckets with their settings that one process keeps a client for."""
 
@@ -155,8 +158,10 @@ class ObjectStore:
             yield
         except (self._errors.BaseError, OSError) as error:
             # Not chained: the full text of these errors contains the request, which may be signed.
-            raise expired(self.url, str(error)) or SourceUnavailable(
-                f"{self.url}/{name}: {first_line(error)}; this is retried", file=name
+            said = str(error)
+            why = CLOCK_WRONG if SKEWED in said else first_line(error)
+            raise expired(self.url, said) or SourceUnavailable(
+                f"{self.url}/{name}: {why}; this is retried", file=name
             ) from None
 
 

@@ -90,6 +90,8 @@ class Reporter:
     def progress(self, state: BuildState, source: Ahead, now: int) -> dict[str, Any]:
         """What people are told of the build, as ``status`` tells it. ``now`` in milliseconds since 1970."""
         sample = Sample.of(state)
+        if sample is not None and self._samples and sample.at < self._samples[-1].at:
+            self._samples.clear()  # a clock was set back, or another driver has another one
         if sample is not None and (not self._samples or sample.at > self._samples[-1].at):
             self._samples.append(sample)
         same = [one for one in self._samples if one.phase is state.phase]

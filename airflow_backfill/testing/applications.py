@@ -214,8 +214,8 @@ class Shell:
             case fx.CommitRecord(record, work):
                 rows = 0 if isinstance(work, fx.Nothing) else ROWS
                 return self._commit(record.app_id, record.seq, record.encode(), rows)
-            case fx.SleepUntil(until):
-                time.sleep(min(max(0.0, (until - now_ms()) / 1000), MOST_SECONDS))
+            case fx.SleepUntil():
+                time.sleep(min(effect.left(now_ms()) / 1000, MOST_SECONDS))
             case fx.ReadPlan(build):
                 found = self.reader.plan(build)
                 if found is not None:

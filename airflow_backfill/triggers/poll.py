@@ -55,10 +55,11 @@ class PollTrigger(BaseTrigger):
         """Whether the task has something to do. Reads files, so it runs in a thread."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        while self.deadline is None or time.time() < self.deadline:
+        over = False
+        while not over:
+            # Once at least: by the clock of the worker that looks again, the deadline may have yet to come.
             await asyncio.sleep(self.poke_interval)
-            if await self.poll():
-                break
+            over = await self.poll() or (self.deadline is not None and time.time() >= self.deadline)
         yield TriggerEvent({"deadline": self.deadline})
 
     async def poll(self) -> bool:

@@ -89,7 +89,7 @@ def test_a_damaged_heartbeat_hides_nothing_else_of_its_attempt(build: JsonBuild)
 
 
 def test_a_commit_is_a_sign_of_life(build: JsonBuild) -> None:
-    me = build.reader.draw_attempt(TASK)
+    me = build.reader.draw_attempt({**TASK, "at": 1})
     build.reader.control.announce(me, {"at": 1})
     assert shown(build)["life"] == "silent"
     build.now = time.time_ns() // 1_000_000

@@ -8,6 +8,7 @@ import pytest
 from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.delta.epochs import lost
 from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.model.record import Pending
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed
@@ -63,9 +64,15 @@ def test_commands_that_no_barrier_has_acknowledged_are_waited_for_and_counted_as
 
 
 def test_the_throttle_says_when_the_next_round_may_begin() -> None:
-    build = state(Phase.SNAPSHOT, control=Control(1, rate=5), due=70_000)
+    build = state(Phase.SNAPSHOT, control=Control(1, rate=5), due=70_000, pending=Pending(V, 0, 0, 8_000))
     assert asked(build, now=8_001) == ["the throttle: the next round may begin in 62 s"]
     assert asked(build, now=70_000) == []
+
+
+def test_the_clock_of_a_driver_that_is_ahead_adds_no_hours_to_a_throttle() -> None:
+    written = Pending(V, 0, 0, 60_000)
+    build = state(Phase.SNAPSHOT, control=Control(1, rate=5), due=70_000, pending=written)
+    assert asked(build, now=8_001) == ["the throttle: the next round may begin in 10 s"]
 
 
 def test_a_rate_that_was_changed_since_holds_nothing_back() -> None:

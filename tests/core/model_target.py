@@ -281,8 +281,8 @@ class Model:
                 return None
             case fx.CommitPlan() | fx.CommitRecord():
                 return self._write(effect)
-            case fx.SleepUntil(until, _):
-                self.now = max(self.now, until)
+            case fx.SleepUntil():
+                self.now += effect.left(self.now)
                 return None
             case _:
                 return self._look(effect)

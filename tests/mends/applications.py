@@ -151,4 +151,10 @@ MENDS = (
         "        return False",
         ("tests/spark/run/test_executors.py::test_executors_are_gone_for_good_if_a_job_waits_for_long",),
     ),
+    Mend(
+        "a service works for ever for a task that is gone",
+        "        return now - running.signed >= UNWATCHED_SECONDS",
+        "        return False",
+        ("tests/spark/service/test_service.py::test_a_request_that_nobody_watches_any_more_is_withdrawn",),
+    ),
 )

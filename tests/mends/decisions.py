@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mends.mend import Mend
 
+CLOCKS = "tests/core/attempts/test_clocks.py::"
+
 MENDS = (
     Mend(
         "pieces of the source may overlap",
@@ -98,5 +100,42 @@ MENDS = (
         "        if written is None or written.at <= observed.now:",
         "        if True:",
         ("tests/core/attempts/test_throttle.py::test_the_hours_of_a_clock_that_was_ahead_are_not_waited_for",),
+    ),
+    Mend(
+        "a wait ends when the clock says so, however it was set",
+        "        return max(min(self.until - now, self.until - self.now), 0)",
+        "        return max(self.until - now, 0)",
+        (CLOCKS + "test_no_wait_is_longer_because_the_clock_is_set_back_meanwhile",),
+    ),
+    Mend(
+        "the age of an epoch is the difference of two clocks",
+        "        return by_clocks if before is None else min(by_clocks, now - before)",
+        "        return now - at",
+        (
+            CLOCKS + "test_the_gate_opens_whatever_clock_the_writers_have",
+            "tests/core/strategies/test_source.py::"
+            "test_a_landing_table_is_not_late_because_the_clock_of_the_driver_is_ahead",
+        ),
+    ),
+    Mend(
+        "the gate forgets what is announced after the newest record",
+        "    upto = max(pending.head, *(commit.version for commit in state.stands))",
+        "    upto = pending.head",
+        (
+            "tests/core/attempts/test_announcer.py::"
+            "test_the_gate_takes_an_epoch_that_is_announced_after_the_newest_record_for_no_restored_source",
+        ),
+    ),
+    Mend(
+        "a record from the future is a sign of life",
+        "    if news or not 0 <= observed.now - last.record.pending.at < HEARTBEAT_MS:",
+        "    if news or observed.now - last.record.pending.at >= HEARTBEAT_MS:",
+        (CLOCKS + "test_a_waiting_attempt_whose_clock_is_set_back_still_shows_that_it_lives",),
+    ),
+    Mend(
+        "a driver whose clock is behind is taken for dead",
+        "        silent = now - one.seen - one.behind\n",
+        "        silent = now - one.seen\n",
+        ("tests/core/reports/test_health.py::test_what_an_attempt_left_behind_says_whether_it_lives",),
     ),
 )

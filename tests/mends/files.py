@@ -101,7 +101,7 @@ MENDS = (
     ),
     Mend(
         "an attempt that was announced lives for ever",
-        "Life.RUNNING if now - seen <= SILENT_MS and unchanged <= UNCHANGED_MS else Life.SILENT",
+        "Life.RUNNING if silent <= patience and unchanged <= UNCHANGED_MS else Life.SILENT",
         "Life.RUNNING",
         ("tests/builds/test_attempts.py::test_a_dead_attempt_does_not_look_like_a_running_one",),
     ),

@@ -68,7 +68,7 @@ def _followed(world: World) -> None:
     if not world.ordered or world.runs == RUNS:
         world.outcome = "DONE"
         return
-    world.source.write(world.now)
+    world.source.write(world.writers_now)
     for process in world.processes:
         process.known = False
 

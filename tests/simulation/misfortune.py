@@ -33,11 +33,11 @@ def _may_strike(world: World) -> bool:
 def _tables_change(world: World) -> None:
     storm = world.storm and STAGES[world.stage] in ("consume_log", "catch_up") and world.source.head < STORM
     if world.rng.random() < (0.5 if storm else world.write_rate):
-        world.source.write(world.now)
+        world.source.write(world.writers_now)
     if isinstance(world.source, LandingSource):
         _topic_changes(world, world.source)
     if world.happens("source optimize"):
-        world.source.optimize(world.now)
+        world.source.optimize(world.writers_now)
     if world.happens("target optimize"):
         world.target.optimize()
     if world.happens("target property"):
@@ -50,9 +50,9 @@ def _tables_change(world: World) -> None:
 def _topic_changes(world: World, source: LandingSource) -> None:
     """Its ingestion has a pace of its own."""
     if world.rng.random() < 0.05 and not world.calmed:
-        source.land(world.now)
+        source.land(world.writers_now)
     if world.happens("repeat"):
-        source.repeat(world.now)
+        source.repeat(world.writers_now)
     if "retention" in world.faults and world.happens("retention"):
         source.expire(range(world.judge.partitions.planned))
     if world.happens("partition") and len(source.partitions) < 9:
@@ -72,6 +72,8 @@ def _processes_suffer(world: World) -> None:
         process = world.rng.choice(running)
         process.known = False
         process.wakes = world.now + world.rng.randrange(0, 60_000)
+    if running and world.apart and world.clocks.random() < 0.02:
+        world.clocks.choice(running).ahead = world.some_hours()
 
 
 def _people_interfere(world: World) -> None:
@@ -115,10 +117,10 @@ def _end(world: World, fault: str) -> None:
 def _end_of_source(world: World, fault: str) -> None:
     match fault:
         case "replace source":
-            world.source.replace_table(world.now)
+            world.source.replace_table(world.writers_now)
         case "put back":
             world.judge.look()
-            world.source.put_back(world.now)
+            world.source.put_back(world.writers_now)
             world.judge.fork()
         case "replace topic":
             assert isinstance(world.source, LandingSource)
@@ -127,14 +129,14 @@ def _end_of_source(world: World, fault: str) -> None:
             assert isinstance(world.source, LandingSource)
             world.source.expire(world.source.partitions)
         case "delete":
-            world.source.delete(world.now)
+            world.source.delete(world.writers_now)
             world.barred = True
         case "drop column":
-            world.source.drop_column(world.now)
+            world.source.drop_column(world.writers_now)
             world.barred = True
         case "clean log":
-            world.source.write(world.now)
-            world.source.write(world.now)
+            world.source.write(world.writers_now)
+            world.source.write(world.writers_now)
             world.source.earliest = world.source.head
         case "vacuum":
             world.source.vacuumed_before = world.source.head + (world.key_borders is None)

@@ -327,5 +327,10 @@ MUTANTS = (
         "        return False",
         trouble="quiet append",
     ),
+    Mutant(
+        "a wait is longer after the clock was set back",
+        "        return max(min(self.until - now, self.until - self.now), 0)",
+        "        return max(self.until - now, 0)",
+    ),
     *OF_TOPICS,
 )

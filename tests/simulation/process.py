@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
@@ -39,6 +40,8 @@ from tests.simulation.target import Bag, Transaction
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+LONGEST_WAIT = BACK_OFF_MS << CONTENTION_LIMIT
+"""Milliseconds: the last back-off."""
 STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
 """What Airflow runs for a build, in order."""
 
@@ -78,6 +81,8 @@ class Process:
         self.positions: tuple[Position, ...] = ()
         """Of the record that is written."""
         self.wakes = 0
+        self.ahead = world.some_hours() if world.apart else 0
+        """By how much its clock is ahead."""
         self.begun: Begun | None = None
         """What it does since it looked at the commands."""
         self.foreign_seen = world.foreign
@@ -86,6 +91,11 @@ class Process:
         self._generator = generator
         self._effect: fx.Effect | None = None
         self._advance(lambda: next(generator))
+
+    @property
+    def now(self) -> int:
+        """What time it is by its clock."""
+        return self.world.now + self.ahead
 
     def step(self) -> None:
         """Answer the effect the attempt waits at, and run it to its next one."""
@@ -127,10 +137,10 @@ class Process:
             case fx.ReadPlan() | fx.CopyPlan() | fx.CommitPlan():
                 return self._answer_plan(effect)
             case fx.ReadCommands(_, spared):
-                self.begun = Begun.under(world.commands, world.now, spared=spared)
+                self.begun = Begun.under(world.commands, self.now, spared=spared)
                 at = world.source.versions[world.pinned].files if world.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
-                return fx.CommandsRead(world.now, tuple(world.commands), files, world.target.properties)
+                return fx.CommandsRead(self.now, tuple(world.commands), files, world.target.properties)
             case fx.ReadSourceLog(after):
                 plan = world.stored_plan or _plan_of(world)
                 assert plan is not None
@@ -154,8 +164,10 @@ class Process:
                 return self._prove(effect)
             case fx.ReadTransactions():
                 return fx.Transactions(self.world.target.table_id, self.world.target.txns())
-            case fx.SleepUntil(until, _):
-                self.wakes = until
+            case fx.SleepUntil():
+                left = effect.left(self.now)
+                must(left <= LONGEST_WAIT, f"{self.name} waits for {left // 1000} s: {effect.why}")
+                self.wakes = self.world.now + left
                 return None
 
     def _answer_topic(self, effect: fx.AskBroker | fx.ReadLanded | fx.ReadIngested | fx.FetchRecords) -> Any:
@@ -319,7 +331,7 @@ class Process:
         if content != expected:
             raise world.judge.unequal(epoch, version)
         world.judge.proofs.add((epoch, version))
-        return Certificate(epoch, version, sum(content.values()), "digest", 1, world.now, asked.row_hash)
+        return Certificate(epoch, version, sum(content.values()), "digest", 1, self.now, asked.row_hash)
 
 
 _BEGUN = object()

@@ -10,7 +10,6 @@ from airflow_backfill.core.attempts import recovery
 from airflow_backfill.core.attempts import settle_plan as planning
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.errors import NotPlanned
-from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.attempt import Attempt
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 def protocol_of(world: World, name: str, me: Attempt) -> Asks[Any]:
     """The production code behind a task, as an attempt runs it."""
     size = RoundSize(world.round_bytes, world.round_rows)
-    lag = MaxLag(epochs=world.max_lag)
     tasks: dict[str, Callable[[], goal.Goal]] = {
-        "consume_log": lambda: goal.ConsumeLogGoal(size, lag, world.patience),
-        "catch_up": lambda: goal.CatchUpGoal(size, lag, world.patience),
+        "consume_log": lambda: goal.ConsumeLogGoal(size, world.lag, world.patience),
+        "catch_up": lambda: goal.CatchUpGoal(size, world.lag, world.patience),
         "verify": goal.VerifyGoal,
         "repair": goal.RepairGoal,
         "finish": goal.FinishGoal,

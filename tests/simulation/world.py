@@ -11,6 +11,7 @@ from typing import Any
 from airflow_backfill.core.attempts import announcer
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates import gate
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.plan import Plan, build_id
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.attempt import Attempt
@@ -37,6 +38,9 @@ from tests.simulation.target import Bag, Target, Transaction
 MAX_STEPS = 20000
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
+
+
+HOUR = 3_600_000
 
 
 @dataclass
@@ -125,6 +129,15 @@ class World:
         """Whether the target's log is cleaned up far too early."""
         self.storm = random.Random(f"storm {self.seed}").random() < 0.1
         """Whether epochs come faster than they are applied, once the snapshot is read."""
+        self.clocks = random.Random(f"clocks {self.seed}")
+        self.apart = self.clocks.random() < 0.25
+        """Whether clocks differ by hours: those of the source's writers, and of each process."""
+        self.now = 10 * HOUR if self.apart else 0
+        self.writers_ahead = self.some_hours() if self.apart else 0
+        self.lag = MaxLag(epochs=self.max_lag)
+        """How much may be pending when the gate opens."""
+        if self.apart and self.clocks.random() < 0.5:
+            self.lag = MaxLag(age=self.clocks.choice([0, 1_000, 60_000]))
         self.calmed = False
         """Whether somebody has seen to it that no more come."""
         self.patience = 3 if self.storm else 50
@@ -160,6 +173,15 @@ class World:
             if older.random() < 0.4:
                 self.faults["retention"] = RETENTION
 
+    @property
+    def writers_now(self) -> int:
+        """What time it is by the clock of the source's writers."""
+        return self.now + self.writers_ahead
+
+    def some_hours(self) -> int:
+        """By how much a clock is ahead, or behind."""
+        return self.clocks.randrange(-4 * HOUR, 4 * HOUR)
+
     # --- running ---
 
     def run(self) -> None:
@@ -183,7 +205,7 @@ class World:
     def _land(self) -> None:
         """Nothing new comes any more, so that the ingestion ends; what a cured table has forgotten it lands again."""
         if isinstance(self.source, LandingSource):
-            self.source.land(self.now, all_of_it=True)
+            self.source.land(self.writers_now, all_of_it=True)
 
     def _advance_one(self) -> None:
         ready = [p for p in self.processes if not p.ended and p.wakes <= self.now]
@@ -251,10 +273,11 @@ class World:
         except BackfillError as error:
             return gate.Broken(error)
         view = self.source.view(state.plan, state.reached)
-        conditions = gate.Conditions(gate.MaxLag(epochs=self.max_lag))
+        conditions = gate.Conditions(self.lag)
         self.judge.look()
         self.judge.announcements.show(state.seen if self.chain else None)
-        verdict = gate.decide(state, view, self.commands, conditions, self.now)
+        decide = gate.decide if self.lag.age is None else gate.decide_by_record
+        verdict = decide(state, view, self.commands, conditions, self.now)
         if isinstance(verdict, gate.Ready) and not self.judge.stale:
             committed = self.judge.applied
             if committed is None or verdict.epoch != committed:
@@ -262,7 +285,7 @@ class World:
             if self.judge.foreign_at is not None:
                 raise Violation("the gate opened on a target that somebody else had changed")
             passed = state.phase in ("catch_up", "finished", "upstream")
-            if not passed and self.source.head - committed > self.max_lag:
+            if not passed and self.lag.epochs is not None and self.source.head - committed > self.lag.epochs:
                 raise Violation(f"the gate opened {self.source.head - committed} epochs behind")
         return verdict
 

@@ -82,11 +82,14 @@ def test_fires_on_release(source, target, make):
 
 
 def test_never_looks_at_once(source, target):
-    """Airflow fails a task that goes on before the scheduler has heard that it paused."""
+    """Airflow fails a task that goes on before the scheduler has heard that it paused. A triggerer whose clock is ahead
+    would send it back again and again.
+    """
     built(source, target, "plan", "snapshot", "consume_log")
-    trigger = GateTrigger(watch=watch(target), poke_interval=5)
-    with pytest.raises(asyncio.TimeoutError):
-        fire(trigger, until=0.5)
+    for deadline in (None, time.time() - 3 * 3600):
+        trigger = GateTrigger(watch=watch(target), poke_interval=5, deadline=deadline)
+        with pytest.raises(asyncio.TimeoutError):
+            fire(trigger, until=0.5)
     assert fire(copied(gate(target))) == {"deadline": None}, "the gate is open"
 
 

@@ -46,7 +46,7 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         cancelled = state.phase is Phase.CANCELLED or obey(state.control, looked.commands).cancelled
         news = None if cancelled else _next(state, lane, source, me)
         if news is None:
-            yield from SleepUntil(looked.now + EVERY, "nothing new to announce", for_commit=True)
+            yield from SleepUntil(looked.now + EVERY, looked.now, "nothing new to announce", for_commit=True)
             state = yield from catch_up(state)
             continue
         written = yield from CommitRecord(news, Nothing())
@@ -57,7 +57,8 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
         misses = 0 if landed else misses + 1
         wait = EVERY if news.kind is Kind.EPOCHS and landed else BACK_OFF_MS << misses if misses else 0
         if wait:
-            yield from SleepUntil(looked.now + wait, "announced" if landed else "another commit came first")
+            why = "announced" if landed else "another commit came first"
+            yield from SleepUntil(looked.now + wait, looked.now, why)
             state = yield from catch_up(state)
     raise TargetContended(f"other commits came before the same announcement {misses} times in a row", tries=misses)
 

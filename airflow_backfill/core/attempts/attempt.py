@@ -34,6 +34,7 @@ from airflow_backfill.core.model.record import Pending, Record
 from airflow_backfill.core.reports.progress import progress_with
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.identity import check_ahead, check_source
+from airflow_backfill.core.source.looks import NEVER, Looks
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Position, newest_epoch
 from airflow_backfill.core.state.effect import (
@@ -78,12 +79,13 @@ Protocol = Asks[BuildState]
 def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
     """Work on ``goal`` until it is a committed fact. Returns the state then; raises a BackfillError otherwise."""
     state = yield from load(build)
-    misses, troubles, begins, pace = 0, _Troubles(), True, Pace()
+    misses, troubles, begins, pace, looks = 0, _Troubles(), True, Pace(), NEVER
     while misses < CONTENTION_LIMIT:
         if goal.done(state):
             return state
         goal.check(state)
-        observed = yield from _observe(state, goal, pace)
+        observed = yield from _observe(state, goal, pace, looks)
+        looks = observed.looks
         if _owns(state, goal, me):
             lane, step = goal.lane, goal.step(state, observed)
         else:
@@ -98,7 +100,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
             except _PASSING as error:
                 move = troubles.wait(error, observed.now)
         if isinstance(move, Wait):
-            yield from SleepUntil(move.until, move.why, move.for_commit)
+            yield from SleepUntil(move.until, observed.now, move.why, move.for_commit)
             state = yield from catch_up(state)
             continue
         pace = _paced(pace, observed.now, move, landed)
@@ -106,7 +108,8 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         troubles.count = troubles.count if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
         if misses:
-            yield from SleepUntil(observed.now + (BACK_OFF_MS << misses), "another commit came first")
+            until = observed.now + (BACK_OFF_MS << misses)
+            yield from SleepUntil(until, observed.now, "another commit came first")
             state = yield from catch_up(state)
     raise TargetContended(f"other commits came before the same barrier {misses} times in a row", tries=misses)
 
@@ -284,7 +287,7 @@ def _stands(state: BuildState, positions: tuple[Position, ...], source: SourceVi
     return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)
 
 
-def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
+def _observe(state: BuildState, goal: Goal, pace: Pace, looks: Looks) -> Asks[Observed]:
     """Read commands, files and source at one time. Raises Cancelled, or an error of the target or the source."""
     looked = yield from ReadCommands(files=False, spared=pace.spared)
     control, pace = _in_force(state, goal, looked), pace.measured(looked.now)
@@ -294,6 +297,7 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
         return Observed(looked.now, nothing, control, looked.files, last, pace)
     check_rules(state.plan, state.phase, looked.properties)
     source = yield from ReadSourceLog(state.reached)
+    looks = looks.found(source.head, state.reached, looked.now)
     check_source(state.plan, source, state.reached, state.stands)
     check_ahead(state.phase, source, state.reached)
     if goal.reads_files:
@@ -301,7 +305,7 @@ def _observe(state: BuildState, goal: Goal, pace: Pace) -> Asks[Observed]:
         looked = yield from ReadCommands(files=True, spared=pace.spared)
         control = _in_force(state, goal, looked)
     pending = Pending(source.head, len(source.epochs), source.epochs.rows, looked.now)
-    return Observed(looked.now, source, control, looked.files, pending, pace)
+    return Observed(looked.now, source, control, looked.files, pending, pace, looks)
 
 
 def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
@@ -349,6 +353,7 @@ def _renewed(wait: Wait, state: BuildState, lane: int, observed: Observed) -> Mo
     if last is None or last.record.pending is None:
         return wait
     news = observed.control.number > last.record.control.number or (wait.say and last.record.waits is None)
-    if news or observed.now - last.record.pending.at >= HEARTBEAT_MS:
+    # A record from the future is no sign of life: a clock was set back, or that of another driver is ahead.
+    if news or not 0 <= observed.now - last.record.pending.at < HEARTBEAT_MS:
         return Move(Event.MARK, changes=Changes(waits=wait.why[:300]))
     return wait

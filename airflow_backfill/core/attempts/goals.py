@@ -123,7 +123,7 @@ class ConsumeLogGoal(_SingleLane):
     def step(self, state: BuildState, observed: Observed) -> Step:
         if state.phase is Phase.SNAPSHOT:
             return _seal(state, observed) if state.sealable else Read(self.size)
-        if not within(self.max_lag, state, observed.source, observed.now):
+        if not within(self.max_lag, state, observed.source, observed.now, observed.looks):
             return _apply_log(state, observed, self.size, self.patience)
         return _next_epochs(state, observed, self.size) if _announcing(state, observed) else Done()
 
@@ -146,7 +146,7 @@ class CatchUpGoal(_SingleLane):
     def step(self, state: BuildState, observed: Observed) -> Step:
         if state.phase is Phase.CATCH_UP:
             return _next_epochs(state, observed, self.size)
-        if within(self.max_lag, state, observed.source, observed.now):
+        if within(self.max_lag, state, observed.source, observed.now, observed.looks):
             return Move(Event.PIN, changes=Changes(handoff=observed.source.head))
         return _apply_log(state, observed, self.size, self.patience)
 

@@ -47,7 +47,7 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
             check_commit(draft, commit)
         if written.error is not None:
             raise written.error
-        yield from SleepUntil(now + (250 << tries), "another commit came first")
+        yield from SleepUntil(now + (250 << tries), now, "another commit came first")
     raise TargetContended(
         f"another commit came first in each of {TRIES} tries, so the plan is not committed; Airflow tries again"
     )

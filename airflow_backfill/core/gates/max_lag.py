@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.source.glance import Ahead
+from airflow_backfill.core.source.looks import NEVER, Looks
 from airflow_backfill.core.state.state import BuildState
 
 MAX_LAG = timedelta(minutes=5)
@@ -29,17 +30,17 @@ class MaxLag:
                 field="max_lag",
             )
 
-    def holds(self, source: Ahead, applied: int, now: int) -> bool:
-        """Whether at most this much is pending after the epoch ``applied``."""
+    def holds(self, source: Ahead, applied: int, now: int, looks: Looks = NEVER) -> bool:
+        """Whether at most this much is pending after the epoch ``applied``. ``looks`` tell how old an epoch is."""
         if self.epochs is not None:
             return source.count(applied) <= self.epochs
         assert self.age is not None
         oldest = source.oldest(applied)
-        return oldest is None or now - oldest.at <= self.age
+        return oldest is None or looks.age(oldest.number, oldest.at, source.latest, now) <= self.age
 
 
-def within(max_lag: MaxLag, state: BuildState, source: Ahead, now: int) -> bool:
+def within(max_lag: MaxLag, state: BuildState, source: Ahead, now: int, looks: Looks = NEVER) -> bool:
     """Whether at most ``max_lag`` is pending after the committed epoch, and no epoch is applied in part."""
     if state.applied is None or state.part is not None:
         return False
-    return max_lag.holds(source, state.applied, now)
+    return max_lag.holds(source, state.applied, now, looks)

@@ -6,7 +6,7 @@ The protocol never asks whether an attempt lives: the newest attempt wins whatev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -24,6 +24,8 @@ milliseconds, the application has probably died.
 """
 STARTING_MS = 900_000
 """A start may take this long, in milliseconds: the cluster may have to make room."""
+APART_MS = 60_000
+"""Clocks that differ by more than this, in milliseconds, are told of."""
 FENCED = "FENCED"
 
 
@@ -100,6 +102,16 @@ class AttemptStatus:
         """The last time at which something is known of it."""
         return max((at for at in (self.drawn, self.started, self.seen, self.ended) if at is not None), default=None)
 
+    @property
+    def behind(self) -> int:
+        """By how many milliseconds at least the driver's clock is behind that of the worker who started it: nothing
+        begins before it is drawn. 0 for a difference that says nothing.
+        """
+        if self.drawn is None or self.started is None:
+            return 0
+        found = self.drawn - self.started
+        return found if found > APART_MS else 0
+
     def to_json(self) -> dict[str, Any]:
         named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
         left_out = ("instance", "life", "retry", "data", "damage")
@@ -127,13 +139,12 @@ class AttemptStatus:
         ``unchanged``: for how long its last sign of life has been the newest one, as far as whoever looks has seen it.
         """
         said = outcome or {}
-        life = _life(document.get("at"), seen, outcome is not None, now, unchanged)
         where: list[Any] = [document.get(name) for name in ("dag_id", "task_id", "run_id", "map_index")]
-        return AttemptStatus(
+        one = AttemptStatus(
             generation=generation,
             attempt=document["attempt"],
             task=document.get("task", ""),
-            life=life if outcome or not damage else Life.UNKNOWN,
+            life=Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
             by=document.get("by"),
@@ -151,6 +162,8 @@ class AttemptStatus:
             ui=announced.get("ui"),
             cost=announced.get("cost"),
         )
+        told = outcome is not None or damage is None
+        return replace(one, life=_life(one, outcome is not None, now, unchanged)) if told else one
 
 
 def last_sign(announced: Mapping[str, Any], committed: int | None) -> int | None:
@@ -159,14 +172,17 @@ def last_sign(announced: Mapping[str, Any], committed: int | None) -> int | None
     return max((at for at in signs if at is not None), default=None)
 
 
-def _life(drawn: int | None, seen: int | None, ended: bool, now: int, unchanged: int) -> Life:
+def _life(one: AttemptStatus, ended: bool, now: int, unchanged: int) -> Life:
     if ended:
         return Life.ENDED
-    if seen is not None:
-        return Life.RUNNING if now - seen <= SILENT_MS and unchanged <= UNCHANGED_MS else Life.SILENT
-    if drawn is None:
+    if one.seen is not None:
+        # A clock that is behind is so by as much more as the start took.
+        patience = SILENT_MS + (STARTING_MS if one.behind else 0)
+        silent = now - one.seen - one.behind
+        return Life.RUNNING if silent <= patience and unchanged <= UNCHANGED_MS else Life.SILENT
+    if one.drawn is None:
         return Life.UNKNOWN
-    return Life.STARTING if now - drawn <= STARTING_MS else Life.SILENT
+    return Life.STARTING if now - one.drawn <= STARTING_MS else Life.SILENT
 
 
 def newest_of(statuses: Iterable[AttemptStatus]) -> dict[tuple[str, Instance], AttemptStatus]:

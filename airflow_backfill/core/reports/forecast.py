@@ -117,7 +117,8 @@ def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention
     An epoch with half of the table's rows or more counts as an initial load, not as a change.
     """
     known = changes(work, recent, now)
-    span = max((now - known[0].at) / 1000, 1.0) if known else RECENT / 1000
+    # The clock of the source's writers may be ahead of the planner's.
+    span = max((max(now, known[-1].at) - known[0].at) / 1000, 1.0) if known else RECENT / 1000
     rows = sum(epoch.rows for epoch in known) / span
     apply = round(work.speeds.apply_rows)
     pending = len(known) / span * work.seconds

@@ -14,6 +14,7 @@ from typing import Any
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.attempt_status import FENCED, AttemptStatus, Life
 from airflow_backfill.core.reports.due import due
+from airflow_backfill.core.reports.throttle_wait import throttle_wait
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import LOOKS, Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
@@ -96,19 +97,21 @@ def _running(
     now: int,
     patience: int,
 ) -> Health:
-    due_at = max((barrier.record.due for barrier in state.known), default=0)
-    if control.limited and control.rates == state.control.rates and due_at > now:
-        why = f"the next round may begin in {lasting((due_at - now) / 1000)}"
+    throttled = throttle_wait(state, now)
+    if control.limited and control.rates == state.control.rates and throttled:
+        why = f"the next round may begin in {lasting(throttled / 1000)}"
         return _ordered(Condition.THROTTLED, why, commands, Verb.THROTTLE)
     name, newest = _name(one), state.newest
     if newest is not None and newest.record.waits is not None and newest.record.attempt == one.attempt:
         return Health(Condition.WAITING, f"{name}: {newest.record.waits}", since=newest.at)
     last = max((at for at in (one.started, newest.at if newest is not None else None) if at is not None), default=now)
-    if now - last > patience and due(state) != ("verify",):
-        why = f"{name} runs, but nothing was committed for {lasting((now - last) / 1000)}; look at its log"
+    silent = now - last - one.behind
+    if silent > patience and due(state) != ("verify",):
+        why = f"{name} runs, but nothing was committed for {lasting(silent / 1000)}; look at its log"
         return _stuck(why, last)
     stalled = "" if state.bound is None or not state.bound.stalled else "; the log grows as fast as it is applied"
-    return Health(Condition.WORKING, f"{name}{stalled}", since=one.started)
+    began = None if one.started is None else one.started + one.behind
+    return Health(Condition.WORKING, f"{name}{stalled}", since=began)
 
 
 def _resting(

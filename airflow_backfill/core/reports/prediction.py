@@ -19,12 +19,10 @@ def compared(rehearsal: Mapping[str, Any], barriers: Sequence[Barrier]) -> dict[
     The snapshot lasts from its first claim to the seal, pauses and retries included; the log from the seal until a
     round has applied everything that was pending when it began.
     """
+    one_by_one = iter(barriers)
     began = next((one.at for one in barriers if one.record.event is Event.CLAIM), None)
-    sealed = next((one.at for one in barriers if one.record.event is Event.SEAL), None)
-    caught_up = None
-    if sealed is not None:
-        after = (one for one in barriers if one.at >= sealed and one.record.event is not Event.SEAL)
-        caught_up = next((one.at for one in after if one.record.event in _LATER or _takes_all(one)), None)
+    sealed = next((one.at for one in one_by_one if one.record.event is Event.SEAL), None)
+    caught_up = next((one.at for one in one_by_one if one.record.event in _LATER or _takes_all(one)), None)
     predicted = rehearsal["snapshot_seconds"] - rehearsal["start_seconds"]
     return {
         "snapshot": _compared(predicted, began, sealed),
@@ -48,7 +46,8 @@ def _takes_all(barrier: Barrier) -> bool:
 
 
 def _compared(predicted: float | None, start: int | None, end: int | None) -> dict[str, Any]:
-    actual = None if start is None or end is None else round((end - start) / 1000, 1)
+    # Two clocks may say that it ended before it began: then nothing is known.
+    actual = None if start is None or end is None or end < start else round((end - start) / 1000, 1)
     error = None if actual is None or not predicted else round(actual / predicted - 1, 3)
     return {"predicted": None if predicted is None else round(predicted, 1), "actual": actual, "error": error}
 

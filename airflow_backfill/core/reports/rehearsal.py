@@ -29,7 +29,9 @@ class Replay:
     def __init__(self, epochs: Sequence[Epoch], now: int) -> None:
         """``epochs``: oldest first; ``now`` in milliseconds. The start is the time of the first of them."""
         self.began = epochs[0].at if epochs else now
-        self.seconds = max((now - self.began) / 1000, 1.0)
+        ended = epochs[-1].at if epochs else now
+        # The clock of the source's writers may be ahead of the planner's.
+        self.seconds = max((max(now, ended) - self.began) / 1000, 1.0)
         self._times = [(epoch.at - self.began) / 1000 for epoch in epochs]
         self._rows = [0, *accumulate(epoch.rows for epoch in epochs)]
 

@@ -23,6 +23,10 @@ class Ahead(Protocol):
     def after(self) -> int: ...
     @property
     def kept(self) -> int | None: ...
+    @property
+    def latest(self) -> int:
+        """When the newest epoch of which that is known was committed, by its writer's clock; 0 if unknown."""
+
     def count(self, applied: int) -> int:
         """How many epochs are later than ``applied``."""
 
@@ -58,6 +62,10 @@ class Glance:
     """Milliseconds for which the source keeps an epoch readable; None if unknown."""
     commits: tuple[CommitId, ...] = ()
     """The identities of the commits that were asked for, as far as they are there."""
+
+    @property
+    def latest(self) -> int:
+        return 0 if self.first is None else self.first.at
 
     def count(self, applied: int) -> int:
         return max(self.head - applied, 0)

@@ -35,6 +35,11 @@ class SourceView:
     digest: str | None = None
     """Digest of the commit of ``after``; None if it was deleted, or there are no commits."""
 
+    @property
+    def latest(self) -> int:
+        """When the newest pending epoch was committed; without any, the head; 0 if unknown."""
+        return self.epochs[-1].at if self.epochs else self.at
+
     def pending(self, applied: int) -> Backlog:
         """The epochs later than ``applied``."""
         if applied < self.after:

@@ -353,6 +353,14 @@ class SleepUntil(Effect[None]):
     """Wait at most until a time (milliseconds since 1970). Answer: None."""
 
     until: int
+    now: int
+    """When that was decided."""
     why: str
     for_commit: bool = False
     """Whether it is a wait for what the application's other thread commits: then each commit of that thread ends it."""
+
+    def left(self, now: int) -> int:
+        """Milliseconds to wait, if it is ``now``: never more than when it was decided, although the clock may have been
+        set back since.
+        """
+        return max(min(self.until - now, self.until - self.now), 0)

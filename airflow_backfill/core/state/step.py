@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.record import Pending
+from airflow_backfill.core.source.looks import NEVER, Looks
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import FileSize, Nothing, Work
@@ -36,6 +37,7 @@ class Observed:
     pending: Pending | None = None
     """``pending`` of the next record; a task that does not read the source copies it from the last record."""
     pace: Pace = field(default_factory=Pace)
+    looks: Looks = NEVER
 
     def fit(self, size: RoundSize) -> RoundSize:
         """The size of the next round: ``size``, or less after long rounds or under a throttle."""

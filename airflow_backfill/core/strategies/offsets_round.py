@@ -202,7 +202,8 @@ class _Round:
         end.
         """
         source, now = self.observed.source, self.observed.now
-        if self.topic is None or source.interval is None or now - source.at <= LATE * source.interval:
+        silent = self.observed.looks.age(source.head, source.at, source.at, now)
+        if self.topic is None or source.interval is None or silent <= LATE * source.interval:
             return None
         before = {n: position.split for n, position in self.known.items()}
         logs = self.topic.logs
@@ -212,7 +213,7 @@ class _Round:
         if not found.batches:
             return None
         why = (
-            f"the landing table is late: nothing has landed for {(now - source.at) // 1000} s, and partition "
+            f"the landing table is late: nothing has landed for {silent // 1000} s, and partition "
             f"{min(found.batches)} of the topic has grown; check that the ingestion runs"
         )
         return Wait(now + POLL_MS, why, say=True)

@@ -86,6 +86,7 @@ const Waits = ({ found }) => {
         h(Muted, { fontSize: "xs" }, "Waits for"),
         h(Box, { as: "ul", ps: 4, listStyleType: "disc", fontSize: "sm" }, reasons.map((reason) => h("li", { key: reason }, reason))),
       ),
+    (found.clocks ?? []).map((doubt) => h(Text, { key: doubt, mt: 2, fontSize: "sm" }, `Clock: ${doubt}`)),
   );
 };
 

@@ -8,7 +8,6 @@ commits, that commit wakes it.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -20,6 +19,7 @@ from airflow_backfill.core.attempts.announcer import announce
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.spark.run.interpreter import Shell
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def announcing(shell: Shell, me: Attempt, build: str | None) -> Iterator[Callabl
 
 def _sleep(sleep: fx.SleepUntil, until: Event) -> None:
     """Sleep, at most until the event. That of another thread's commit is over then."""
-    until.wait(max(0.0, sleep.until / 1000 - time.time()))
+    until.wait(sleep.left(now_ms()) / 1000)
     if sleep.for_commit:
         until.clear()
 

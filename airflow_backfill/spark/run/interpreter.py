@@ -147,9 +147,9 @@ class Shell:
             case fx.VerifyTarget():
                 crash_point("before_verify")
                 return self._rounds.certificate(effect, now_ms())
-            case fx.SleepUntil(until, why):
-                log.info("waiting: %s", why)
-                self.stopped.wait(max(0.0, until - now_ms()) / 1000)
+            case fx.SleepUntil():
+                log.info("waiting: %s", effect.why)
+                self.stopped.wait(effect.left(now_ms()) / 1000)
             case _:
                 return self._read(effect)
 

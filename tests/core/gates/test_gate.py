@@ -126,7 +126,7 @@ def test_a_bound_of_epochs_counts_epochs(pending: int, most: int) -> None:
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 100))
 def test_a_bound_of_time_looks_at_the_oldest_pending_epoch(at: int, now: int, most: int) -> None:
     source = view(V + 3, at=at)
-    source = replace(source, epochs=[source.epochs[0], *(replace(e, at=10**9) for e in source.epochs[1:])])
+    source = replace(source, epochs=[source.epochs[0], *(replace(e, at=-(10**9)) for e in source.epochs[1:])])
     assert within(MaxLag(age=most), state(Phase.CONSUME_LOG), source, now) == (now - at <= most)
 
 

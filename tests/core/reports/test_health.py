@@ -154,17 +154,20 @@ def test_who_paused_it_and_when() -> None:
 
 
 def test_an_attempt_that_commits_nothing_is_stuck_unless_its_rounds_are_long_or_it_proves() -> None:
-    begun = replace(RUNS, started=NOW - STUCK_MS - 1)
+    begun = replace(RUNS, drawn=None, started=NOW - STUCK_MS - 1)
     assert asked(HALF, begun).condition is Condition.STUCK
     assert asked(HALF, replace(begun, started=NOW - STUCK_MS)).condition is Condition.WORKING
     assert asked(HALF, begun, longest_ms=STUCK_MS).condition is Condition.WORKING
+    apart = replace(begun, drawn=NOW - 9_000, started=NOW - 2 * STUCK_MS)
+    assert asked(HALF, apart).condition is Condition.WORKING, "its driver's clock is behind"
     proves = replace(begun, task="verify")
     assert asked(state(Phase.CATCH_UP, handoff=V), proves).condition is Condition.WORKING
 
 
 def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> AttemptStatus:
     document = {"attempt": "me", "task": "snapshot", **({} if drawn is None else {"at": drawn})}
-    return AttemptStatus.told(1, document, {}, {"code": "OK"} if ended else None, seen, NOW)
+    started = {} if seen is None else {"at": seen}
+    return AttemptStatus.told(1, document, started, {"code": "OK"} if ended else None, seen, NOW)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +175,14 @@ def tried(drawn: int | None, seen: int | None, *, ended: bool = False) -> Attemp
     [
         (tried(NOW, NOW, ended=True), Life.ENDED),
         (tried(None, NOW - SILENT_MS), Life.RUNNING),
-        (tried(NOW, NOW - SILENT_MS - 1), Life.SILENT),
+        (tried(None, NOW - SILENT_MS - 1), Life.SILENT),
         (tried(NOW - STARTING_MS, None), Life.STARTING),
         (tried(NOW - STARTING_MS - 1, None), Life.SILENT),
         (tried(None, None), Life.UNKNOWN),
-        # A clock that is ahead makes nobody dead.
+        # A clock that is ahead makes nobody dead, nor does one that is behind.
         (tried(NOW + 10**9, NOW + 10**9), Life.RUNNING),
+        (tried(NOW, NOW - 10**9), Life.RUNNING),
+        (tried(NOW - SILENT_MS - STARTING_MS - 1, NOW - 10**9), Life.SILENT),
     ],
 )
 def test_what_an_attempt_left_behind_says_whether_it_lives(one: AttemptStatus, expected: Life) -> None:

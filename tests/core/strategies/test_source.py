@@ -22,6 +22,7 @@ from airflow_backfill.core.model.plan import Plan, SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.looks import NEVER
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
 from airflow_backfill.core.splits.position import later
@@ -249,6 +250,15 @@ def test_a_topic_without_new_records_has_nothing_to_land() -> None:
     aborted, asked = turn(state, looked, topic=GROWN, fetched={})
     assert isinstance(idle, Move) and isinstance(aborted, Move)
     assert asked[1] == fx.FetchRecords({0: Offsets(100, 103)}, hold=False) and 0 in asked[2].ranges
+
+
+def test_a_landing_table_is_not_late_because_the_clock_of_the_driver_is_ahead() -> None:
+    state, now = BuildState.planned(plan()), 3 * 3_600_000
+    looks = NEVER.found(E0 - 1, E0 - 1, now - 2_000)
+    move, _ = turn(state, replace(seen(now=now, interval=1_000), looks=looks), topic=GROWN)
+    assert isinstance(move, Move), "the newest epoch was not there two seconds ago"
+    silent, _ = turn(state, replace(seen(now=now, interval=100), looks=looks), topic=GROWN)
+    assert isinstance(silent, Wait) and "for 2 s" in silent.why
 
 
 def test_a_late_landing_table_that_moves_a_little_is_taken_and_history_still_waits() -> None:
