@@ -209,7 +209,10 @@ class _Round:
         logs = self.topic.logs
         ends = {n: (max(split.end, split.next_to_land, logs[n].start), logs[n].end) for n, split in before.items()}
         grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
-        found = (yield from FetchRecords(grown, hold=False)) if grown else Fetched({}, 0)
+        try:
+            found = (yield from FetchRecords(grown, hold=False)) if grown else Fetched({}, 0)
+        except KafkaLost:
+            return None  # deleted since the broker was asked: whether there was a record is not known
         if not found.batches:
             return None
         why = (
