@@ -35,7 +35,7 @@ class RangeFiles:
     (``low_i``; null: before every value) and greatest key (``high_i``; null: after every value).
     """
 
-    version: int
+    version: DeltaVersion
     order: KeyOrder
     frame: DataFrame
 
@@ -62,7 +62,7 @@ class RangeFiles:
             columns += [F.when(single, low).alias(f"low_{i}"), F.when(single, high).alias(f"high_{i}")]
             single = single & (low == high)
         facts = (F.expr(text).alias(name) for name, text in (("rows", LIVE_ROWS), ("vector", VECTOR)))
-        return RangeFiles(version.version, order, version.files.select("path", "size", *facts, *columns))
+        return RangeFiles(version, order, version.files.select("*", *facts, *columns))
 
     def end(self, after: Key, size: int) -> Key | None:
         """See ``KeyFiles.end``."""
@@ -80,21 +80,20 @@ class RangeFiles:
 
     def of_range(self, after: Key, upto: Key | None) -> FilesOfRange:
         """See ``KeyFiles.of_range``."""
-        inside = F.lit(True) if not after else ~self._begins(after)
-        if upto is not None:
-            inside = inside & ~self._beyond(upto)
-        whole = F.count_if(~inside | F.col("rows").isNull()) == 0
-        row = (
-            self.frame.where(self._needed(after, upto))
-            .agg(F.count(F.lit(1)), F.sum("size"), F.when(whole, F.coalesce(F.sum("rows"), F.lit(0))))
-            .first()
-        )
+        whole, needed = self._whole(after, upto), self.frame.where(self._needed(after, upto))
+        figures = F.sum("size"), F.sum(F.when(whole, F.col("rows"))), F.count_if(~whole)
+        row = needed.agg(F.count(F.lit(1)), *figures).first()
         assert row is not None
-        return FilesOfRange(row[0], row[1] or 0, row[2])
+        return FilesOfRange(row[0], row[1] or 0, row[2] or 0, row[3])
+
+    def rows_of_parted(self, after: Key, upto: Key | None) -> DataFrame:
+        """See ``KeyFiles.rows_of_parted``."""
+        parted = self.frame.where(self._needed(after, upto) & ~self._whole(after, upto))
+        return self.version.read(self.version.collect_files(parted._jdf)).where(self.order.between(after, upto))
 
     def has_new_rows(self, after: Key, upto: Key | None, since: RangeFiles) -> bool:
         """See ``KeyFiles.has_new_rows``."""
-        if since.version == self.version:
+        if since.version.version == self.version.version:
             return False
         needed = self.frame.where(self._needed(after, upto)).select("path", F.col("vector").alias("now"))
         # A vector only takes rows away.
@@ -153,6 +152,12 @@ class RangeFiles:
 
     def _ordinals(self) -> list[Column]:
         return self.order.renamed([f"high_{i}" for i in range(len(self.order.names))]).ordinals()
+
+    def _whole(self, after: Key, upto: Key | None) -> Column:
+        """Whether all keys of a needed file are in the range, and its rows are counted."""
+        begins = self._begins(after) if after else F.lit(False)
+        beyond = self._beyond(upto) if upto is not None else F.lit(False)
+        return ~begins & ~beyond & F.col("rows").isNotNull()
 
     def _needed(self, after: Key, upto: Key | None) -> Column:
         """Whether a file may hold keys after ``after`` up to ``upto``."""

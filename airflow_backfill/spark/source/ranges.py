@@ -21,7 +21,7 @@ from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.source.changes import shown
 from airflow_backfill.spark.source.key_groups import KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
-from airflow_backfill.spark.source.source import KeyFiles, Source
+from airflow_backfill.spark.source.source import FilesOfRange, KeyFiles, Source
 
 CLUSTERED = 1.3
 """A source counts as clustered by its key if its bytes are read at most this often."""
@@ -70,11 +70,8 @@ class Ranges:
         chosen, high = files.of_range(low, end or None), end or None
         if self._may_repeat(files, low, high):
             rows = self._counted(asked.epoch, low, high)
-        elif chosen.rows is not None:
-            rows = chosen.rows
         else:
-            with lost_history_named():
-                rows = self.rows(asked.epoch, low, high).count()
+            rows = self._rows(files, chosen, low, high)
         return Chunks(ends, chosen.files, chosen.bytes, rows)
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
@@ -85,8 +82,7 @@ class Ranges:
         """Ranges for rounds of ``size`` bytes, and how often such a build reads the source's bytes."""
         files = self._files(epoch)
         every = files.of_range((), None)
-        borders, whole = files.ends(parts), every.bytes
-        rows = self.source.at(epoch).count() if every.rows is None else every.rows
+        borders, whole, rows = files.ends(parts), every.bytes, self._rows(files, every, (), None)
         rounds = max(1, -(-whole // size))
         often = self._cost(files, borders, rounds, whole)
         if often > CLUSTERED:
@@ -108,6 +104,13 @@ class Ranges:
         sorted_keys = sample.orderBy(*named.columns()).select(*named.ordinals()).collect()
         places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []
         return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
+
+    def _rows(self, files: KeyFiles, chosen: FilesOfRange, low: Key, high: Key | None) -> int:
+        """The number of rows in a range, for which as few files as possible are read."""
+        if not chosen.parted:
+            return chosen.rows
+        with lost_history_named():
+            return chosen.rows + files.rows_of_parted(low, high).count()
 
     def _may_repeat(self, files: KeyFiles, low: Key, high: Key | None) -> bool:
         """Whether several rows of a range may have the same key: not if all of them were there when it was unique."""

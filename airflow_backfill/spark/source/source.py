@@ -47,8 +47,10 @@ class FilesOfRange:
 
     files: int
     bytes: int
-    rows: int | None
-    """Live rows; None if some may lie outside of the range, or are not counted."""
+    rows: int
+    """Live rows of the files whose keys are all in the range."""
+    parted: int
+    """Files that may hold other keys, too, or whose rows are not counted."""
 
 
 class KeyFiles(Protocol):
@@ -67,6 +69,9 @@ class KeyFiles(Protocol):
 
     def of_range(self, after: Key, upto: Key | None) -> FilesOfRange:
         """The files to open for keys after ``after`` up to ``upto``."""
+
+    def rows_of_parted(self, after: Key, upto: Key | None) -> DataFrame:
+        """The rows of the range that are in parted files."""
 
     def has_new_rows(self, after: Key, upto: Key | None, since: Self) -> bool:
         """Whether these files may hold a row that the files of an earlier epoch did not hold."""

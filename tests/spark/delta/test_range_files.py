@@ -25,19 +25,23 @@ def files_at(source: Source, epoch: int) -> RangeFiles:
     return RangeFiles.of(DeltaVersion(source.spark, source.path, epoch), order)
 
 
-def test_rows_are_counted_or_unknown_and_new_ones_are_noticed(history: Callable[[str], Source]) -> None:
+def test_rows_are_counted_and_new_ones_are_noticed(history: Callable[[str], Source]) -> None:
     source = history("vectors")
     ids = [Counter(row[0] for row in source.at(epoch).select(source.key).collect()) for epoch in range(1, 9)]
     files = [files_at(source, epoch) for epoch in range(1, 9)]
     told = []
     for late, (low, high) in product((1, 2, 7), ((-1, 119), (119, 999), (999, 9999))):
         before, after = ({k: n for k, n in ids[at].items() if low < k <= high} for at in (late - 1, late))
-        rows = files[late].of_range((str(low),), (str(high),)).rows
+        of_range, parted = files[late].of_range((str(low),), (str(high),)), 0
+        if of_range.parted:
+            parted = files[late].rows_of_parted((str(low),), (str(high),)).count()
         new = files[late].has_new_rows((str(low),), (str(high),), files[late - 1])
-        told.append((rows is not None and rows > 0, not new and after != before))
-        assert rows in (None, sum(after.values())), (low, high, late)
+        told.append((of_range.rows > 0, parted > 0, not new and after != before))
+        assert of_range.rows + parted == sum(after.values()), (low, high, late)
         assert new or all(n <= before.get(k, 0) for k, n in after.items()), (low, high, late)
-    assert [any(kind) for kind in zip(*told, strict=True)] == [True, True], "some were counted, some only lost rows"
+    assert [any(kind) for kind in zip(*told, strict=True)] == [True, True, True], (
+        "some were parted, some only lost rows"
+    )
 
 
 def test_rows_that_a_restore_brings_back_are_new(spark: SparkSession, tmp_path: Path) -> None:
