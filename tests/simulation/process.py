@@ -40,7 +40,7 @@ from tests.simulation.target import Bag, Transaction
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-LONGEST_WAIT = BACK_OFF_MS << CONTENTION_LIMIT
+LONGEST_WAIT = BACK_OFF_MS << CONTENTION_LIMIT - 1
 """Milliseconds: the last back-off."""
 STAGES = ("plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish", "upstream")
 """What Airflow runs for a build, in order."""

@@ -56,7 +56,7 @@ def announce(me: Attempt, build: str | None = None) -> Asks[BuildState]:
             raise written.error
         misses = 0 if landed else misses + 1
         wait = EVERY if news.kind is Kind.EPOCHS and landed else BACK_OFF_MS << misses if misses else 0
-        if wait:
+        if wait and misses < CONTENTION_LIMIT:
             why = "announced" if landed else "another commit came first"
             yield from SleepUntil(looked.now + wait, looked.now, why)
             state = yield from catch_up(state)

@@ -107,7 +107,7 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
         misses = 0 if landed is not False else misses + 1
         troubles.count = troubles.count if move.event is Event.MARK else 0
         begins = begins and not (landed and move.event is Event.OFFSETS)
-        if misses:
+        if 0 < misses < CONTENTION_LIMIT:
             until = observed.now + (BACK_OFF_MS << misses)
             yield from SleepUntil(until, observed.now, "another commit came first")
             state = yield from catch_up(state)
