@@ -18,7 +18,8 @@ from tests.system.applications import Applications, all_phases
 from tests.system.identity import identity
 from tests.system.lake import Lake
 from tests.system.s3 import SECRET, gate, s3
-from tests.system.test_cluster import wait_for_commits
+from tests.system.test_cluster import SOON
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
@@ -118,7 +119,7 @@ def in_rounds(lake: Lake, apps: Applications) -> Iterator[tuple[BuildReader, Att
     reader = BuildReader(apps.target)
     before = reader.log.head()
     with apps.running("snapshot", *SMALL, *ALL) as me:
-        wait_for_commits(reader, before + 2)
+        until(lambda: reader.log.head() >= before + 2, SOON)
         yield reader, me
 
 

@@ -198,17 +198,15 @@ class _Round:
     def late(self) -> Asks[Wait | None]:
         """The reason to read no history now: the topic grows, but nothing lands (S001.29).
 
-        The new offsets must hold a record. Markers and aborted records never land, so waiting for them would never
-        end.
+        The new offsets must hold a record: markers and aborted records never land.
         """
         source, now = self.observed.source, self.observed.now
         silent = self.observed.looks.age(source.head, source.at, source.at, now)
         if self.topic is None or source.interval is None or silent <= LATE * source.interval:
             return None
-        before = {n: position.split for n, position in self.known.items()}
         logs = self.topic.logs
-        ends = {n: (max(split.end, split.next_to_land, logs[n].start), logs[n].end) for n, split in before.items()}
-        grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in ends.items() if start < stop}
+        new = {n: (max(p.split.end, p.split.next_to_land, logs[n].start), logs[n].end) for n, p in self.known.items()}
+        grown = {n: Offsets(start, min(stop, start + PROBE)) for n, (start, stop) in new.items() if start < stop}
         try:
             found = (yield from FetchRecords(grown, hold=False)) if grown else Fetched({}, 0)
         except KafkaLost:
