@@ -73,7 +73,7 @@ class Ranges:
         if self._may_repeat(files, low, high):
             rows = self._counted(asked.epoch, low, high)
         else:
-            rows = self._rows(asked.epoch, chosen, low, high)
+            rows = self._rows(asked.epoch, files, chosen, low, high)
         return Chunks(ends, chosen.files, chosen.bytes, rows)
 
     def rows(self, epoch: int, low: Key, high: Key | None) -> DataFrame:
@@ -84,7 +84,7 @@ class Ranges:
         """Ranges for rounds of ``size`` bytes, and how often such a build reads the source's bytes."""
         files = self._files(epoch)
         every = files.of_range((), None)
-        borders, whole, rows = files.ends(parts), every.bytes, self._rows(epoch, every, (), None)
+        borders, whole, rows = files.ends(parts), every.bytes, self._rows(epoch, files, every, (), None)
         rounds = max(1, -(-whole // size))
         often = self._cost(files, borders, rounds, whole)
         if often > CLUSTERED:
@@ -107,14 +107,14 @@ class Ranges:
         places = [n * len(sorted_keys) // parts for n in range(1, parts)] if len(sorted_keys) >= parts else []
         return list(dict.fromkeys(self.order.border(list(sorted_keys[place])) for place in places))
 
-    def _rows(self, epoch: int, chosen: FilesOfRange, low: Key, high: Key | None) -> int:
+    def _rows(self, epoch: int, files: KeyFiles, chosen: FilesOfRange, low: Key, high: Key | None) -> int:
         """The number of rows in a range, for which as few files as possible are read."""
         if not chosen.parted:
             return chosen.rows
         with lost_history_named():
             if chosen.parted > FEW_FILES:
                 return self.rows(epoch, low, high).count()
-            return chosen.rows + self._files(epoch).rows_of_parted(low, high).count()
+            return chosen.rows + files.rows_of_parted(low, high).count()
 
     def _may_repeat(self, files: KeyFiles, low: Key, high: Key | None) -> bool:
         """Whether several rows of a range may have the same key: not if all of them were there when it was unique."""
