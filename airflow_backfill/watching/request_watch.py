@@ -46,8 +46,8 @@ class RequestWatch:
         return self._folder
 
     def over(self) -> bool:
-        """Whether the wait is over: the work has ended, or is lost. While it is not, the service finds a new sign from
-        time to time that somebody waits.
+        """Whether the wait is over: the work has ended, or is lost. While it is not, the service is told that
+        the task still waits.
         """
         if not self.folder.wanted(self.name) or self._lost():
             return True
@@ -55,7 +55,7 @@ class RequestWatch:
         return False
 
     def sign(self) -> None:
-        """Leave a sign that somebody waits, unless the last one is recent."""
+        """Tell the service that the task still waits, unless the last sign is recent."""
         now = time.monotonic()
         if self._signed is None or now - self._signed >= WATCH_SECONDS:
             self.folder.watch(self.name, now_ms())

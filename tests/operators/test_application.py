@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
@@ -24,6 +23,7 @@ from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
 from tests.airflow.runs import ROOT
 from tests.airflow.without_spark import built
+from tests.loopback import answering
 
 # Writes its arguments down, and runs the application that needs no Spark.
 SCRIPT = f"""#!{sys.executable}
@@ -247,15 +247,11 @@ def yarn(monkeypatch) -> Iterator[type[Yarn]]:
         states: ClassVar = [("RUNNING", "UNDEFINED"), ("FINISHED", "SUCCEEDED")]
         killed: ClassVar = []
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Here) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"127.0.0.1:{server.server_port}"}
+    with answering(Here) as address:
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": address.removeprefix("http://")}
         connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
         yield Here
-        server.shutdown()
-        thread.join()
 
 
 def on_yarn(target):

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
+from tests.loopback import answering
 from tests.system.s3 import KEY, SECRET
 
 
@@ -61,12 +61,6 @@ def identity(seconds: float, who: Path) -> Iterator[Identity]:
             self.end_headers()
             self.wfile.write(found)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Gives) as server:
-        one.address = f"http://127.0.0.1:{server.server_port}/"
-        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield one
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Gives) as address:
+        one.address = f"{address}/"
+        yield one

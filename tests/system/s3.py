@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from airflow_backfill.ledger.object_store import ObjectStore
 from airflow_backfill.ledger.open_store import open_store
 from environment import quick
+from tests.loopback import answering
 
 BUCKET, SOURCES = "lake", "tables"
 """The buckets of targets, and of tables that a writer changes behind the service's back, as files."""
@@ -195,13 +196,6 @@ class _Way(BaseHTTPRequestHandler):
 def gate(behind: S3) -> Iterator[Gate]:
     """A gate to this service while the block runs."""
     way = type("Way", (_Way,), {})
-    with ThreadingHTTPServer(("127.0.0.1", 0), way) as server:
-        server.daemon_threads = True
-        way.gate = one = Gate(f"http://127.0.0.1:{server.server_port}", behind)
-        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield one
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(way) as address:
+        way.gate = one = Gate(address, behind)
+        yield one
