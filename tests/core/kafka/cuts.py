@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.kafka.record_by_record import backfilled_row, upstream_row
 
 VERSIONS = EpochRange(0, 1)
 

@@ -80,15 +80,12 @@ CUTS = (
            "Offsets(rows.least, stop.offset + 1)", "Offsets(rows.least, rows.greatest + 1)"),
     Mutant("the rest of the chunk is not counted", "split.read + rows.count", "split.read + (stop or rows).count"),
     Mutant("credit is the least offset", "credit=rows.greatest", "credit=rows.least"),
-    Mutant("the target of a row is the greatest so far", "target=offset,", "target=max(offset, split.target or 0),"),
-    Mutant("a row at the offset is visible", "offset > b", "offset >= b"),
-    Mutant("a record at the target goes on", "offset < split.target:", "offset <= split.target:"),
 )  # fmt: skip
 """Caught by the comparison of the row form with the set form."""
 
 
 def _mutated(mutant: Mutant) -> AbstractContextManager[None]:
-    users = (f"{TESTS}.{name}" for name in ("world", "topic", "truth", "cuts"))
+    users = (f"{TESTS}.{name}" for name in ("world", "topic", "truth", "record_by_record", "cuts"))
     return mutated(mutant, *users)
 
 

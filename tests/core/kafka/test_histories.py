@@ -12,11 +12,11 @@ from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
 from airflow_backfill.core.kafka.progress import handed_over, history_done
-from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.kafka.record_by_record import backfilled_row, upstream_row
 from tests.core.kafka.topic import batch, inside
 
 VERSIONS = EpochRange(41, 42)

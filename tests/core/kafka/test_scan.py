@@ -10,7 +10,6 @@ from airflow_backfill.core.errors import OffsetsInvalid
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, asked, opened
-from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
 from airflow_backfill.core.kafka.scan import (
     after_read,
     after_upstream,
@@ -22,6 +21,7 @@ from airflow_backfill.core.kafka.scan import (
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.kafka.record_by_record import backfilled_row, upstream_row
 
 VERSIONS = EpochRange(41, 44)
 B, C, F = Backfilling, CatchingUp, Finished

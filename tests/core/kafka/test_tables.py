@@ -11,11 +11,11 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
-from airflow_backfill.core.kafka.rows import backfilled_row, upstream_row
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State, rank
 from airflow_backfill.core.values.epoch import EpochRange
+from tests.core.kafka.record_by_record import backfilled_row, upstream_row
 
 VERSIONS = EpochRange(41, 42)
 B, C, F = Backfilling, CatchingUp, Finished

@@ -1,6 +1,6 @@
 """What one record does to its partition's split, record by record: the tables in docs/behaviours/source.md as code.
 
-This is the specification of ``batches``, and tests compare the two. Spark never runs it.
+This is the specification of ``core/kafka/batches.py``, which takes many records at once. Tests compare the two.
 """
 
 from __future__ import annotations
