@@ -1,6 +1,6 @@
 """Puts exactly the jars of each ``<name>.lock`` beside this file into ``<virtual environment>/<name>``, each checked
 by its sha256: ``jars`` for Spark, ``s3a`` for a Spark on S3, ``broker`` for a Kafka and ``s3proxy`` for an S3 of this
-machine's own.
+machine's own. Arguments name the locks to go by: all of them, if there are none.
 
 Ivy, which PySpark ships, finds them in the public registry, so neither Maven nor an address is needed here.
 A directory that is already right is left alone, without starting Java.
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -135,8 +136,10 @@ def bring_in_line(lock: Path) -> None:
 
 
 if __name__ == "__main__":
+    named = [Path(__file__).with_name(f"{name}.lock") for name in sys.argv[1:]]
     try:
-        for each in LOCKS:
-            bring_in_line(each)
+        # The registry takes most of a second for each jar, whatever its size.
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(bring_in_line, named or LOCKS))
     except JarError as error:
         sys.exit(f"jars: {error}")

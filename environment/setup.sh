@@ -59,7 +59,10 @@ uv=(.venv/bin/uv pip)
   --require-hashes --build-constraints environment/lock.txt environment/lock.txt
 "${uv[@]}" install --quiet --python .venv --no-deps --no-build-isolation --editable .
 say 'fetching the locked jars'
-.venv/bin/python environment/jars.py
+.venv/bin/python environment/jars.py broker s3a s3proxy &
+others=$!
+.venv/bin/python environment/jars.py jars
 say 'archiving the classes of Spark'
 environment/class_archive.sh || say 'no archive: Spark will start a little more slowly'
+wait "$others"
 say 'done'
