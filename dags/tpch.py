@@ -22,8 +22,6 @@ TABLES: dict[str, dict[str, Any]] = {
         "key": ["l_orderkey", "l_linenumber"],
         "select": ["l_orderkey", "l_linenumber", "l_partkey", "l_quantity", REVENUE, "l_shipdate", "l_comment"],
         "where": "l_quantity > 1",
-        # This application also verifies: it computes the digests of six million rows, twice.
-        "task_args": {"catch_up": spark(brief=False)},
     },
 }
 

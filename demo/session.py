@@ -14,9 +14,7 @@ def session(name: str, *, cores: int = 1) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return builder.getOrCreate()
-    # Two cores are for bulk work, such as loading, where optimized compilation pays off.
-    confs = quick.confs("-XX:+UseSerialGC") if cores > 1 else quick.confs()
-    for setting, value in confs.items():
+    for setting, value in quick.confs().items():
         builder = builder.config(setting, value)
     return (
         builder.master(f"local[{cores}]")
