@@ -34,8 +34,13 @@ def rehearsed(
         "24 of 32 epochs by merge": (tables.history(32, "merge"), 8),
         "24 of 32 epochs by delete": (tables.history(32, "delete"), 8),
     }
-    found = (_measured(spark, tables, hidden, title, *place, key, columns) for title, place in workloads.items())
-    return [*HEAD, *(row for rows in found for row in rows)]
+    found = []
+    for title, place in workloads.items():
+        # Twice: at first Java compiles what this workload runs.
+        for _ in range(2):
+            rows = _measured(spark, tables, hidden, title, *place, key, columns)
+        found += rows
+    return [*HEAD, *found]
 
 
 def _measured(
