@@ -6,6 +6,7 @@ import argparse
 import sys
 from contextlib import redirect_stdout
 
+from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.ledger.reader import BuildReader
 
@@ -34,6 +35,6 @@ def store_options(conn_id: str | None) -> dict[str, str] | None:
 
         try:
             return LedgerHook(conn_id).options
-        except (AirflowException, ValueError) as error:
+        except (AirflowException, SourceUnavailable, ValueError) as error:
             said = f"cannot be read ({type(error).__name__}); set the variable AIRFLOW_CONN_{conn_id.upper()}"
             raise invalid("--conn-id", conn_id, said) from None

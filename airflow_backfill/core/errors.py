@@ -346,7 +346,7 @@ class Interrupted(BackfillError):
 
 
 class SourceUnavailable(BackfillError):
-    """A store of tables did not answer."""
+    """A store of tables did not answer, or Airflow has no connection of this name. Names it."""
 
     code = "SOURCE_UNAVAILABLE"
     retry = True

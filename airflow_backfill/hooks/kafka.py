@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseHook
-
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
+from airflow_backfill.hooks.connection import connection
 from airflow_backfill.own_folder import own_folder
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def kafka_environment(conn_id: str | None) -> dict[str, str]:
     """
     if conn_id is None:
         return {}
-    connection = json.dumps(BaseHook.get_connection(conn_id).extra_dejson)
-    client_options(connection)  # fails here, not minutes later in Spark
-    return {VARIABLE: connection}
+    extra = json.dumps(connection("kafka_conn_id", conn_id).extra_dejson)
+    client_options(extra)  # fails here, not minutes later in Spark
+    return {VARIABLE: extra}
 
 
 def bootstrap_servers(conn_id: str | None) -> str | None:

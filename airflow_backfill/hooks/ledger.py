@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 
 from airflow.sdk import BaseHook
 
+from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
+from airflow_backfill.hooks.connection import connection
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_source import open_source, watch_source
@@ -33,8 +36,27 @@ def store_environment(conn_id: str | None) -> dict[str, str]:
     They contain secrets: call this when a task runs, and never put them into a template. Spark passes them on to its
     executors. A store of another kind than S3 has none.
     """
-    settings = {} if conn_id is None else BaseHook.get_connection(conn_id).extra_dejson
-    return {variable: str(settings[name]) for name, variable in VARIABLES.items() if settings.get(name)}
+    settings = {} if conn_id is None else _settings(conn_id)
+    return {variable: settings[name] for name, variable in VARIABLES.items() if name in settings}
+
+
+def _settings(conn_id: str) -> dict[str, str]:
+    """The settings in a connection's extra; those without a value are left out. SourceUnavailable without the
+    connection, InvalidSpec if it holds no settings where they are looked for.
+    """
+    found = connection("ledger_conn_id", conn_id)
+    settings = found.extra_dejson  # also hides its values in logs; empty if it is no JSON
+    try:
+        right = isinstance(json.loads(found.extra or "{}"), dict)
+    except ValueError:
+        right = False
+    if not right or (not settings and (found.login or found.password)):
+        raise InvalidSpec(
+            f"ledger_conn_id: connection {conn_id!r} must have its settings in its extra, as a JSON object such as "
+            '{"aws_access_key_id": "…", "aws_region": "…"}; login and password are not used',
+            field="ledger_conn_id",
+        )
+    return {name: str(value) for name, value in settings.items() if value not in (None, "")}
 
 
 class LedgerHook(BaseHook):
@@ -83,5 +105,4 @@ class LedgerHook(BaseHook):
         """The settings of the store, from the connection's extra; None without a connection."""
         if self.ledger_conn_id is None:
             return None
-        settings = self.get_connection(self.ledger_conn_id).extra_dejson
-        return {name: str(value) for name, value in settings.items()}
+        return _settings(self.ledger_conn_id)

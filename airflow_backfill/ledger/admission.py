@@ -20,10 +20,11 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
         return None
     owner = metadata.configuration.get(OWNER)
     if owner != spec.name:
-        whose = f"belongs to build {owner!r}" if owner else "was not made by a table backfill"
+        whose = f"belongs to build {owner!r}, not to {spec.name!r}" if owner else "was not made by a table backfill"
+        same = f"if it is the same build, whose task group was renamed, set name={owner!r}; else " if owner else ""
         raise TargetExists(
-            f"target: {spec.target} exists and {whose}, and a build never changes such a table; name another target, "
-            "or move this table away",
+            f"target: {spec.target} exists and {whose}, and a build never changes such a table; {same}name another "
+            "target, or move this table away",
             target=spec.target,
             owner=owner,
         )

@@ -25,6 +25,7 @@ from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
+from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.spending import OUTCOME, SPENT, STARTED, WORKER, Spending
 from airflow_backfill.ledger.store import NotFound, Store
@@ -58,6 +59,7 @@ class ControlFolder:
     @staticmethod
     def beside(target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ControlFolder:
         """The control folder of the target at this location; ``options`` as for ``open_store``."""
+        Location.parse(target)  # whose error names the target, not the folder
         return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
 
     def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:

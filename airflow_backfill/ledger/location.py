@@ -22,7 +22,13 @@ class Location:
 
     @classmethod
     def parse(cls, url: str) -> Location:
-        """Split ``url``; InvalidSpec for relative paths, ``..``, control characters and credentials."""
+        """Split ``url``; InvalidSpec for relative paths, ``..``, invisible characters and credentials."""
+        if url.strip() in ("", "None"):
+            raise InvalidSpec(
+                f"a location is empty ({url!r}): the template that names it found nothing. If the task takes it from a "
+                "plan task, that has no result in this run: clear the plan, which only returns its result again if the "
+                "build exists, and then this task"
+            )
         if url.startswith("/"):
             location = cls("file", "", url)
         else:
@@ -55,8 +61,10 @@ class Location:
             raise InvalidSpec(
                 f"a location ({self.scheme}:...) must not contain credentials or a query; put them into a connection"
             )
-        if not url.isprintable() or ".." in self.path.split("/"):
-            raise InvalidSpec(f"{url!r}: a location must not contain '..' or invisible characters; remove them")
+        if not url.isprintable() or url != url.strip() or ".." in self.path.split("/"):
+            raise InvalidSpec(
+                f"{url!r}: a location must not contain '..' or invisible characters, or end with a space; remove them"
+            )
         if self.local and (self.authority not in ("", "localhost") or not self.path):
             raise InvalidSpec(f"{url!r} is not a path on this machine; write it as /data/t or file:///data/t")
 

@@ -27,6 +27,13 @@ _SCHEMES = {
 SKEWED = "RequestTimeTooSkewed"
 """S3's code for a request that is signed at another time than its own."""
 CLOCK_WRONG = "the service refuses requests of this machine, because its clock is wrong; set the clock"
+_CLIENT_OPTIONS = frozenset(
+    {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only"}
+    | {"http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_max_frame_size"}
+    | {"http2_only", "pool_idle_timeout", "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes"}
+    | {"proxy_url", "randomize_addresses", "read_timeout", "timeout", "user_agent"}
+)
+"""Settings of the connection to any store, here with the store's prefix: ``aws_allow_http``."""
 _CLIENTS = 64
 """Buckets with their settings that one process keeps a client for."""
 
@@ -56,9 +63,9 @@ class ObjectStore:
         given = {name: value for name, value in os.environ.items() if name.lower().startswith(prefix)}
         try:
             self._bucket = _client(
-                f"{scheme}://{location.authority}", tuple(sorted(options.items())), tuple(sorted(given.items()))
+                f"{scheme}://{location.authority}", prefix, tuple(sorted(options.items())), tuple(sorted(given.items()))
             )
-        except errors.BaseError as error:
+        except (errors.BaseError, ValueError) as error:
             raise InvalidSpec(f"{self.url}: {first_line(error)}") from None
         # Like Hadoop: a slash more is no folder more.
         self._root = "".join(f"{part}/" for part in location.path.split("/") if part)
@@ -166,16 +173,19 @@ class ObjectStore:
 
 
 @lru_cache(_CLIENTS)
-def _client(bucket: str, options: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]) -> Any:
+def _client(
+    bucket: str, prefix: str, options: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]
+) -> Any:
     """The client of a bucket: one for all stores of a process with the same settings, so that they share connections.
 
     ``environment`` holds the variables that the client reads by itself: with other ones it is another client.
     """
+    of_client = {name: value for key, value in options if (name := key.removeprefix(prefix)) in _CLIENT_OPTIONS}
     plain = any(value.startswith("http://") for _, value in options)
     return import_module("obstore.store").from_url(
         bucket,
-        config=dict(options),
-        client_options={"allow_http": True} if plain else None,
+        config={key: value for key, value in options if key.removeprefix(prefix) not in _CLIENT_OPTIONS},
+        client_options={**({"allow_http": "true"} if plain else {}), **of_client} or None,
         retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
     )
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
+from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.ledger.location import Location
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ class TargetLink(BaseOperatorLink):
 
 
 def page_of(target: str) -> str:
-    """The address of the table's folder for a browser."""
-    if not target:
+    """The address of the table's folder for a browser; empty for what is no location, such as a template."""
+    try:
+        location = Location.parse(target)
+    except InvalidSpec:
         return ""
-    location = Location.parse(target)
     if location.scheme in _CONSOLES:
         return _CONSOLES[location.scheme].format(bucket=quote(location.authority), path=quote(location.path.strip("/")))
     return f"file://{quote(location.path)}" if location.local else location.url

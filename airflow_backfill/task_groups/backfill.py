@@ -186,7 +186,9 @@ class BackfillTaskGroup(TaskGroup):
                 timeout=gate_timeout.total_seconds(),
                 consume_log=self.consume_log,
             )
-            self.catch_up = self._task(CatchUpOperator, "catch_up", **later, **applications, **rounds, max_lag=max_lag)
+            # A gate that is skipped (soft_fail, a rejection that does not fail its task) has not opened.
+            passed = {**later, "trigger_rule": "all_success"}
+            self.catch_up = self._task(CatchUpOperator, "catch_up", **passed, **applications, **rounds, max_lag=max_lag)
             self.verify = self._task(VerifyOperator, "verify", **later, **applications) if verify else None
             self.finish = self._task(
                 FinishOperator, "finish", **later, **applications, verified=verify, outlets=[self.handoff_asset]
@@ -214,8 +216,8 @@ class BackfillTaskGroup(TaskGroup):
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
     def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
-        plan = self._plan()
-        rows = f"{{% if {plan}.rows %}}{{{{ '{{:,}}'.format({plan}.rows) }}}} rows{{% else %}}all records{{% endif %}}"
+        found = f"{self._plan()}.get('rows')"
+        rows = f"{{% if {found} %}}{{{{ '{{:,}}'.format({found}) }}}} rows{{% else %}}all records{{% endif %}}"
         asked = {
             "subject": f"Hand over {self.group_id}?",
             "body": f"The snapshot is read: {rows}, as of epoch {self._planned('epoch')}. "
@@ -226,11 +228,13 @@ class BackfillTaskGroup(TaskGroup):
         return self._task(ApprovalOperator, "approve", **{**asked, **approval})
 
     def _planned(self, field: str) -> str:
-        """A template for a field of the plan's result: later tasks take only the target and the build from it."""
-        return f"{{{{ {self._plan()}['{field}'] }}}}"
+        """A template for a field of the plan's result: later tasks take only the target and the build from it. Without
+        a result it is empty, and an empty target is an error that says what to do.
+        """
+        return f"{{{{ {self._plan()}.get('{field}', '') }}}}"
 
     def _plan(self) -> str:
-        return f"ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index})"
+        return f"(ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index}) or {{}})"
 
     def _check(self, lanes: int) -> None:
         if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:

@@ -48,10 +48,31 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "data/t", "./t", "file:", "file://host/t", "s3://b/../c", "/a/../b", "/a\0b", "/a\nb", "s3:b/t", "C:\\t"],
+    [
+        "",
+        "data/t",
+        "./t",
+        "file:",
+        "file://host/t",
+        "s3://b/../c",
+        "/a/../b",
+        "/a\0b",
+        "/a\nb",
+        "s3:b/t",
+        "C:\\t",
+        "/a ",
+        " /a",
+        "s3://b/t ",
+    ],
 )
 def test_what_is_no_clean_location_is_refused(url: str) -> None:
     with pytest.raises(InvalidSpec):
+        Location.parse(url)
+
+
+@pytest.mark.parametrize("url", ["", "  ", "None"])
+def test_what_a_template_gives_for_no_value_says_which_task_to_clear(url: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"a location is empty.*clear the plan"):
         Location.parse(url)
 
 

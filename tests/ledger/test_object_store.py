@@ -45,6 +45,20 @@ def test_every_request_is_counted(
     assert REQUESTS.made - before == len([one for one in caplog.records if one.name == "werkzeug"])
 
 
+@pytest.mark.parametrize("setting", [{"aws_allow_http": "True"}, {"aws_timeout": "30s"}, {"aws_http2_only": "no"}])
+def test_a_setting_of_the_client_is_one_of_the_store(options: dict[str, str], setting: dict[str, str]) -> None:
+    """The library panics, past every ``except``, if it finds one among those of the bucket."""
+    store = open_store("s3a://bucket/client", options={**options, **setting})
+    store.put("x", b"y")
+    assert store.list("") == ["x"]
+
+
+@pytest.mark.parametrize("setting", [{"aws_timeout": "soon"}, {"aws_allow_http": "maybe"}, {"aws_nonsense": "1"}])
+def test_a_setting_of_no_use_is_refused(setting: dict[str, str]) -> None:
+    with pytest.raises(InvalidSpec, match="s3a://bucket/t: "):
+        open_store("s3a://bucket/t", options=setting)
+
+
 @pytest.mark.slow
 def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
     names = [f"{number:05}" for number in range(1100)]

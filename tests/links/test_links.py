@@ -14,6 +14,7 @@ from airflow_backfill.sensors.await_finish import AwaitFinishSensor
     ("target", "page"),
     [
         ("", ""),
+        ("{{ params.target }}", ""),
         ("/lake/my orders", "file:///lake/my%20orders"),
         ("file:///lake/orders", "file:///lake/orders"),
         ("s3a://lake/marts/orders", "https://s3.console.aws.amazon.com/s3/buckets/lake?prefix=marts/orders/"),

@@ -133,7 +133,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "The task is retried, with the credentials that the connection or the environment has by then. If a round "
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
-    "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store.",
+    "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store in its connection.",
     "NO_SPACE": (
         "Make room where the message says: beside the target (old versions of it go with VACUUM), or in "
         "spark.local.dir of the driver and the executors. The task is retried, and goes on behind its last commit."
