@@ -21,6 +21,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
@@ -105,7 +106,7 @@ class ApplicationOperator(TellsLineage):
         self.applications = applications
         self.kafka_conn_id = kafka_conn_id
         self.on_warning_callback = on_warning_callback
-        self.warn_lag = warn_lag
+        self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 

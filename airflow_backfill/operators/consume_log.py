@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import conf
@@ -11,6 +12,7 @@ from airflow.sdk import conf
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
@@ -21,6 +23,9 @@ from airflow_backfill.watching.gate_watch import Approval, GateWatch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+LEAST_INTERVAL = timedelta(milliseconds=50)
+"""Between two polls: with none, a trigger would do nothing else."""
 
 
 class ConsumeLogOperator(LogRoundsOperator):
@@ -45,14 +50,14 @@ class ConsumeLogOperator(LogRoundsOperator):
         *,
         window: Sequence[str] | None = None,
         approval: str | None = None,
-        poke_interval: float = 30.0,
+        poke_interval: float | timedelta = 30.0,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.window = None if window is None else window_of(window)
         self.approval = approval
-        self.poke_interval = poke_interval
+        self.poke_interval = duration("poke_interval", poke_interval, LEAST_INTERVAL).total_seconds()
         self.deferrable = deferrable
 
     def task(self) -> ConsumeLogGoal:

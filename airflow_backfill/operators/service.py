@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import store_environment
@@ -58,8 +59,8 @@ class ServiceOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         self.service = service
         self.at_once = at_once
-        self.max_runtime = max_runtime
-        self.drain = drain
+        self.max_runtime = duration("max_runtime", max_runtime)
+        self.drain = duration("drain", drain)
         self.ledger_conn_id = ledger_conn_id
         self.kafka_conn_id = kafka_conn_id
 

@@ -143,4 +143,7 @@ def closes(window: Window, now: int) -> int:
     """When an open window closes. Times are milliseconds since 1970."""
     clock = datetime.fromtimestamp(now / 1000, ZoneInfo(window.zone))
     day = clock.date() if clock.time() < window.stop else clock.date() + timedelta(days=1)
-    return round(datetime.combine(day, window.stop, clock.tzinfo).timestamp() * 1000)
+    # When clocks are changed, this one may show ``stop`` twice, or not at all.
+    shown = (datetime.combine(day, window.stop.replace(fold=fold), clock.tzinfo).timestamp() for fold in (0, 1))
+    ends = [end for seconds in shown if (end := round(seconds * 1000)) > now]
+    return min([end for end in ends if not window.open_at(end)] or ends)

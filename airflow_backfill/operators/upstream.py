@@ -9,6 +9,7 @@ from airflow_backfill.assets.news import Told, refuse_loop, tell
 from airflow_backfill.core.attempts.goals import UpstreamGoal
 from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.operators.rounds import RoundsOperator
@@ -31,7 +32,7 @@ class UpstreamOperator(RoundsOperator):
 
     def __init__(self, *, max_runtime: timedelta | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.max_runtime = max_runtime
+        self.max_runtime = None if max_runtime is None else duration("max_runtime", max_runtime)
         refuse_loop(self)
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:

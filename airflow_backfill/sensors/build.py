@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
+GRACE = timedelta(minutes=5)
+"""How late a trigger may be: a triggerer needs time to start."""
+
 
 class BuildSensor(BaseSensorOperator):
     """
@@ -89,6 +92,17 @@ class BuildSensor(BaseSensorOperator):
             except AirflowSensorTimeout:
                 return self.late()
 
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume. If the trigger has not fired by its deadline, because no triggerer ran, this is what it would do."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout:
+            return self.resumed(context, {"deadline": self.deadline(context)})
+
+    def deadline(self, context: Context) -> float:
+        """The end of a wait whose trigger was lost, in seconds since 1970: it is over."""
+        return 0.0
+
     def resumed(self, context: Context, event: dict[str, Any]) -> Any:
         """Resume after the trigger fired."""
         with decided(context):
@@ -113,6 +127,6 @@ class BuildSensor(BaseSensorOperator):
         self.defer(
             trigger=self.trigger(deadline),
             method_name="resumed",
-            # The trigger fires at the deadline by itself; this timeout is for one that hangs.
-            timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval),
+            # The trigger fires at the deadline by itself; this timeout is for one that hangs, or has no triggerer.
+            timeout=timedelta(seconds=deadline - time.time() + 10 * self.poke_interval) + GRACE,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -12,6 +13,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.gates.max_lag import MAX_LAG
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
@@ -72,7 +74,7 @@ class GateSensor(BuildSensor):
         self.window = None if window is None else window_of(window)
         self.consume_log = consume_log
         self.on_warning_callback = on_warning_callback
-        self.warn_lag = warn_lag
+        self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self._rendered = False
         self._progress: Mapping[str, Any] | None = None
         self._known: dict[str, Any] = {}
@@ -91,6 +93,10 @@ class GateSensor(BuildSensor):
             window=self.window,
             ledger_conn_id=self.ledger_conn_id,
         )
+
+    def execute(self, context: Context) -> Any:
+        context["task_state_store"].delete(DEADLINE)  # of the try before
+        return super().execute(context)
 
     def look(self) -> Any:
         observed = self.watch.gate()
@@ -124,10 +130,18 @@ class GateSensor(BuildSensor):
         return kind(watch=self.watch.to_json(), deadline=deadline, poke_interval=self.poke_interval, **self._known)
 
     def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
-        """Resume after the operator that runs the application was deferred."""
+        """Resume after the operator that runs the application was deferred. A gate that did not wait in the triggerer
+        before does so from now on.
+        """
         with decided(context):
+            deadline = self.deadline(context)
             self._refresher(context).resume_application(context, **kwargs)
-            return self._look_or_defer(context, float(str(context["task_state_store"].get(DEADLINE))))
+            return self._look_or_defer(context, deadline)
+
+    def deadline(self, context: Context) -> float:
+        """The end of the wait: the trigger that was lost may be that of an application."""
+        known = context["task_state_store"].get(DEADLINE)
+        return time.time() + self.timeout if known is None else float(str(known))
 
     def on_kill(self) -> None:
         if self.consume_log is not None:

@@ -13,6 +13,7 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
+from airflow_backfill.core.values.duration import duration
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
@@ -110,7 +111,7 @@ class BackfillTaskGroup(TaskGroup):
         proof: str | None = None,
         clustering: str | None = None,
         gate_timeout: timedelta = timedelta(days=7),
-        poke_interval: float = 30.0,
+        poke_interval: float | timedelta = 30.0,
         deferrable: bool = True,
         on_existing: str = "resume",
         round_bytes: int | None = None,
@@ -183,7 +184,7 @@ class BackfillTaskGroup(TaskGroup):
                 **warnings,
                 max_lag=max_lag,
                 window=window,
-                timeout=gate_timeout.total_seconds(),
+                timeout=duration("gate_timeout", gate_timeout).total_seconds(),
                 consume_log=self.consume_log,
             )
             # A gate that is skipped (soft_fail, a rejection that does not fail its task) has not opened.

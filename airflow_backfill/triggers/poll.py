@@ -16,20 +16,24 @@ from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.errors import BackfillError, SourceUnavailable
 
 THREADS = 32
 """Polls of one triggerer that run at once."""
+PATIENCE = 10
+"""Polls in a row that may fail because a store does not answer. The wait may take weeks, and each time that it resumes
+its task with an error costs one of the task's retries.
+"""
 _POOL = ThreadPoolExecutor(THREADS, "table-backfill-poll")
 
 
 class PollTrigger(BaseTrigger):
     """
     Fires once: when ``due`` is true, when the build has an error, which the task then raises itself, or at the
-    deadline.
+    deadline. A store that does not answer is an error after ``PATIENCE`` polls.
 
-    All its state is in its arguments, so several copies may run at once with the same result. Other errors are raised:
-    Airflow then fails the trigger with its traceback.
+    All that it needs is in its arguments, so several copies may run at once with the same result. Other errors are
+    raised: Airflow then fails the trigger with its traceback.
 
     It waits one interval before the first poll: the task has just polled, and Airflow fails a task that resumes before
     its scheduler has registered the deferral (apache/airflow#72716).
@@ -45,6 +49,7 @@ class PollTrigger(BaseTrigger):
         super().__init__()
         self.poke_interval = poke_interval
         self.deadline = deadline
+        self._unanswered = 0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
@@ -69,7 +74,13 @@ class PollTrigger(BaseTrigger):
 
     def _due(self) -> bool:
         try:
-            return self.due()
+            due = self.due()
+        except SourceUnavailable as error:
+            self._unanswered += 1
+            self.log.warning("poll %d of %d that failed in a row: %s", self._unanswered, PATIENCE, error)
+            return self._unanswered >= PATIENCE
         except BackfillError as error:
             self.log.info("resuming the task because of an error: %s", error)
             return True
+        self._unanswered = 0
+        return due

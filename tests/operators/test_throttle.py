@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.limit import Limit
+from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.throttle import ThrottleOperator, by_the_clock, closes
@@ -132,3 +133,19 @@ def test_a_window_over_midnight_closes_by_the_clock_on_the_wall(now, end):
 
     assert closes(window_of(("22:00", "06:00", "Europe/Berlin")), at(now)) == at(end)
     assert at(end) - at(now) != 0 and timedelta(milliseconds=at(end) - at(now)) <= timedelta(hours=8)
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "end"),
+    [
+        (("22:00", "02:30"), "2026-10-24T22:00Z", "2026-10-25T00:30Z"),
+        (("22:00", "02:30"), "2026-10-25T01:10Z", "2026-10-25T01:30Z"),  # it is 02:10 for the second time
+        (("02:15", "02:45"), "2026-10-25T00:20Z", "2026-10-25T00:45Z"),
+        (("02:15", "02:45"), "2026-10-25T01:20Z", "2026-10-25T01:45Z"),
+        (("22:00", "02:30"), "2026-03-29T00:10Z", "2026-03-29T01:30Z"),  # there is no 02:30
+        (("02:45", "02:30"), "2026-03-29T00:40Z", "2026-03-29T01:30Z"),
+    ],
+)
+def test_an_open_window_closes_later_also_while_clocks_are_changed(window, now, end):
+    berlin, at, then = window_of((*window, "Europe/Berlin")), moment("now", now), moment("end", end)
+    assert berlin.open_at(at) and closes(berlin, at) == then > at

@@ -6,12 +6,14 @@ import time
 from datetime import timedelta
 
 import pytest
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
+from airflow_backfill.operators.upstream import UpstreamOperator
 from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
@@ -130,6 +132,63 @@ def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
     assert BuildReader(str(target)).state().applied == 6
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_gate_that_does_not_defer_may_have_a_launcher_that_does(context, source, target, lost):
+    """Nor does it need what its state store remembers of it."""
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, 3)
+    sensor = gate(target, max_lag=1, consume_log=refresher(target, max_lag=1, submit=run_later), timeout=100)
+    sensor.deferrable = lost
+    context["task_state_store"]["deadline"] = time.time() - 9  # of the try before
+    with pytest.raises(TaskDeferred) as launched:
+        sensor.execute(context)
+    if lost:
+        context["task_state_store"].delete("deadline")
+    assert launched.value.method_name == "launcher_resumed"
+    with pytest.raises(TaskDeferred) as waits:
+        sensor.launcher_resumed(context, event="there")
+    assert waits.value.trigger.deadline == context["task_state_store"]["deadline"] > time.time() + 90
+    assert BuildReader(str(target)).state().applied == 6
+
+
+LOST = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+
+
+def test_a_trigger_that_did_not_run_at_its_deadline_is_done_without(context, source, target):
+    """No triggerer ran, or it hung: the task looks itself, and its error has a code and the reasons."""
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    context["task_state_store"]["deadline"] = time.time() - 9
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*waiting: the build is on hold"):
+        gate(target).resume_execution(TRIGGER_FAIL_REPR, LOST, context)
+    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*waiting: the build is in phase consume_log"):
+        door(target, timeout=100).resume_execution(TRIGGER_FAIL_REPR, LOST, context)
+    order(target, Verb.RELEASE)
+    assert gate(target).resume_execution(TRIGGER_FAIL_REPR, LOST, context)["epoch"] == 3
+
+
+def test_an_application_whose_trigger_was_lost_ends_no_wait(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    context["task_state_store"]["deadline"] = deadline = time.time() + 50
+    with pytest.raises(TaskDeferred) as waits:
+        gate(target).resume_execution(TRIGGER_FAIL_REPR, LOST, context)
+    assert waits.value.trigger.deadline == deadline
+
+
+def test_a_writer_is_not_held_back_for_good_by_a_trigger_that_was_lost(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    commit_to(source, 9)
+    assert admission(target).resume_execution(TRIGGER_FAIL_REPR, LOST, context) is False
+
+
+def test_a_trigger_has_time_to_start_before_it_counts_as_lost(context, source, target):
+    with pytest.raises(TaskDeferred) as waits:
+        door(target, deferrable=True, timeout=100).execute(context)
+    assert waits.value.timeout > timedelta(seconds=100 + 60)
+
+
 @pytest.mark.parametrize("code", ["CANCELLED", "TARGET_DIVERGED"])
 def test_a_build_that_cannot_go_on_fails_for_good(context, source, target, code):
     built(source, target, "plan", "snapshot", "consume_log", "cancel")
@@ -243,3 +302,30 @@ def test_a_writer_waits_for_no_other_build_and_for_no_error(context, source, tar
     if applications:
         foreign(target)
         assert admission(target, max_lag=0).execute(context) is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "wrong"),
+    [
+        (ConsumeLogOperator, "poke_interval", 0),
+        (ConsumeLogOperator, "poke_interval", -1),
+        (ConsumeLogOperator, "poke_interval", "30"),
+        (ConsumeLogOperator, "warn_lag", "1 hour"),
+        (GateSensor, "warn_lag", float("nan")),
+        (UpstreamOperator, "max_runtime", "1h"),
+        (UpstreamOperator, "max_runtime", timedelta(-1)),
+    ],
+)
+def test_what_is_no_duration_is_found_when_the_dag_is_built(target, kind, field, wrong):
+    with pytest.raises(InvalidSpec, match=f"{field}: must be a duration"):
+        kind(task_id="t", target=str(target), **{field: wrong})
+
+
+def test_a_duration_may_be_a_number_of_seconds_as_in_airflow(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    options = {"poke_interval": timedelta(minutes=1), "warn_lag": 90, "deferrable": True}
+    with pytest.raises(TaskDeferred) as waits:
+        refresher(target, **options).execute(context)
+    assert (waits.value.trigger.poke_interval, waits.value.trigger.warn_lag) == (60, 90)
+    assert UpstreamOperator(task_id="t", target="/t", max_runtime=60).arguments()[-2:] == ["--max-runtime", "60.0"]

@@ -9,6 +9,7 @@ from importlib import import_module
 
 import pytest
 
+from airflow_backfill.core.errors import Cancelled, SourceUnavailable
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.triggers.admission import AdmissionTrigger
@@ -16,6 +17,7 @@ from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.triggers.poll import PATIENCE
 from airflow_backfill.watching.gate_watch import GateWatch
 from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
@@ -144,6 +146,29 @@ def test_an_error_that_is_not_the_builds_is_raised(source, target):
     broken = GateTrigger(watch={"target": str(target)}, poke_interval=0.05)
     with pytest.raises(KeyError):
         fire(broken)
+
+
+class Answers(FinishTrigger):
+    """A store that answers what it is told to."""
+
+    answers: list
+
+    def due(self):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_store_that_does_not_answer_for_a_while_costs_the_task_no_retry(target):
+    trigger = Answers(target=str(target), build=None, ledger_conn_id=None, poke_interval=0)
+    silence = SourceUnavailable("the store is away")
+    trigger.answers = [*[silence] * (PATIENCE - 1), False, *[silence] * (PATIENCE - 1), True, "not asked"]
+    assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
+    trigger.answers = [False, *[silence] * PATIENCE, "not asked"]
+    assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
+    trigger.answers = [False, Cancelled("an error of the build"), "not asked"]
+    assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
 
 
 def test_many_copies_at_once_say_the_same(source, target):

@@ -1,6 +1,22 @@
-"""Durations for messages."""
+"""Durations, for options and messages."""
 
 from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow_backfill.core.values.options import invalid
+
+
+def duration(field: str, value: timedelta | float, least: timedelta = timedelta(0)) -> timedelta:
+    """A duration, or a number of seconds, as Airflow takes both; InvalidSpec for anything else or below ``least``."""
+    try:
+        found = value if isinstance(value, timedelta) else timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or isinstance(value, bool) or found < least:
+        limit = f" of at least {lasting(least.total_seconds())}" if least else ""
+        raise invalid(field, value, f"must be a duration{limit}: a timedelta, or a number of seconds")
+    return found
 
 
 def lasting(seconds: float) -> str:
