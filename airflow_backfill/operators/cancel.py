@@ -33,7 +33,7 @@ class CancelOperator(OrderOperator):
 
     def admit(self, signed: Signature) -> bool:
         reader = self.ledger.reader(self.target)
-        self._drops = is_true(self.drop)
+        self._drops = is_true("drop", self.drop)
         command = Command(Verb.CANCEL, drop=self._drops, signed=signed)
         try:
             before = reader.state()

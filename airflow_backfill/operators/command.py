@@ -92,7 +92,7 @@ class CommandOperator(BaseOperator):
                 f"verb must be one of {known}, and rates must be whole numbers (got {self.verb!r}, rates {rates})"
             ) from None
         until = None if self.until in NONE else moment("until", str(self.until))
-        return Command(verb, rate, is_true(self.drop), byte_rate, until, signed)
+        return Command(verb, rate, is_true("drop", self.drop), byte_rate, until, signed)
 
     def execute(self, context: Context) -> dict[str, Any]:
         with decided(context):
@@ -104,5 +104,5 @@ class CommandOperator(BaseOperator):
 
 
 def _rate(given: int | str | None) -> int | None:
-    """A rate, which may be a rendered template."""
-    return None if given in NONE else int(given)
+    """A rate, which may be a rendered template; ValueError unless it is a whole number."""
+    return None if given in NONE else int(str(given))

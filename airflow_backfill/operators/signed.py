@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 
 if TYPE_CHECKING:
@@ -13,14 +14,17 @@ NONE = (None, "", "None")
 """What a rendered template gives for no value."""
 
 
-def is_true(flag: bool | str) -> bool:
-    """A flag, which may be a rendered template."""
-    return str(flag).lower() == "true"
+def is_true(field: str, flag: bool | str) -> bool:
+    """A flag, which may be a rendered template; InvalidSpec for what is neither true nor false."""
+    said = "" if flag in NONE else str(flag).strip().lower()
+    if said not in ("true", "false", ""):
+        raise invalid(field, flag, "must be true or false")
+    return said == "true"
 
 
 def signature(context: Context, by: str | None, why: str | None) -> Signature:
     """The signature of an order: ``by``, or else the user who triggered the run."""
     ti, run = context["ti"], context.get("dag_run")
-    user = getattr(run, "triggering_user_name", None) if by in NONE else by
+    user = getattr(run, "triggering_user_name", None) if by in NONE else str(by)
     via = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}"
-    return Signature(by=user, why=None if why in NONE else why, via=via)
+    return Signature(by=user, why=None if why in NONE else str(why), via=via)

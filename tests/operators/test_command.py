@@ -55,6 +55,21 @@ def test_who_sends_it_is_the_user_who_triggered_the_run_unless_said_otherwise(co
     assert (second.by, second.why) == ("bob", None)
 
 
+def test_names_may_be_as_long_as_airflow_lets_them_be(context, source, target):
+    build = built(source, target, "plan").plan.build
+    context["ti"].dag_id, context["ti"].run_id = "d" * 250, "r" * 250
+    for _ in range(2):
+        assert order(context, target, "t" * 250, verb="pause")["number"] == 1
+    assert len(commands_of(target, build)) == 1
+
+
+def test_a_template_may_give_a_number_for_a_text(context, source, target):
+    """With render_template_as_native_obj, the number of a ticket is one."""
+    build = built(source, target, "plan").plan.build
+    order(context, target, verb="pause", why=4711, by=12)
+    assert [(one.signed.by, one.signed.why) for one in commands_of(target, build)] == [("12", "4711")]
+
+
 def test_a_throttle_ends_at_the_time_that_is_said(context, source, target):
     build = built(source, target, "plan").plan.build
     order(context, target, "a", verb="throttle", rate="5", until="2100-01-01T01:00+01:00")
@@ -80,6 +95,8 @@ def test_a_throttle_ends_at_the_time_that_is_said(context, source, target):
         {"verb": "cancel", "drop": True, "why": ""},
         {"verb": "pause", "by": "two\nlines"},
         {"verb": "pause", "why": "x" * 1001},
+        {"verb": "throttle", "rate": 1.5},
+        {"verb": "cancel", "why": "wrong key", "drop": "yes"},
     ],
 )
 def test_what_is_no_command(context, source, target, options):

@@ -70,6 +70,14 @@ def test_a_build_that_cannot_be_read_is_dropped_and_not_merely_cancelled(context
     assert run(context, CancelOperator, target, drop=True, why=WHY)["dropped"] == [str(target)]
 
 
+def test_a_drop_that_is_neither_true_nor_false_cancels_nothing(context, source, target):
+    state = built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="drop: must be true or false"):
+        run(context, CancelOperator, target, drop="yes", why=WHY)
+    assert BuildReader(str(target)).commands(state.plan.build) == []
+    assert run(context, CancelOperator, target, drop=" TRUE", why=WHY)["dropped"] == [str(target)]
+
+
 def test_a_cancelled_build_is_not_cancelled_again(context, source, target):
     built(source, target, "plan", "cancel")
     before = len(drawn(target))

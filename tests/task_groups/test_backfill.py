@@ -8,11 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, Asset, TaskGroup
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.operators.verify import VerifyOperator
+from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+from tests.airflow.task import context
+
+__all__ = ["context"]
 
 CHAIN = ["plan", "snapshot", "consume_log", "gate", "catch_up", "verify", "finish"]
 
@@ -111,6 +117,20 @@ def test_of_the_plan_later_tasks_take_target_and_build():
     pulled = "(ti.xcom_pull(task_ids='orders.plan', map_indexes=ti.map_index) or {})"
     assert made.gate.target == f"{{{{ {pulled}.get('target', '') }}}}"
     assert made.finish.build == f"{{{{ {pulled}.get('build', '') }}}}"
+
+
+@pytest.mark.parametrize("found", [None, {}])
+def test_without_the_plans_result_a_task_says_what_to_clear(context, found):
+    """The plan was marked by hand, or somebody has deleted what it returned."""
+    with DAG("d", schedule=None) as dag:
+        made = group(approval=True)
+    ti = SimpleNamespace(map_index=-1, xcom_pull=lambda task_ids, map_indexes: found)
+    render = dag.get_template_env().from_string
+    assert [render(text).render(ti=ti) for text in (made.gate.target, made.gate.build)] == ["", ""]
+    assert "all records" in render(dag.task_dict["orders.approve"].body).render(ti=ti)
+    for kind in (VerifyOperator, AwaitFinishSensor):
+        with pytest.raises(AirflowFailException, match=r"SPEC_INVALID.*clear the plan"):
+            kind(task_id="t", target="").execute(context)
 
 
 def test_lanes_take_what_the_plan_says_which_is_no_lane():

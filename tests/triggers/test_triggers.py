@@ -72,6 +72,33 @@ def test_a_copy_is_the_same(target, make):
     assert copied(trigger).serialize() == trigger.serialize()
 
 
+def released(target):
+    """What triggers of released versions have left in Airflow's database, while their tasks wait."""
+    watch = {"target": target, "max_lag": [1, None], "build": None, "window": ["00:00:00", "23:59:59", "UTC"]}
+    watch |= {"approval": None, "ledger_conn_id": None}
+    polls = {"poke_interval": 0.05, "deadline": None}
+    build = {"target": target, "build": None, "ledger_conn_id": None, **polls}
+    return {
+        "0.1": {
+            "airflow_backfill.triggers.gate.GateTrigger": {"watch": watch, **polls},
+            "airflow_backfill.triggers.lag.LagTrigger": {"watch": watch, **polls},
+            "airflow_backfill.triggers.finish.FinishTrigger": build,
+            "airflow_backfill.triggers.epoch.EpochTrigger": {**build, "epoch": 3, "reached": "applied"},
+            "airflow_backfill.triggers.admission.AdmissionTrigger": {**build, "max_lag": [3, None]},
+        }
+    }
+
+
+@pytest.mark.parametrize("version", released(""))
+def test_a_wait_that_an_older_version_began_goes_on(source, target, version):
+    """Otherwise an upgrade of the package costs each task that waits a retry, and one without retries fails."""
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    for path, arguments in released(str(target))[version].items():
+        module, _, name = path.rpartition(".")
+        assert fire(getattr(import_module(module), name)(**arguments)) == {"deadline": None}, path
+    assert GateWatch.from_json({**watch(target), "approval": ["d", "r", "t"]}).approval.map_index == -1
+
+
 @pytest.mark.parametrize("make", [gate, lag])
 def test_fires_on_release(source, target, make):
     built(source, target, "plan", "snapshot", "consume_log")

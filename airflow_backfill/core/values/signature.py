@@ -9,7 +9,7 @@ from typing import Any
 from airflow_backfill.core.values.document import count
 from airflow_backfill.core.values.options import invalid
 
-MAX_CHARACTERS = {"by": 200, "why": 1_000, "via": 500}
+MAX_CHARACTERS = {"by": 200, "why": 1_000, "via": 1_000}
 
 
 @dataclass(frozen=True, slots=True)
