@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import takewhile
+from string import printable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Asset, BaseOperator, TaskGroup
@@ -133,7 +135,9 @@ class BackfillTaskGroup(TaskGroup):
         self._check(lanes)
         # In a mapped group each build takes its own plan. Lanes are mapped themselves, and their plan is not.
         self._index = "ti.map_index" if lanes == 1 else "-1"
-        self.handoff_asset = handoff_asset or Asset(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff")
+        # Ids may be in any language, but at an asset whose URI is not ASCII the DAG processor ends, for all DAGs.
+        asset = quote(f"table-backfill/{self.dag.dag_id}/{self.group_id}/handoff", safe=printable)
+        self.handoff_asset = handoff_asset or Asset(asset)
 
         rounds = {"round_bytes": round_bytes, "round_rows": round_rows}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}

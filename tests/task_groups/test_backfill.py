@@ -7,8 +7,10 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from airflow.models.asset import AssetModel
 from airflow.sdk import DAG, Asset, TaskGroup
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.serialization.definitions.assets import SerializedAsset
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_backfill.core.errors import InvalidSpec
@@ -43,6 +45,16 @@ def test_the_chain():
     assert (made.plan.task_id, made.finish.task_id) == ("orders.plan", "orders.finish")
     assert made.finish.outlets == [made.handoff_asset]
     assert made.handoff_asset == Asset("table-backfill/d/orders/handoff")
+
+
+@pytest.mark.parametrize(("dag_id", "group_id"), [("commandes_été", "orders"), ("d", "订单")])
+def test_ids_may_be_in_any_language(dag_id, group_id):
+    """One asset that Airflow cannot store would end its DAG processor, and with it all other DAGs."""
+    with DAG(dag_id, schedule=None):
+        made = group(group_id, name="orders").handoff_asset
+    assert AssetModel.from_serialized(SerializedAsset(made.name, made.uri, made.group, {}, [])).uri == made.uri
+    with DAG("other", schedule=None):
+        assert group(group_id).handoff_asset != made
 
 
 def test_without_a_proof():
