@@ -17,6 +17,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
 from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
@@ -90,6 +91,7 @@ class ConsumeLogOperator(LogRoundsOperator):
 
     def resumed(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Resume after the trigger fired."""
+        say_error(self.log, event)
         with decided(context):
             return self.proceed(context)
 

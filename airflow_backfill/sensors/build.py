@@ -17,6 +17,7 @@ from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
+from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.watched_build import WatchedBuild
 
@@ -105,6 +106,7 @@ class BuildSensor(BaseSensorOperator):
 
     def resumed(self, context: Context, event: dict[str, Any]) -> Any:
         """Resume after the trigger fired."""
+        say_error(self.log, event)
         with decided(context):
             return self._look_or_defer(context, event["deadline"])
 

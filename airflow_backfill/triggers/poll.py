@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_backfill.core.errors import BackfillError, SourceUnavailable
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import Logger
 
 THREADS = 32
 """Polls of one triggerer that run at once."""
@@ -24,7 +27,21 @@ PATIENCE = 10
 """Polls in a row that may fail because a store does not answer. The wait may take weeks, and each time that it resumes
 its task with an error costs one of the task's retries.
 """
+ERROR = "error"
+"""The key in an event of the error for which the trigger fires."""
 _POOL = ThreadPoolExecutor(THREADS, "table-backfill-poll")
+
+
+def say_error(log: Logger, event: Mapping[str, Any] | None) -> None:
+    """Say in the log of a resumed task which error its trigger met. If the task does not meet it, nobody else would
+    say why the two send each other to look again and again.
+    """
+    if event is not None and ERROR in event:
+        log.warning(
+            "the triggerer met %s. If this task goes on to wait, the triggerer lacks something that the worker has: "
+            "a package, a mount, or credentials",
+            event[ERROR],
+        )
 
 
 class PollTrigger(BaseTrigger):
@@ -50,6 +67,7 @@ class PollTrigger(BaseTrigger):
         self.poke_interval = poke_interval
         self.deadline = deadline
         self._unanswered = 0
+        self._error: str | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
@@ -65,7 +83,8 @@ class PollTrigger(BaseTrigger):
             # Once at least: by the clock of the worker that looks again, the deadline may have yet to come.
             await asyncio.sleep(self.poke_interval)
             over = await self.poll() or (self.deadline is not None and time.time() >= self.deadline)
-        yield TriggerEvent({"deadline": self.deadline})
+        error = {} if self._error is None else {ERROR: self._error}
+        yield TriggerEvent({"deadline": self.deadline, **error})
 
     async def poll(self) -> bool:
         """Whether the task has something to do, if only to raise the build's error."""
@@ -78,9 +97,11 @@ class PollTrigger(BaseTrigger):
         except SourceUnavailable as error:
             self._unanswered += 1
             self.log.warning("poll %d of %d that failed in a row: %s", self._unanswered, PATIENCE, error)
+            self._error = str(error)
             return self._unanswered >= PATIENCE
         except BackfillError as error:
             self.log.info("resuming the task because of an error: %s", error)
+            self._error = str(error)
             return True
-        self._unanswered = 0
+        self._unanswered, self._error = 0, None
         return due

@@ -329,3 +329,16 @@ def test_a_duration_may_be_a_number_of_seconds_as_in_airflow(context, source, ta
         refresher(target, **options).execute(context)
     assert (waits.value.trigger.poke_interval, waits.value.trigger.warn_lag) == (60, 90)
     assert UpstreamOperator(task_id="t", target="/t", max_runtime=60).arguments()[-2:] == ["--max-runtime", "60.0"]
+
+
+@pytest.mark.parametrize("wait", ["gate", "consume_log"])
+def test_an_error_that_only_the_triggerer_meets_is_told(context, source, target, capsys, wait):
+    """Such as that of a triggerer without the mount: it would send the task to look again and again, for no reason."""
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    task = {"gate": gate, "consume_log": refresher}[wait](target, deferrable=True)
+    event = {"deadline": time.time() + 90}
+    for told in ({}, {"error": "[SOURCE_NOT_DELTA] /mnt/orders is not a Delta table"}):
+        with pytest.raises(TaskDeferred):
+            task.resumed(context, event={**event, **told})
+        assert ("the triggerer met [SOURCE_NOT_DELTA] /mnt/orders" in capsys.readouterr().out) is bool(told)

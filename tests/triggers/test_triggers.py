@@ -150,14 +150,14 @@ def test_fires_on_an_epoch(source, target):
 @pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_fires_on_a_cancel(source, target, make):
     built(source, target, "plan", "snapshot", "consume_log", "cancel")
-    assert fire(copied(make(target))) == {"deadline": None}
+    assert fire(copied(make(target)))["deadline"] is None
 
 
 @pytest.mark.parametrize("make", [gate, lag, finish, epoch])
 def test_fires_for_an_error_of_the_build(source, target, make):
     built(source, target, "plan", "snapshot", "consume_log")
     foreign(target, "RESTORE", data_change=False)
-    assert fire(copied(make(target))) == {"deadline": None}
+    assert fire(copied(make(target)))["error"].startswith("[TARGET_DIVERGED]")
 
 
 @pytest.mark.parametrize("make", [gate, finish])
@@ -193,9 +193,9 @@ def test_a_store_that_does_not_answer_for_a_while_costs_the_task_no_retry(target
     trigger.answers = [*[silence] * (PATIENCE - 1), False, *[silence] * (PATIENCE - 1), True, "not asked"]
     assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
     trigger.answers = [False, *[silence] * PATIENCE, "not asked"]
-    assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
-    trigger.answers = [False, Cancelled("an error of the build"), "not asked"]
-    assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
+    assert fire(trigger) == {"deadline": None, "error": str(silence)} and trigger.answers == ["not asked"]
+    trigger.answers = [False, Cancelled("by a person"), "not asked"]
+    assert fire(trigger) == {"deadline": None, "error": "[CANCELLED] by a person"} and trigger.answers == ["not asked"]
 
 
 def test_many_copies_at_once_say_the_same(source, target):
