@@ -38,6 +38,8 @@ class Applications:
     """The heap of their JVM."""
     master: str | None = None
     """Where Spark runs, if not in the driver."""
+    python: Path = Path(sys.executable)
+    """The Python whose PySpark runs them."""
 
     def run(self, application: str, *arguments: str, crash: str | None = None) -> dict[str, Any] | None:
         """The outcome of one attempt; None if it left none, as a killed one does."""
@@ -91,7 +93,7 @@ class Applications:
             application,
         ]
         more = {} if crash is None else {"TABLE_BACKFILL_CRASH": crash}
-        return submitted(application, (*named, *arguments), spark, self.confs(), self.environment | more)
+        return submitted(application, (*named, *arguments), spark, self.confs(), self.environment | more, self.python)
 
 
 def submitted(
@@ -100,13 +102,14 @@ def submitted(
     spark: Sequence[str],
     confs: Mapping[str, str],
     more: Mapping[str, str],
+    python: Path = Path(sys.executable),
 ) -> subprocess.Popen[str]:
     """A spark-submit in a process group of its own; ``more`` are variables that it finds."""
     settings = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
-    submit = Path(sys.executable).parent / "spark-submit"
+    submit = python.parent / "spark-submit"
     entry = application if isinstance(application, Path) else ROOT / "spark_apps" / f"{application}.py"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
     environment.pop("SPARK_HOME", None)
     return subprocess.Popen(
         [str(submit), *spark, *settings, str(entry), *arguments],
