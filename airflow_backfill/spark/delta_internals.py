@@ -200,6 +200,7 @@ class DeltaVersion:
 
     def read(self, files: Any) -> DataFrame:
         """The live rows of exactly these files (a Java list of file actions) at exactly this version."""
+        _activate(self.spark)  # in a thread without a session Delta refuses tables with column mapping by id
         frame = self._log.createDataFrame(self._snapshot, self._sequence(files), False, self._none)
         return DataFrame(frame, self.spark)
 

@@ -70,6 +70,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         "ALTER TABLE $t RENAME COLUMN x TO y",
         "UPDATE $t SET y = 3 WHERE id < 9",
     ),
+    "mapping by id": (table(more=", delta.columnMapping.mode = 'id'"), "", "OPTIMIZE $t"),
     "mapping switched on": (table(), "", "ALTER TABLE $t SET TBLPROPERTIES (delta.columnMapping.mode = 'name')"),
     "vectors dropped": (table(), "DELETE FROM $t WHERE id % 7 = 5", "ALTER TABLE $t DROP FEATURE deletionVectors"),
     "vectors purged": (table(), "DELETE FROM $t WHERE id % 7 = 5", "REORG TABLE $t APPLY (PURGE)"),
