@@ -22,7 +22,7 @@ LIVE_ROWS = "cast(get_json_object(stats, '$.numRecords') as bigint) - coalesce(d
 """The number of a file's live rows, from its file action; null if it was not counted."""
 VECTOR = (
     "if(deletionVector IS NULL, NULL, concat_ws(':', cast(deletionVector.storageType AS string), "
-    "cast(deletionVector.pathOrInlineDv AS string), cast(deletionVector.offset AS string)))"
+    "cast(deletionVector.pathOrInlineDv AS string), cast(deletionVector.`offset` AS string)))"
 )
 """The identity of a file's deletion vector, from its file action; null if it has none."""
 

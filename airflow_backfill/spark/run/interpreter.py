@@ -31,7 +31,7 @@ from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
 from airflow_backfill.spark.session.redaction import redacts
-from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, read_as_written, size_session
+from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, override, size_session
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.compaction import compact
@@ -64,7 +64,7 @@ class Shell:
         me: Attempt | None = None,
         costs: Costs | None = None,
     ) -> None:
-        read_as_written(spark)
+        override(spark)
         size_session(spark)
         self.round_bytes = round_bytes
         self._me, self._costs = me, costs

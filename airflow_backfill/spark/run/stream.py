@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_backfill.core.errors import NotAllowedNow
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.session.settings import read_as_written
+from airflow_backfill.spark.session.settings import override
 from airflow_backfill.spark.strategies.strategy import rounds
 
 _BEYOND_THE_HEAD = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
@@ -35,7 +35,7 @@ def follow(spark: SparkSession, target: str) -> DataFrame:
             phase=state.phase.value,
         )
     plan, session = state.plan, spark.newSession()
-    read_as_written(session)
+    override(session)
     # Only for this stream: a batch query beyond the head would return nothing, without an error.
     session.conf.set(_BEYOND_THE_HEAD, "true")
     return rounds(spark, plan, target, reader).stream(session, state)

@@ -2,9 +2,9 @@
 
 Five kinds: settings for Delta and for speed (``session_confs``); sizes, which follow from the work (``size_session``);
 settings that change what an expression means (``SessionSettings``: read at the plan, and set again in every later
-session); the setting that replaces parts of an expression's text (``read_as_written``); and settings that lose rows
-without an error (``assert_safe``). What the user sets (``--conf``, or Spark's defaults file) wins over the first two
-kinds, and is refused if it differs from those that rows depend on.
+session); settings that this package's own queries depend on (``override``); and settings that lose rows without an
+error (``assert_safe``). What the user sets (``--conf``, or Spark's defaults file) wins over the first two kinds, loses
+against the fourth, and is refused if it differs from the other two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _MAX_PARTITIONS = 2_000
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _EXTENSIONS = "spark.sql.extensions"
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
-_SUBSTITUTION = "spark.sql.variable.substitute"
 _ANY_LOG_STORE = "spark.delta.logStore.class"
 """Delta's log store for all schemes; Delta refuses one for a single scheme beside it."""
 
@@ -66,6 +65,19 @@ _PINNED = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
+_OVERRIDDEN = {
+    # `${…}` in an expression, a key or a border would be replaced by a variable of the driver's environment, its Java
+    # or its settings.
+    "spark.sql.variable.substitute": "false",
+    # Groups are found by the columns that they are named after.
+    "spark.sql.retainGroupColumns": "true",
+    # A build copies values as they are. Otherwise a date of 1500 in a row would end it, or be stored as another day.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    # Delta reads tables with column mapping by id only with this; it changes nothing for others.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+}
+
 _OFF = {
     "spark.databricks.delta.autoCompact.enabled": "the rewrite after a commit would repeat its record without its rows",
     "spark.databricks.delta.optimizeWrite.enabled": "a round would shuffle its rows again, and exceed its size",
@@ -88,8 +100,8 @@ def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
     log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: S3_LOG_STORE}
     ours = _DEFAULTS | log_store | dict.fromkeys(_OFF, "false")
     extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
-    added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA])), _SUBSTITUTION: "false"}
-    return {name: value for name, value in ours.items() if name not in given} | added
+    added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA]))}
+    return {name: value for name, value in ours.items() if name not in given} | added | _OVERRIDDEN
 
 
 def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str, str]:
@@ -124,12 +136,10 @@ def cluster_cores(spark: SparkSession) -> int:
     return max(spark.sparkContext.defaultParallelism, allocated)
 
 
-def read_as_written(spark: SparkSession) -> None:
-    """Read ``${…}`` literally in every expression, key and border of the session.
-
-    Spark would replace it by a variable of the driver's environment, its Java or its settings.
-    """
-    spark.conf.set(_SUBSTITUTION, "false")
+def override(spark: SparkSession) -> None:
+    """Set what the queries of a build depend on, whatever the application was given."""
+    for name, value in _OVERRIDDEN.items():
+        spark.conf.set(name, value)
 
 
 def assert_safe(spark: SparkSession) -> None:
@@ -170,7 +180,7 @@ class SessionSettings:
 
     def set(self, spark: SparkSession) -> None:
         """Set the plan's settings in the session; UnsafeOption if the application was given other values."""
-        read_as_written(spark)
+        override(spark)
         conf = application_conf(spark)
         for name, value in self.values.items():
             told = conf.get(name, value) or value

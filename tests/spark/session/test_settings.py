@@ -9,7 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
-from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, session_confs, size_session, sizes
+from airflow_backfill.spark.session.settings import (
+    SessionSettings,
+    assert_safe,
+    override,
+    session_confs,
+    size_session,
+    sizes,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +53,15 @@ def test_what_was_given_wins_and_extensions_are_added_to() -> None:
     found = session_confs({mode: "FIFO", extensions: "a.B, c.D"})
     assert mode not in found and found[extensions] == f"a.B,c.D,{delta}"
     assert session_confs({extensions: f"{delta},a.B"})[extensions] == f"{delta},a.B"
+
+
+def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSession) -> None:
+    name = "spark.sql.retainGroupColumns"
+    assert session_confs({name: "false"})[name] == "true"
+    session = spark.newSession()
+    session.conf.set(name, "false")
+    override(session)
+    assert session.conf.get(name) == "true"
 
 
 def test_partitions_follow_the_size_of_the_work() -> None:
