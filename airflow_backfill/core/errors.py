@@ -96,7 +96,9 @@ class FileDamaged(BackfillError):
 
 
 class TargetRefuses(BackfillError):
-    """A rule of the target rejects rows of the build: a CHECK or NOT NULL constraint, or ``appendOnly``."""
+    """The target rejects rows of the build: by a CHECK or NOT NULL constraint, the type of a column, or
+    ``appendOnly``.
+    """
 
     code = "TARGET_REFUSES"
 

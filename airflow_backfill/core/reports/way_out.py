@@ -34,7 +34,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "FILE_DAMAGED": (
         "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'."
     ),
-    "TARGET_REFUSES": "Drop the rule from the target, then clear the task.",
+    "TARGET_REFUSES": (
+        "Drop the rule from the target, then clear the task. If no build was planned yet, let the plan create the "
+        "target."
+    ),
     "KEY_INVALID": "Name key columns that select keeps unchanged and whose values identify a row, then plan.",
     "KEY_NULL": "Give these rows a key in the source, or delete them there, then clear the task.",
     "KEY_DUPLICATE": (

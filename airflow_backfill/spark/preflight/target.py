@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.errors import InvalidSpec, TargetExists
+from pyspark.sql.types import StructField
+
+from airflow_backfill.core.errors import InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_target
@@ -14,6 +17,7 @@ from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
+from airflow_backfill.spark.transform.transform import Transform, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +26,9 @@ _UNFINISHED = re.compile(r"\..*\.(tmp|crc)|_staged_commits")
 """What Delta writes before a commit has its name."""
 SHOWN = 3
 """Files that an error names."""
+_LENGTH, _GENERATED, _IDENTITY = "__CHAR_VARCHAR_TYPE_STRING", "delta.generationExpression", "delta.identity.start"
+_FILLED = (_GENERATED, _IDENTITY, "CURRENT_DEFAULT")
+"""What says of a column that Delta fills it where a row has no value."""
 
 
 def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
@@ -41,6 +48,46 @@ def check_clustered(spark: SparkSession, spec: BackfillSpec, metadata: TableMeta
         raise InvalidSpec(
             f"clustering: {spec.target} exists and is {_how_it_is(metadata)}; or remove the option", field="clustering"
         )
+
+
+def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transform, key: Sequence[str]) -> None:
+    """TargetRefuses unless the target's columns hold whatever the build writes: a plan makes only what is missing.
+
+    The order of the columns does not matter. Others may be there, if Delta fills them or they may be null.
+    """
+    there = {field.name: field for field in schema_of(metadata.schema_json).fields}
+    due = {field.name: field for field in transform.schema.fields}
+    whys = [_misfit(field, there.get(name), name in key) for name, field in due.items()]
+    whys += [_cannot_stay_empty(field) for name, field in there.items() if name not in due]
+    why = next((why for why in whys if why), None)
+    if why is not None:
+        raise TargetRefuses(
+            f"{spec.target} exists, and {why}, so the build would stop at the first row that does not fit, maybe after "
+            "hours; drop the table, so that the plan creates it, or name another target; then clear the task",
+            target=spec.target,
+        )
+
+
+def _misfit(due: StructField, there: StructField | None, in_key: bool) -> str | None:
+    """Why the column of the target does not hold all values of that of the build."""
+    if there is None:
+        return f"has no column {due.name!r}"
+    is_, wanted = there.dataType.simpleString(), due.dataType.simpleString()
+    if is_ != wanted:
+        return f"its column {due.name!r} has type {is_[:200]} instead of {wanted[:200]}"
+    if _LENGTH in there.metadata:
+        return f"its column {due.name!r} has type {there.metadata[_LENGTH]} instead of {wanted}"
+    if _GENERATED in there.metadata or _IDENTITY in there.metadata:
+        return f"its column {due.name!r} is filled by Delta"
+    if not there.nullable and due.nullable and not in_key:
+        return f"its column {due.name!r} is NOT NULL"
+    return None
+
+
+def _cannot_stay_empty(there: StructField) -> str | None:
+    if there.nullable or any(name in there.metadata for name in _FILLED):
+        return None
+    return f"its column {there.name!r}, which the build does not know, is NOT NULL"
 
 
 def _how_it_is(metadata: TableMetadata) -> str:

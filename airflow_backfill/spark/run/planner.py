@@ -48,7 +48,7 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
-from airflow_backfill.spark.preflight.target import check_clustered, inspect_target, remove_half_made
+from airflow_backfill.spark.preflight.target import check_clustered, check_columns, inspect_target, remove_half_made
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
@@ -127,12 +127,16 @@ class Planner:
         return state, report
 
     def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
-        """The source, and the strategy that fits it."""
+        """The source, and the strategy that fits it. A target that exists without a build fits it, too."""
         topic = self._spec.topic
-        if topic is not None:
-            return inspect_topic(self._spark, self._spec, topic), Advice("source", registered("source").why)
-        found = inspect_source(self._spark, self._spec, begins)
-        return found, recommend(self._sighted(found))
+        if topic is None:
+            found = inspect_source(self._spark, self._spec, begins)
+        else:
+            found = inspect_topic(self._spark, self._spec, topic)
+        metadata = inspect_target(self._spark, self._spec)
+        if metadata is not None:
+            check_columns(self._spec, metadata, found.transform, found.target_key)
+        return found, recommend(self._sighted(found)) if topic is None else Advice("source", registered("source").why)
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)

@@ -44,6 +44,7 @@ _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 
 _RESTART = "correct it, and plan again with on_existing='restart'"
 _NOT_SET_UP = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
+_RULES = ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT")
 _UNSTABLE = ("42K03", "42P01")
 """SQL states of a missing path or table. Another process may be creating it, so these are retried."""
 
@@ -56,9 +57,9 @@ _FATAL: tuple[tuple[type[BackfillError], Callable[[Trouble], bool], str], ...] =
     (SparkIncomplete, lambda t: t.condition == _NOT_SET_UP, "add these settings, then clear the task"),
     (
         TargetRefuses,
-        lambda t: t.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY" or t.state.startswith("23"),
-        "a rule of the target refuses these rows: remove the rule (DROP CONSTRAINT, or delta.appendOnly = false), then "
-        "clear the task",
+        lambda t: t.condition in _RULES or t.state.startswith("23"),
+        "a rule of the target refuses these rows: remove the rule (ALTER TABLE … DROP CONSTRAINT, ALTER COLUMN … DROP "
+        "NOT NULL, ALTER COLUMN … TYPE STRING, or delta.appendOnly = false), then clear the task",
     ),
     (
         ExpressionFailed,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import BackfillError, FeedOff, SchemaChanged, TargetRefuses, UnsafeOption
+from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.spark.session.failure import coded
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -125,3 +128,47 @@ def test_a_session_in_which_more_is_committed_than_a_round_is_refused_before_its
     finally:
         spark.conf.unset(setting)
     assert build.rows().count() == 0
+
+
+def test_a_target_that_its_user_made_otherwise_is_refused_before_a_build_is_planned(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    columns = "n STRING, id BIGINT NOT NULL, part INT, name STRING"
+    spark.sql(f"CREATE TABLE delta.`{build.target}` ({columns}) USING delta TBLPROPERTIES ('{OWNER}' = 'build')")
+    with pytest.raises(TargetRefuses, match="'n' has type string instead of int"):
+        build.plan()
+    assert build.reader.log.head() == 0
+    shutil.rmtree(build.target)
+    build.plan()
+    build.snapshot()
+    build.assert_equal_at(source.head)
+
+
+def test_a_row_that_is_too_long_for_a_column_is_an_error_for_good_and_fits_after_its_way_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = f"delta.`{tmp_path / 'table'}`"
+    spark.sql(f"CREATE TABLE {table} (name VARCHAR(5)) USING delta")
+    with pytest.raises(Exception) as raised:
+        spark.sql(f"INSERT INTO {table} VALUES ('too long')")
+    error = coded(raised.value)
+    assert isinstance(error, TargetRefuses) and "ALTER COLUMN … TYPE STRING" in str(error)
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN name TYPE STRING")
+    spark.sql(f"INSERT INTO {table} VALUES ('too long')")
+
+
+def test_settings_that_the_queries_of_a_build_depend_on_are_overridden(source: Source, tmp_path: Path) -> None:
+    """Groups without their columns, words that SQL reserves, and no dates of 1500 in files."""
+    build = Build(source, tmp_path / "target", select=["id", "part", "date'1500-01-01' AS day"])
+    build.spark = source.spark.newSession()
+    for name, value in {
+        "spark.sql.retainGroupColumns": "false",
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION",
+    }.items():
+        build.spark.conf.set(name, value)
+    build.read()
+    source.sql("UPDATE $table SET $part = 7 WHERE $id % 7 = 1")
+    build.consume_log()
+    build.assert_equal_at(source.head)
