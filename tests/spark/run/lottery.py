@@ -118,7 +118,7 @@ COST: Mapping[str, tuple[str, ...]] = {
     "spark.sql.maxMetadataStringLength": ("4",),
     "spark.sql.debug.maxToStringFields": ("1",),
     "spark.sql.redaction.string.regex": (".*",),
-    "spark.sql.readSideCharPadding": SWITCH,
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": SWITCH,
     "spark.sql.limit.initialNumPartitions": ("7",),
     "spark.sql.broadcastTimeout": ("20",),
     "spark.sql.repl.eagerEval.enabled": SWITCH,
