@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 STORE = "the target's store keeps two writers apart"
 TARGET = "the target is free, or has this build"
+COLUMNS = "a target that exists has the columns of the build"
 DEFAULTS = "new tables get no property that a build cannot work with"
 LANES = "the strategy can work in so many lanes"
 TOPIC = "the topic, its landing table and the expressions"
@@ -100,9 +101,12 @@ class DryRun(Planner):
         steps = STEPS if self._spec.topic is None else (TOPIC,)
         looked = checks.run(steps[-1], lambda: self._inspected(checks.begins))
         if looked is None:
-            checks.skipped(*steps, STRATEGY, SPLITS, KEEPS_UP)
+            checks.skipped(*steps, COLUMNS, STRATEGY, SPLITS, KEEPS_UP)
             return None
         found, advice = looked
+        if checks.noted[TARGET]["result"] == "pass":
+            checks.run(COLUMNS, lambda: self._check_columns(found))
+        checks.skipped(COLUMNS)
         chosen = checks.run(STRATEGY, lambda: self._choose(advice), lambda name: name)
         cut = None
         if chosen is not None:

@@ -109,6 +109,7 @@ class Planner:
         check_shared(self._spark, self._spec.target)
         asked = self._spec
         found, advice = self._inspected()
+        self._check_columns(found)
         if asked.strategy == AUTO:
             if isinstance(advice, BackfillError):
                 raise advice
@@ -127,16 +128,18 @@ class Planner:
         return state, report
 
     def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
-        """The source, and the strategy that fits it. A target that exists without a build fits it, too."""
+        """The source, and the strategy that fits it."""
         topic = self._spec.topic
-        if topic is None:
-            found = inspect_source(self._spark, self._spec, begins)
-        else:
-            found = inspect_topic(self._spark, self._spec, topic)
+        if topic is not None:
+            return inspect_topic(self._spark, self._spec, topic), Advice("source", registered("source").why)
+        found = inspect_source(self._spark, self._spec, begins)
+        return found, recommend(self._sighted(found))
+
+    def _check_columns(self, found: Preflight) -> None:
+        """TargetRefuses if there is a target, still without a build, that does not hold the build's rows."""
         metadata = inspect_target(self._spark, self._spec)
         if metadata is not None:
             check_columns(self._spec, metadata, found.transform, found.target_key)
-        return found, recommend(self._sighted(found)) if topic is None else Advice("source", registered("source").why)
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)

@@ -11,7 +11,8 @@ import pytest
 
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.spark.run.dry_run import KEEPS_UP, STRATEGY, TARGET, DryRun
+from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.spark.run.dry_run import COLUMNS, KEEPS_UP, STRATEGY, TARGET, DryRun
 from airflow_backfill.spark.session.redaction import REDACT
 from tests.cli.schema import check
 from tests.spark.build import Build
@@ -38,11 +39,15 @@ def test_every_precondition_is_met_and_nothing_is_created(
     before = sorted(tmp_path.rglob("*"))
     found = explained(source, tmp_path / "lake" / "target", strategy="auto")
     assert sorted(tmp_path.rglob("*")) == before
-    assert found["good"] and len(found["checks"]) == 12
+    assert found["good"] and len(found["checks"]) == 13
     rehearsal = found["report"]["rehearsal"]
     assert rehearsal["measured"] and rehearsal["converges"] and rehearsal["replayed_epochs"] >= 1
     assert rehearsal["epoch_seconds"] > 0
     assert found["report"]["rows"] == 250 and found["report"]["strategy"] == "snapshot"
+    target = tmp_path / "lake" / "made"
+    source.spark.sql(f"CREATE TABLE delta.`{target}` (id STRING) USING delta TBLPROPERTIES ('{OWNER}' = 'build')")
+    unfit = explained(source, target)
+    assert {one["name"]: one["error"]["code"] for one in unfit["checks"] if one["error"]} == {COLUMNS: "TARGET_REFUSES"}
     build = Build(source, tmp_path / "lake" / "target")
     build.plan()
     again = explained(source, tmp_path / "lake" / "target")
@@ -55,10 +60,10 @@ def test_every_precondition_is_met_and_nothing_is_created(
 @pytest.mark.parametrize(
     ("spec", "code", "unchecked"),
     [
-        ({"where": "rand() > 1"}, "EXPRESSION_INVALID", 5),
-        ({"select": ["name"]}, "KEY_INVALID", 4),
-        ({"key": ["part"]}, "KEY_DUPLICATE", 3),
-        ({"source": "/no/such/table"}, "SOURCE_NOT_DELTA", 6),
+        ({"where": "rand() > 1"}, "EXPRESSION_INVALID", 6),
+        ({"select": ["name"]}, "KEY_INVALID", 5),
+        ({"key": ["part"]}, "KEY_DUPLICATE", 4),
+        ({"source": "/no/such/table"}, "SOURCE_NOT_DELTA", 7),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
