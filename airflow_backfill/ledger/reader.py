@@ -76,7 +76,11 @@ class BuildReader:
         check_readable(newest.protocol)
         self._properties = newest.metadata.configuration
         if OWNER not in newest.metadata.configuration:
-            raise NotPlanned(f"target: {self.target} was not made by a table backfill; name the target of a build")
+            raise NotPlanned(
+                f"target: {self.target} was not made by a table backfill, because its property {OWNER} is not set; name "
+                "the target of a build, or, if somebody has removed the property, set it to the build's name again, "
+                "and clear the task"
+            )
         return newest
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
