@@ -3,7 +3,8 @@
 For a file whose deletion vector is replaced, Delta puts the difference of both into the file's description, as a text
 of at most 64 KiB. A commit that deletes some 26,000 scattered rows of a file that has a vector already makes it longer,
 and the query fails (UTFDataFormatException), in Delta's own change feed, too. Such files are read twice, with each
-vector, and their rows are compared by their numbers. Only numbers are shuffled, and 64 of them are one word.
+vector, and their rows are compared by their numbers. Of few changes only numbers are shuffled, of which 64 are one
+word.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from airflow_backfill.spark.transform.transform import OWN, quoted
 
 MANY_ROWS = 16_000
 """Rows of two vectors, together, whose difference Delta can surely describe: it takes two bytes for each."""
+FEW_ROWS = 200_000
+"""Rows of all vectors, together, whose difference is broadcast: about 32 MiB at most, one word with a path for each."""
 _VECTOR = "deletionVector"
 _PATH, _WORD, _BIT, _BITS = (OWN + name for name in ("path", "word", "bit", "bits"))
 
@@ -85,8 +88,9 @@ def _by_number(version: DeltaVersion, epoch: int, pairs: Sequence[_Pair]) -> Dat
     after, before = (_numbered(version, files) for files in (news, olds))
     words = _words(before, "old").join(_words(after, "new"), [_PATH, _WORD], "full_outer").fillna(0, ["old", "new"])
     old, new = F.col("old"), F.col("new")
-    gone = _chosen(before, words, old.bitwiseAND(F.bitwise_not(new)), DELETE)
-    come = _chosen(after, words, new.bitwiseAND(F.bitwise_not(old)), INSERT)
+    few = sum(file[_VECTOR]["cardinality"] for file in (*news, *olds)) <= FEW_ROWS
+    gone = _chosen(before, words, old.bitwiseAND(F.bitwise_not(new)), DELETE, few)
+    come = _chosen(after, words, new.bitwiseAND(F.bitwise_not(old)), INSERT, few)
     return gone.unionByName(come).withColumn(EPOCH, F.lit(epoch).cast("long"))
 
 
@@ -107,7 +111,9 @@ def _words(rows: DataFrame, name: str) -> DataFrame:
     return rows.groupBy(_PATH, _WORD).agg(F.bit_or(_BIT).alias(name))
 
 
-def _chosen(rows: DataFrame, words: DataFrame, bits: Column, kind: str) -> DataFrame:
+def _chosen(rows: DataFrame, words: DataFrame, bits: Column, kind: str, few: bool) -> DataFrame:
     found = words.select(_PATH, _WORD, bits.alias(_BITS)).where(F.col(_BITS) != 0)
+    if few:
+        found = F.broadcast(found)
     chosen = rows.join(found, [_PATH, _WORD]).where(F.col(_BIT).bitwiseAND(F.col(_BITS)) != 0)
     return chosen.drop(_PATH, _WORD, _BIT, _BITS).withColumn(CHANGE_TYPE, F.lit(kind))

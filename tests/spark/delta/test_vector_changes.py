@@ -79,9 +79,13 @@ def by_number(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("kind", [pytest.param("vectors", marks=pytest.mark.soak), "odd names"])
-def test_any_history_by_the_numbers_of_rows(history: Callable[[str], Source], by_number: list[int], kind: str) -> None:
+def test_any_history_by_the_numbers_of_rows(
+    history: Callable[[str], Source], by_number: list[int], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = history(kind)
     for after in range(0, source.head, 8):
+        # In turn, changes are many and few.
+        monkeypatch.setattr(vector_changes, "FEW_ROWS", 1_000 * (after // 8 % 2))
         check(source, after, min(after + 8, source.head), by_difference)
     assert by_number
 
