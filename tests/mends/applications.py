@@ -52,8 +52,8 @@ MENDS = (
     ),
     Mend(
         "variables in a text are replaced",
-        '    spark.conf.set(_SUBSTITUTION, "false")',
-        "    pass",
+        '"spark.sql.variable.substitute": "false"',
+        '"spark.sql.variable.substitute": "true"',
         (AS_WRITTEN + "test_keys_partitions_and_expressions_of_a_build",),
     ),
     Mend(
