@@ -96,7 +96,9 @@ def test_a_build_goes_on_in_another_spark(
     one, other = sparks if begins == "older" else reversed(sparks)
 
     one.result("plan", "--spec", json.dumps(spec))
-    assert one.run("snapshot", *SMALL, crash="after_commit:3:group") is None
+    # The first commit takes the build over. A round of the arrangement reads two of the four files, of the others one.
+    commits = 2 if kind == "arrangement" else 3
+    assert one.run("snapshot", *SMALL, crash=f"after_commit:{commits}:group") is None
     part = BuildReader(target).state().totals.snapshot_rows
     assert 0 < part < 160, "the snapshot is not half read"
     live(source)
