@@ -142,7 +142,6 @@ COST: Mapping[str, tuple[str, ...]] = {
     "spark.databricks.delta.writeChecksumFile.enabled": SWITCH,
     "spark.databricks.delta.incrementalCommit.enabled": SWITCH,
     "spark.databricks.delta.checkpoint.partSize": ("2",),
-    "spark.databricks.delta.lastCommitVersionInSession": (),
     "spark.databricks.delta.commitInfo.userMetadata": ("what the site says",),
     "spark.databricks.delta.typeCheck.enabled": SWITCH,
     "spark.databricks.delta.convert.useMetadataLog": SWITCH,
@@ -154,7 +153,7 @@ COST: Mapping[str, tuple[str, ...]] = {
     "spark.databricks.delta.writePartitionColumnsToParquet": SWITCH,
     "spark.databricks.delta.optimizeMetadataQuery.enabled": SWITCH,
     "spark.databricks.delta.deletionVectors.useMetadataRowIndex": SWITCH,
-    "spark.databricks.delta.properties.defaults.checkpointInterval": ("1", "3"),
+    f"{_DEFAULT}checkpointInterval": ("1", "3"),
     f"{_DEFAULT}checkpointPolicy": ("v2", "classic"),
     f"{_DEFAULT}columnMapping.mode": ("name", "id"),
     f"{_DEFAULT}dataSkippingNumIndexedCols": ("0", "2"),
@@ -189,8 +188,7 @@ REFUSED: Mapping[str, str] = {
 
 def drawn(rng: random.Random, group: Mapping[str, tuple[str, ...]], count: int) -> Settings:
     """So many settings of a group, with one of the values of each."""
-    names = rng.sample([name for name, values in group.items() if values], count)
-    return {name: rng.choice(group[name]) for name in names}
+    return {name: rng.choice(group[name]) for name in rng.sample(list(group), count)}
 
 
 @contextmanager
