@@ -77,9 +77,8 @@ class BuildReader:
         self._properties = newest.metadata.configuration
         if OWNER not in newest.metadata.configuration:
             raise NotPlanned(
-                f"target: {self.target} was not made by a table backfill, because its property {OWNER} is not set; "
-                "name the target of a build, or, if somebody has removed the property, set it to the build's name "
-                "again, and clear the task"
+                f"target: {self.target} was not made by a table backfill: its property {OWNER} is not set. Name the "
+                "target of a build. If this is one, set the property to the build's name, then clear the task"
             )
         return newest
 

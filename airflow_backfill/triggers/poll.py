@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 THREADS = 32
 """Polls of one triggerer that run at once."""
-PATIENCE = 10
+PATIENCE_POLLS = 10
 """Polls in a row that may fail because a store does not answer. The wait may take weeks, and each time that it resumes
 its task with an error costs one of the task's retries.
 """
@@ -47,7 +47,7 @@ def say_error(log: Logger, event: Mapping[str, Any] | None) -> None:
 class PollTrigger(BaseTrigger):
     """
     Fires once: when ``due`` is true, when the build has an error, which the task then raises itself, or at the
-    deadline. A store that does not answer is an error after ``PATIENCE`` polls.
+    deadline. A store that does not answer is an error after ``PATIENCE_POLLS`` polls.
 
     All that it needs is in its arguments, so several copies may run at once with the same result. Other errors are
     raised: Airflow then fails the trigger with its traceback.
@@ -96,9 +96,9 @@ class PollTrigger(BaseTrigger):
             due = self.due()
         except SourceUnavailable as error:
             self._unanswered += 1
-            self.log.warning("poll %d of %d that failed in a row: %s", self._unanswered, PATIENCE, error)
+            self.log.warning("poll %d of %d that failed in a row: %s", self._unanswered, PATIENCE_POLLS, error)
             self._error = str(error)
-            return self._unanswered >= PATIENCE
+            return self._unanswered >= PATIENCE_POLLS
         except BackfillError as error:
             self.log.info("resuming the task because of an error: %s", error)
             self._error = str(error)

@@ -17,7 +17,7 @@ from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
-from airflow_backfill.triggers.poll import PATIENCE
+from airflow_backfill.triggers.poll import PATIENCE_POLLS
 from airflow_backfill.watching.gate_watch import GateWatch
 from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
@@ -190,9 +190,9 @@ class Answers(FinishTrigger):
 def test_a_store_that_does_not_answer_for_a_while_costs_the_task_no_retry(target):
     trigger = Answers(target=str(target), build=None, ledger_conn_id=None, poke_interval=0)
     silence = SourceUnavailable("the store is away")
-    trigger.answers = [*[silence] * (PATIENCE - 1), False, *[silence] * (PATIENCE - 1), True, "not asked"]
+    trigger.answers = [*[silence] * (PATIENCE_POLLS - 1), False, *[silence] * (PATIENCE_POLLS - 1), True, "not asked"]
     assert fire(trigger) == {"deadline": None} and trigger.answers == ["not asked"]
-    trigger.answers = [False, *[silence] * PATIENCE, "not asked"]
+    trigger.answers = [False, *[silence] * PATIENCE_POLLS, "not asked"]
     assert fire(trigger) == {"deadline": None, "error": str(silence)} and trigger.answers == ["not asked"]
     trigger.answers = [False, Cancelled("by a person"), "not asked"]
     assert fire(trigger) == {"deadline": None, "error": "[CANCELLED] by a person"} and trigger.answers == ["not asked"]
