@@ -76,6 +76,10 @@ _OVERRIDDEN = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     # Delta reads tables with column mapping by id only with this; it changes nothing for others.
     "spark.sql.parquet.fieldId.read.enabled": "true",
+    # Otherwise Spark reads no VARIANT: its parts are binary.
+    "spark.sql.parquet.binaryAsString": "false",
+    # CHAR and VARCHAR are read as STRING, the type of the target's columns.
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
 }
 
 _OFF = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSess
     session.conf.set(name, "false")
     override(session)
     assert session.conf.get(name) == "true"
+
+
+def test_columns_are_read_as_the_target_stores_them(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    spark.sql(f"CREATE TABLE delta.`{path}` (c CHAR(3), v VARIANT) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES ('a', parse_json('1'))")
+    session = spark.newSession()
+    for name in ("spark.sql.preserveCharVarcharTypeInfo", "spark.sql.parquet.binaryAsString"):
+        session.conf.set(name, "true")
+    override(session)
+    rows = session.read.format("delta").load(path).selectExpr("c", "cast(v AS int) AS v")
+    assert rows.dtypes == [("c", "string"), ("v", "int")]
+    assert [tuple(row) for row in rows.collect()] == [("a  ", 1)]
 
 
 def test_partitions_follow_the_size_of_the_work() -> None:
