@@ -284,9 +284,7 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
         "would be lost; give them a key in the source, or delete them there, then clear the task; if the correction is "
         "later than this round ends, clear the task with larger rounds (round_rows, round_bytes), so that one round "
         "has both; if that does not help, run `table-backfill recover TARGET --epoch N --why REASON` with the epoch "
-        "of the "
-        "correction, verify, "
-        "and repair the keys that differ",
+        "of the correction, verify, and repair the keys that differ",
         count=max(came, went),
         sample=sample,
     )

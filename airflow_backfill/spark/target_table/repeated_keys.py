@@ -99,9 +99,7 @@ class RepeatedKeys:
             f"the source is correct again at epoch {head}: clear the task with larger rounds (round_rows, "
             "round_bytes), so that one round has both epochs; if that does not help, because a part of the epoch is "
             f"applied or the hand-off epoch is earlier, run `table-backfill recover {self.target} --epoch {head} "
-            "--why REASON`, "
-            "verify, and "
-            "repair the keys that differ"
+            "--why REASON`, verify, and repair the keys that differ"
         )
 
     def _twins(self, rows: DataFrame) -> DataFrame:

@@ -172,8 +172,7 @@ class Proof:
             f"version {version} of the target differs from the transformed source at epoch {epoch}: {counts}; "
             + (
                 f"run `table-backfill repair {self.plan.spec.target} --why REASON`, which rewrites these keys, then "
-                "clear "
-                "verify"
+                "clear verify"
                 if self.key
                 else "plan again with on_existing='restart'"
             ),

@@ -54,9 +54,7 @@ def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
     raise kind(
         f"the source has {what} at epoch {epoch}, for example {sample}, so nothing is repaired: later changes could "
         "not identify these rows; correct them in the source, run `table-backfill recover TARGET --epoch N --why "
-        "REASON` with "
-        "the epoch of that "
-        "commit, verify, and repair again",
+        "REASON` with the epoch of that commit, verify, and repair again",
         epoch=epoch,
         sample=sample,
     )
