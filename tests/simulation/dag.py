@@ -90,7 +90,7 @@ def _is_final(world: World, process: Process) -> bool:
     if world.fatal == "put back" and error.code == ENDS[world.fatal] and not world.judge.stale:
         raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
     if world.fatal_done and error.code in (ENDS.get(world.fatal or ""), "VERIFICATION_FAILED"):
-        helped = way_out.put_right(world) or way_out.rewritten(world) or way_out.removed(world)
+        helped = _helped(world) or way_out.rewritten(world) or way_out.removed(world)
         world.outcome = "" if helped else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
         world.outcome = error.code
@@ -101,6 +101,10 @@ def _is_final(world: World, process: Process) -> bool:
     else:
         raise Violation(f"{process.task} failed without a cause: {error}")
     return True
+
+
+def _helped(world: World) -> bool:
+    return way_out.put_right(world) or way_out.undone(world)
 
 
 def _check_error(world: World, process: Process, error: BackfillError) -> None:
@@ -171,7 +175,7 @@ def _gate_broken(world: World, error: BackfillError) -> None:
     if error.code == "CANCELLED":
         _resume(world)
     elif world.fatal_done and error.code == ENDS.get(world.fatal or ""):
-        world.outcome = "" if way_out.put_right(world) or way_out.removed(world) else error.code
+        world.outcome = "" if _helped(world) or way_out.removed(world) else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
         world.outcome = error.code
     else:

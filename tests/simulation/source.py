@@ -85,12 +85,12 @@ class Source:
         self._commit(last.rows, _files(last.rows, shift=1), rows_changed=0, change=False, now=now)
 
     def replace_table(self, now: int) -> None:
-        """Dropped and made again, with a longer log: only the table's id tells."""
+        """Replaced, or dropped and made again with a longer log: only the table's id tells."""
         self.table_id = "source-2"
         self.replaced_at = len(self.versions)
         for value in range(3):
             rows = {0: value}
-            self._commit(rows, _files(rows), rows_changed=1, change=True, now=now)
+            self._commit(rows, _files(rows), rows_changed=1, change=True, now=now, schema=None if value else SCHEMA)
 
     def put_back(self, now: int) -> None:
         """The folder as it was at some version, from a backup, and written on past where it had been."""
@@ -108,7 +108,10 @@ class Source:
         """The table itself returns to its place, and from a backup what its log and folder have lost."""
         if self.replaced_at is not None:
             self.table_id = "source-1"
-            self._forget(self.replaced_at)
+            if not self.appends and self.rng.random() < 0.5:
+                self.restore(self.replaced_at - 1, self.versions[-1].commit.timestamp)
+            else:
+                self._forget(self.replaced_at)
         self.replaced_at, self.forked_at, self.earliest, self.vacuumed_before = None, None, 0, 0
 
     def delete(self, now: int) -> None:
@@ -116,6 +119,11 @@ class Source:
         rows = dict(self.versions[-1].rows)
         rows.pop(min(rows, default=0), None)
         self._commit(rows, _files(rows), rows_changed=1, change=True, now=now, removes=True)
+
+    def restore(self, version: int, now: int) -> None:
+        """What RESTORE TABLE does: the rows, columns and id of a version come back in a version of its own."""
+        at, self.schema = self.versions[version], SCHEMA
+        self._commit(at.rows, at.files, rows_changed=len(at.rows), change=True, now=now, schema=SCHEMA)
 
     def drop_column(self, now: int) -> None:
         last = self.versions[-1]

@@ -116,6 +116,22 @@ def test_a_rule_of_the_target_stops_what_is_written_until_it_is_taken_off() -> N
     assert ends["DONE"] >= 5 and ends["UNSAFE_OPTION"] >= 5, ends
 
 
+@pytest.mark.parametrize("trouble", ["drop column", "replace source"])
+def test_what_happened_to_the_source_is_undone_and_the_build_goes_on(trouble: str) -> None:
+    """The columns come back, and the build goes on from that epoch by a recovery and a repair. Or the table comes back
+    by a RESTORE, and its task is cleared.
+    """
+    ends: Counter[str] = Counter()
+    for seed in range(20):
+        world = World(seed, trouble=trouble)
+        world.faults |= {"recovery": 1.0, "repair": 1.0, "cure": 1.0}
+        world.fatal_at //= 2
+        ended(world)
+        if world.fatal_done and not world.source.appends:
+            ends[world.outcome] += 1
+    assert ends["DONE"] >= 5 and set(ends) == {"DONE"}, ends
+
+
 def test_a_recovery_is_believed_after_its_proof_only() -> None:
     """A target that somebody changed behind the snapshot, and put right or not; the named epoch is right or wrong;
     what is wrong may be repaired.

@@ -24,11 +24,26 @@ def put_right(world: World) -> bool:
     if not world.happens("left wrong"):
         world.target.put_right(world.expected(epoch))
     wrong = epoch > pinned and world.happens("wrong epoch")
-    world.by_hand, world.named = "recover", epoch - 1 if wrong else epoch
-    world.misnamed = world.target.content != world.expected(world.named)
+    _recover(world, epoch - 1 if wrong else epoch)
+    return True
+
+
+def undone(world: World) -> bool:
+    """Whether somebody undoes what happened to the source's columns, to go on from the epoch of that."""
+    recovers = world.judge.can_be_recovered and not (world.topic or world.source.appends)
+    if world.fatal != "drop column" or not recovers or not world.happens("recovery"):
+        return False
+    world.source.restore(world.source.head, world.writers_now)
+    world.fatal, world.barred = None, False
+    _recover(world, world.source.head)
+    return True
+
+
+def _recover(world: World, epoch: int) -> None:
+    world.by_hand, world.named = "recover", epoch
+    world.misnamed = world.target.content != world.expected(epoch)
     for process in world.processes:
         process.known = False
-    return True
 
 
 def calmed(world: World, error: BackfillError) -> None:

@@ -13,10 +13,10 @@ from airflow_backfill.core.errors import (
     HistoryLost,
     NotAppendOnly,
     SchemaChanged,
-    SourceReplaced,
 )
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.identity import ways_out
 from airflow_backfill.core.values.commit import Commit, TableMetadata
 
 FEED = "delta.enableChangeDataFeed"
@@ -77,8 +77,8 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
     if commit.belied:
         return ChangesIncomplete(
             f"epoch {commit.version} ({commit.operation}) claims to change no rows (dataChange=false), but adds "
-            f"{commit.added.live} and removes {commit.removed.live}: these changes are in no change feed; plan the "
-            "build again with on_existing='restart'",
+            f"{commit.added.live} and removes {commit.removed.live}: these changes are in no change feed; "
+            f"{ways_out(plan, commit.version)}",
             epoch=commit.version,
             operation=commit.operation,
         )
@@ -86,29 +86,27 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
 
 
 def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
-    if metadata.table_id != plan.source.table_id:
-        return SourceReplaced(
-            f"epoch {version} makes the source another table (id {metadata.table_id}); restore the planned one, or "
-            "plan again with on_existing='restart'",
-            epoch=version,
-            found=metadata.table_id,
-        )
     if not plan.appends and not has_feed(metadata):
         return FeedOff(
             f"epoch {version} switches the change data feed off, so later changes cannot be read; switch it on again "
-            f"({FEED} = true) and plan again with on_existing='restart'",
+            f"({FEED} = true); then {ways_out(plan)}",
             epoch=version,
         )
     if metadata.partition_columns != plan.source.partition_columns:
         return SchemaChanged(
             f"epoch {version} changes the partitioning from {list(plan.source.partition_columns)} to "
-            f"{list(metadata.partition_columns)}; plan again with on_existing='restart'",
+            f"{list(metadata.partition_columns)}; {ways_out(plan)}",
             epoch=version,
         )
-    ignored = plan.spec.new_columns == "ignore"
-    source = plan.source
-    changed = schema_change(source.schema_json, metadata.schema_json, version, used=source.columns, allow_new=ignored)
-    if changed is None:
+
+    def changed(*, allow_new: bool) -> SchemaChanged | None:
+        schemas = plan.source.schema_json, metadata.schema_json
+        return schema_change(*schemas, version, used=plan.source.columns, allow_new=allow_new)
+
+    error = changed(allow_new=plan.spec.new_columns == "ignore")
+    if error is None:
         return None
-    way_out = "plan again with on_existing='restart' (new_columns='ignore' ignores columns that are only added)"
-    return SchemaChanged(f"{changed.message}; {way_out}", **changed.data)
+    if changed(allow_new=True) is not None:
+        return SchemaChanged(f"{error.message}; {ways_out(plan)}", **error.data)
+    ignored = "(with new_columns='ignore' the next build goes on without such columns)"
+    return SchemaChanged(f"{error.message}; {ways_out(plan, version)} {ignored}", **error.data)

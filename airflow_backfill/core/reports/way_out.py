@@ -24,7 +24,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SOURCE_FEED_OFF": (
         "Set delta.enableChangeDataFeed = true on the source, then plan. If the build exists already, plan with "
-        "on_existing='restart'."
+        "on_existing='restart'. Or keep the target: run 'table-backfill recover TARGET --epoch N --why REASON' with "
+        "the epoch of that change and 'table-backfill repair TARGET --why REASON', then clear the verify task."
     ),
     "EXPRESSION_FAILED": "Correct the expression or the rows, then plan again with on_existing='restart'.",
     "QUERY_REFUSED": (
@@ -50,7 +51,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "with the source's newest epoch and 'table-backfill repair TARGET --why REASON', then clear the verify task. "
         "Raise the source's retention."
     ),
-    "SOURCE_REPLACED": "Restore the planned source and clear the task, or plan again with on_existing='restart'.",
+    "SOURCE_REPLACED": (
+        "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "
+        "or plan again with on_existing='restart'."
+    ),
     "LANDING_INVALID": "Correct the landing table, or name the right one; then plan again.",
     "KAFKA_OPTION": "Correct the option in the connection, then clear the task.",
     "TOPIC_MISSING": "Correct topic.name or the brokers' addresses, or create the topic; then clear the task.",
@@ -83,7 +87,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Set topic.order to a column that orders the records of a key; plan again with on_existing='restart'."
     ),
     "SCHEMA_CHANGED": (
-        "Plan again with on_existing='restart'; new_columns='ignore' ignores columns that are only added."
+        "Plan again with on_existing='restart'; new_columns='ignore' ignores columns that are only added. Or keep the "
+        "target, if the build has a key: undo the change in the source (not needed if columns were only added), run "
+        "'table-backfill recover TARGET --epoch N --why REASON' with the epoch of that and 'table-backfill repair "
+        "TARGET --why REASON', then clear the verify task."
     ),
     "NOT_APPEND_ONLY": (
         "Give the source a change data feed and the build a key, then plan again with on_existing='restart'."

@@ -24,15 +24,16 @@ def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitI
     """
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
-            f"the source is table {view.table_id}, but the plan is for table {plan.source.table_id}; restore that one, "
-            "or plan the build again with on_existing='restart'",
+            f"the source is table {view.table_id}, but the plan is for table {plan.source.table_id}: it was created "
+            "again, for example by CREATE OR REPLACE TABLE (INSERT OVERWRITE keeps the table); restore that one (by "
+            "RESTORE TABLE, if it was replaced) and clear the task, or plan again with on_existing='restart'",
             planned=plan.source.table_id,
             found=view.table_id,
         )
     if view.head < applied:
         raise SourceReplaced(
             f"the source is at epoch {view.head}, but epoch {applied} is already applied: the source was restored to "
-            f"an earlier state, for example from a backup; {_ways_out(plan, view.head)}",
+            f"an earlier state, for example from a backup; {ways_out(plan, view.head)}",
             head=view.head,
             applied=applied,
         )
@@ -56,19 +57,21 @@ def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
         f"{found.digest if found else 'deleted'}): the source was restored to an earlier state, for example from a "
-        f"backup; {_ways_out(plan, min(known.version, view.head))}",
+        f"backup; {ways_out(plan, min(known.version, view.head))}",
         epoch=known.version,
         known=known.digest,
         found=found.digest if found else None,
     )
 
 
-def _ways_out(plan: Plan, epoch: int) -> str:
-    """The way out if the source has another history."""
+def ways_out(plan: Plan, epoch: int | None = None) -> str:
+    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction)."""
     restart = "plan the build again with on_existing='restart'"
-    if not plan.splits.recoverable or epoch < plan.source.epoch:
+    if plan.spec.key is None or not plan.splits.recoverable or (epoch is not None and epoch < plan.source.epoch):
         return restart
+    named, of = ("N", " with the epoch of the correction") if epoch is None else (epoch, "")
     return (
-        f"{restart}; or keep the target: run 'table-backfill recover {plan.spec.target} --epoch {epoch} --why REASON', "
-        f"then 'table-backfill repair {plan.spec.target} --why REASON', then clear the verify task"
+        f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}run 'table-backfill recover "
+        f"{plan.spec.target} --epoch {named} --why REASON'{of}, then 'table-backfill repair {plan.spec.target} --why "
+        "REASON', then clear the verify task"
     )

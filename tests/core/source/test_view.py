@@ -160,9 +160,16 @@ def test_metadata_that_leaves_the_rows_alone_does_not_stop() -> None:
     assert stop(configuration={FEED: "TRUE", "other": "x"}) is None
 
 
-def test_another_table_stops() -> None:
-    error = stop(table_id="source-2")
-    assert isinstance(error, SourceReplaced) and error.data == {"epoch": 9, "found": "source-2"}
+def test_another_table_does_not_stop_if_a_later_epoch_brings_the_planned_one_back() -> None:
+    assert stop(table_id="source-2") is None
+
+
+def test_an_error_of_a_changed_source_says_how_to_keep_the_target() -> None:
+    added = json.loads(SCHEMA)
+    added["fields"].append({"name": "more", "type": "long", "nullable": True, "metadata": {}})
+    for fields, epoch in (({"configuration": {}}, "N"), ({"schema_json": json.dumps(added)}, "9")):
+        error = stop(**fields)
+        assert error is not None and f"--epoch {epoch} --why" in error.message
 
 
 @pytest.mark.parametrize("configuration", [{}, {FEED: "false"}, {FEED: ""}])
