@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from airflow_backfill.core.errors import BackfillError
 
+_RECOVER = "run 'table-backfill recover TARGET --epoch N --why REASON'"
+_THEN_REPAIR = "and 'table-backfill repair TARGET --why REASON', then clear the verify task."
+
 WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
@@ -24,16 +27,19 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SOURCE_FEED_OFF": (
         "Set delta.enableChangeDataFeed = true on the source, then plan. If the build exists already, plan with "
-        "on_existing='restart'. Or keep the target: run 'table-backfill recover TARGET --epoch N --why REASON' with "
-        "the epoch of that change and 'table-backfill repair TARGET --why REASON', then clear the verify task."
+        f"on_existing='restart'. Or keep the target: {_RECOVER} with the epoch of that change {_THEN_REPAIR}"
     ),
-    "EXPRESSION_FAILED": "Correct the expression or the rows, then plan again with on_existing='restart'.",
+    "EXPRESSION_FAILED": (
+        "Correct the expression, or the rows in the source, then plan again with on_existing='restart'. Or keep the "
+        f"target, if the build has a key: correct the rows, {_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
+    ),
     "QUERY_REFUSED": (
         "Restore source, target or functions as they were and clear the task, or plan again with on_existing='restart'."
     ),
     "SPARK_INCOMPLETE": "Add the jar, package or setting to Spark's configuration, then clear the task.",
     "FILE_DAMAGED": (
-        "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'."
+        "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'. Or keep "
+        f"the target, if the build has a key: {_RECOVER} with the epoch of the repair {_THEN_REPAIR}"
     ),
     "TARGET_REFUSES": (
         "Drop the rule from the target, then clear the task. If no build was planned yet, let the plan create the "
@@ -47,8 +53,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        "Or keep the target, if the build has a key: run 'table-backfill recover TARGET --epoch N --why REASON' "
-        "with the source's newest epoch and 'table-backfill repair TARGET --why REASON', then clear the verify task. "
+        f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch {_THEN_REPAIR} "
         "Raise the source's retention."
     ),
     "SOURCE_REPLACED": (
@@ -88,16 +93,16 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SCHEMA_CHANGED": (
         "Plan again with on_existing='restart'; new_columns='ignore' ignores columns that are only added. Or keep the "
-        "target, if the build has a key: undo the change in the source (not needed if columns were only added), run "
-        "'table-backfill recover TARGET --epoch N --why REASON' with the epoch of that and 'table-backfill repair "
-        "TARGET --why REASON', then clear the verify task."
+        "target, if the build has a key: undo the change in the source (not needed if columns were only added), "
+        f"{_RECOVER} with the epoch of that {_THEN_REPAIR}"
     ),
     "NOT_APPEND_ONLY": (
         "Give the source a change data feed and the build a key, then plan again with on_existing='restart'."
     ),
     "CHANGES_INCOMPLETE": (
         "Clear the task once. If the error comes again, files and log of the source disagree: check how it is written, "
-        "then plan again with on_existing='restart'."
+        f"then plan again with on_existing='restart'. Or keep the target, if the build has a key: {_RECOVER} with the "
+        f"source's newest epoch {_THEN_REPAIR}"
     ),
     "EPOCH_DISCONTINUOUS": "Plan again with on_existing='restart': an epoch is missing between the two.",
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
