@@ -202,6 +202,10 @@ class ControlFolder:
         """Append a command. Returns the number under which a barrier acknowledges it."""
         return self._commands.append({"build": build, **Command.from_json(command.to_json()).to_json()}, floor)
 
+    def forget(self, command: int) -> None:
+        """Delete a command that later ones have replaced. The newest one must stay."""
+        self._commands.delete(command)
+
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
         """All commands of a build, in order. Reads each once: the numbers of another build may begin anew."""
         of, known = self._ordered

@@ -49,7 +49,7 @@ class Journal:
         """The documents with greater numbers, ascending. The ``known`` ones are listed, and not read again."""
         numbers = self.numbers(number)
         read = {**known, **self._documents([found for found in numbers if found not in known])}
-        return [(found, read[found]) for found in numbers]
+        return [(found, read[found]) for found in numbers if found in read]
 
     def last(self, count: int, after: int = 0) -> list[tuple[int, dict[str, Any]]]:
         """The ``count`` newest of the documents with greater numbers, ascending. Reads only these."""
@@ -101,11 +101,20 @@ class Journal:
             yield int(match["number"]), (match["companion"] or "").removeprefix(".")
 
     def _documents(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The documents under these numbers, in order. Several are read side by side."""
+        """The documents under these numbers, in order, without those that were deleted since they were listed. Several
+        are read side by side.
+        """
         if len(numbers) < 2:
-            return {number: self._document(self._path(number)) for number in numbers}
-        with ThreadPoolExecutor(READERS, "documents") as pool:
-            return dict(zip(numbers, pool.map(self._document, map(self._path, numbers)), strict=True))
+            read = [*map(self._listed, numbers)]
+        else:
+            with ThreadPoolExecutor(READERS, "documents") as pool:
+                read = [*pool.map(self._listed, numbers)]
+        return {number: found for number, found in zip(numbers, read, strict=True) if found is not None}
+
+    def _listed(self, number: int) -> dict[str, Any] | None:
+        with suppress(NotFound):
+            return self.read(number)
+        return None
 
     def _document(self, path: str) -> dict[str, Any]:
         data = self._store.read(path, MAX_DOCUMENT_BYTES + 1)

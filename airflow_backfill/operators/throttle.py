@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.attempts.refusal import refusal
-from airflow_backfill.core.errors import InvalidSpec, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SourceNotDelta
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.limit import Limit
@@ -20,6 +20,7 @@ from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.operators.signed import NONE, signature
 from airflow_backfill.watching.conditions import window_of
@@ -31,6 +32,8 @@ Signal: TypeAlias = "Callable[[Context], Limit | int | None]"
 
 BUDGET = "budget"
 """Who signs the throttles of this operator. A throttle with another signature is a person's."""
+KEPT_COMMANDS = 50
+"""Newest commands of a build that stay: every process that works on it reads them all."""
 
 
 class ThrottleOperator(BaseOperator):
@@ -100,7 +103,18 @@ class ThrottleOperator(BaseOperator):
             return "nothing", f"the rate is right already: {wanted.why or 'no reason was given'}"
         signed = replace(signature(context, BUDGET, None), why=wanted.why)
         command = Command(Verb.THROTTLE, wanted.rate, False, wanted.byte_rate, wanted.until, signed)
-        return "throttled", f"command {ordered(reader, command)}, {wanted.why or 'no reason was given'}"
+        number = ordered(reader, command)
+        self._forget(reader.control, commands[:-KEPT_COMMANDS])
+        return "throttled", f"command {number}, {wanted.why or 'no reason was given'}"
+
+    def _forget(self, control: ControlFolder, commands: Sequence[tuple[int, Command]]) -> None:
+        """Delete the throttles of this operator among old commands: a newer one has replaced them."""
+        try:
+            for number, command in commands:
+                if command.signed.by == BUDGET:
+                    control.forget(number)
+        except BackfillError as error:
+            self.log.warning("old throttles stay, and every task of the build reads them: %s", error)
 
     def _wanted(self, context: Context) -> Limit:
         said = self.rate if self.signal is None else self.signal(context)

@@ -26,9 +26,11 @@ from airflow_backfill.core.gates.gate import (
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.reports.summary import told
+from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
+from airflow_backfill.core.values.phase import BUILDING
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.watching.conditions import high_water
@@ -90,6 +92,8 @@ class GateWatch:
         """The gate's verdict with the lag of the newest barrier."""
         now = now_ms()
         state = self._build.state()
+        if state.phase not in BUILDING:
+            return self._over(state, now)
         source = self._build.source(state)
         if observed_upto(state, source) is None:
             source = self._build.stopped(state, source)
@@ -101,6 +105,8 @@ class GateWatch:
         """The gate's verdict with the current lag, and whether the task has something to do."""
         now = now_ms()
         state = self._build.state()
+        if state.phase not in BUILDING:
+            return self._over(state, now)
         commands = self._build.commands(state)
         source = self._build.stopped(state, self._build.source(state))
         progress = told(state, source, None, now)
@@ -120,6 +126,14 @@ class GateWatch:
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
         behind = isinstance(far, Waiting) and far.lag and not stopped
         return replace(observed, wake=behind or unannounced(state, source) or self._build.aging(state, now))
+
+    def _over(self, state: BuildState, now: int) -> Observation:
+        """Of a build that has passed its gate, or was cancelled. Its source is not looked at: when a finished build is
+        run or cleared again, the source's history may be gone, or all of it.
+        """
+        nothing = Glance(state.plan.source.table_id, state.reached, state.reached)
+        verdict = decide(state, nothing, self._build.commands(state), self._conditions(now), now)
+        return Observation(state, verdict, True, told(state, nothing, None, now))
 
     def _conditions(self, now: int) -> Conditions:
         return Conditions.at(now, self.max_lag, self.window)

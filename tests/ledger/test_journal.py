@@ -39,6 +39,18 @@ def test_documents_come_back_in_order(journal: Journal, tmp_path: Path) -> None:
     assert (tmp_path / "control/commands/000000001.json").exists()
 
 
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_document_that_is_deleted_after_it_was_listed_is_left_out(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    for number in range(count):
+        journal.append({"n": number})
+    listed = journal.numbers()
+    journal.delete(1)
+    monkeypatch.setattr(journal, "numbers", lambda after=0: listed)
+    assert journal.after(0) == journal.last(9) == [(n + 1, {"n": n}) for n in range(1, count)]
+
+
 def test_a_hundred_appends_of_eight_processes_get_a_hundred_numbers(tmp_path: Path) -> None:
     counts = [13, 13, 13, 13, 12, 12, 12, 12]
     processes = [started(APPEND, tmp_path, process, count) for process, count in enumerate(counts)]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_backfill.builds.ordering import ordered
+from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.limit import Limit
 from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.throttle import ThrottleOperator, by_the_clock, closes
 from airflow_backfill.watching.conditions import window_of
@@ -48,6 +51,26 @@ def test_only_a_change_is_a_command(context, planned):
     for rate in (500, "500", 500, 0, "", None):
         throttle(context, planned, rate, why="shop is busy")
     assert signatures(planned) == [(rate, "budget", "shop is busy") for rate in (500, 0, None)]
+
+
+def test_old_throttles_are_forgotten_and_what_people_ordered_stays(context, planned, monkeypatch):
+    """A signal may change the rate every few minutes for months, and each task of a build reads all commands."""
+    monkeypatch.setattr("airflow_backfill.operators.throttle.KEPT_COMMANDS", 3)
+    ordered(str(planned), Command(Verb.HOLD, signed=Signature(by="ann")))
+    for rate in range(1, 21):
+        throttle(context, planned, rate)
+    kept = [(None, "ann"), *((rate, "budget") for rate in range(17, 21))]
+    assert [(rate, by) for rate, by, _ in signatures(planned)] == kept
+    assert (in_force(planned).rate, in_force(planned).held, in_force(planned).number) == (20, True, 21)
+
+
+def test_a_throttle_takes_effect_although_old_ones_cannot_be_deleted(context, planned, monkeypatch):
+    monkeypatch.setattr("airflow_backfill.operators.throttle.KEPT_COMMANDS", 1)
+    refused = SourceUnavailable("delete: 403 Forbidden")
+    monkeypatch.setattr(ControlFolder, "forget", Mock(side_effect=refused))
+    for rate in (1, 2, 3):
+        assert throttle(context, planned, rate)["did"] == "throttled"
+    assert [rate for rate, _, _ in signatures(planned)] == [1, 2, 3]
 
 
 def test_a_function_says_how_much_and_why(context, planned):

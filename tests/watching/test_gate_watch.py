@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
 from bench import generated
 from bench.requests import counted
-from tests.airflow.without_spark import built, commit_to, foreign, order
+from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
 
 NEVER = window_of(("00:00", "00:00:00.000001", "UTC"))
 
@@ -56,6 +57,15 @@ def test_a_mapped_approval_is_that_of_its_own_build(monkeypatch, index, state):
 def test_a_fresh_build_is_ready(fresh, target):
     assert watch(target).gate().verdict == Ready(3)
     assert watch(target).live().verdict == Ready(3)
+
+
+@pytest.mark.parametrize("last", ["catch_up", "verify", "finish", "upstream"])
+def test_a_gate_that_was_passed_asks_no_source(source, target, last):
+    """A finished build is run or cleared again when nobody keeps the source any more, or its history."""
+    applications = (*WHOLE, "upstream")
+    built(source, target, *applications[: applications.index(last) + 1])
+    shutil.rmtree(source)
+    assert watch(target, window=NEVER).gate().verdict == watch(target, window=NEVER).live().verdict == Ready(3)
 
 
 def test_a_snapshot_in_the_making_is_not(source, target):
