@@ -8,10 +8,11 @@ contains the ledger's totals, and a new one is emitted only if they differ from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from airflow.sdk import Asset, BaseOperator
-from airflow.sdk.execution_time.context import InletEventsAccessors
+from airflow.sdk.execution_time.context import AssetStateStoreAccessor, InletEventsAccessors
 
 from airflow_backfill.core.state.state import BuildState
 
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 
 STANDS = "table_backfill"
 """The key in ``asset_state_store``: build, target, and the last epoch of the source that is applied."""
-RECENT_EVENTS = 100
-"""Events of an asset that are read: other tasks may emit it, too."""
+FIRST_EVENTS = 1_000
+"""Events of an asset that are looked through for a build's last one, as long as none is known."""
+BEGINNING = "2000-01-01T00:00:00+00:00"
+"""Before all events."""
+SKEW = timedelta(minutes=5)
+"""By how much clocks of API servers, which date events, may differ."""
 
 Told = Mapping[str, Any] | None
 """The content of a build's last event; None if there was none."""
@@ -40,8 +45,9 @@ def tell(context: Context, task: BaseOperator, state: BuildState, news: News) ->
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
             stands: dict[str, JsonValue] = {"build": build, "target": state.plan.spec.target, "epoch": state.applied}
-            context["asset_state_store"][outlet].set(STANDS, stands)
-            extra = news(last_told(outlet, build))
+            store = context["asset_state_store"][outlet]
+            store.set(STANDS, stands)
+            extra = news(last_told(store, outlet, build))
             if extra is None:
                 continue
             context["outlet_events"][outlet].extra.update({"build": build, **extra})
@@ -49,10 +55,24 @@ def tell(context: Context, task: BaseOperator, state: BuildState, news: News) ->
     task.outlets = kept  # of this try only: the runner emits these outlets
 
 
-def last_told(asset: Asset, build: str) -> Told:
-    """The newest event of ``asset`` about ``build``."""
-    events = InletEventsAccessors([asset])[asset].ascending(False).limit(RECENT_EVENTS)
-    return next((extra for event in events if (extra := event.extra or {}).get("build") == build), None)
+def last_told(store: AssetStateStoreAccessor, asset: Asset, build: str) -> Told:
+    """The newest event of ``asset`` about ``build``. The asset's store keeps up to where its events were searched, and
+    the one found: hundreds of tables may tell one asset, and Airflow's clean-up deletes old events.
+    """
+    key, upto, told = f"{STANDS}/{build}", None, None
+    known = store.get(key)
+    if isinstance(known, dict):
+        upto, told = known.get("upto"), known.get("extra")
+    events = InletEventsAccessors([asset])[asset].ascending(False)
+    if isinstance(upto, str):
+        events = events.after((datetime.fromisoformat(upto) - SKEW).isoformat())
+    else:
+        events, upto = events.limit(FIRST_EVENTS), BEGINNING
+    mine = next((event for event in events if event.extra and event.extra.get("build") == build), None)
+    if len(events):
+        upto, told = (mine or events[0]).timestamp.isoformat(), told if mine is None else mine.extra
+    store.set(key, {"upto": upto, "extra": told})
+    return cast("Told", told)
 
 
 def refuse_loop(task: BaseOperator) -> None:

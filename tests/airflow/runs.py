@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,20 @@ class Airflow:
         """What the events of an asset said, oldest first."""
         query = "SELECT e.extra FROM asset_event e JOIN asset a ON a.id = e.asset_id WHERE a.name = ? ORDER BY e.id"
         return [json.loads(extra) for (extra,) in self._query(query, asset)]
+
+    def others_told(self, asset: str, count: int) -> None:
+        """As many more events of an asset, each of another build."""
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
+        rows = [(json.dumps({"build": str(n)}), now, asset) for n in range(count)]
+        with closing(sqlite3.connect(self.home / "airflow.db")) as connection, connection:
+            connection.executemany(
+                "INSERT INTO asset_event (asset_id, extra, timestamp) SELECT id, ?, ? FROM asset WHERE name = ?", rows
+            )
+
+    def forget_events(self) -> None:
+        """As ``airflow db clean`` does."""
+        with closing(sqlite3.connect(self.home / "airflow.db")) as connection, connection:
+            connection.execute("DELETE FROM asset_event")
 
     def everything(self) -> str:
         """All that Airflow stored of tasks: where a secret must not be."""
