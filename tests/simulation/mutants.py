@@ -44,18 +44,18 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        commit = yield from ReadCommit(version)\n        check_commit(state.plan, commit)\n        record",
+        "        commit = yield from ReadCommit(version)\n        check_commit(state.plan, commit, state.applied)\n        record",
         "        commit = yield from ReadCommit(version)\n        record",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
-        "    for commit in reversed(walked):\n        check_commit(plan, commit)\n    return state",
+        "    for commit in reversed(walked):\n        check_commit(plan, commit, _stood(state, commit.version))\n    return state",
         "    return state",
     ),
     Mutant(
         "RESTORE is taken for maintenance",
         "    if commit.operation.upper().startswith(_REPLACING):",
-        '    if commit.operation == "RESTORE":\n        return\n'
+        '    if commit.operation == "RESTORE":\n        return None\n'
         "    if commit.operation.upper().startswith(_REPLACING):",
     ),
     Mutant(

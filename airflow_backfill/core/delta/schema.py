@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from airflow_backfill.core.errors import (
@@ -15,18 +15,24 @@ _MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
 
 
 def schema_change(
-    before: str, after: str, version: int, *, used: Iterable[str] | None = None, allow_new: bool = False
+    before: str,
+    after: str,
+    version: int,
+    *,
+    used: Iterable[str] | None = None,
+    allow_new: bool = False,
+    not_null: bool = True,
 ) -> SchemaChanged | None:
     """The first difference of two schemas that affects rows, with epoch and column; None if there is none.
 
     Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
     columns do not, and neither does column mapping that is switched on: it names each column's files as they are. With
-    ``used``, only these columns of ``before`` matter.
+    ``used``, only these columns of ``before`` matter; without ``not_null``, nullability does not.
     """
-    known = _columns(before)
+    known = _columns(before, not_null)
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
     try:
-        new = _columns(after)
+        new = _columns(after, not_null)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return SchemaChanged(
             f"epoch {version} has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file",
@@ -51,8 +57,9 @@ def schema_change(
     return None
 
 
-def _columns(schema_json: str) -> dict[str, Any]:
-    return {field["name"]: _shape(field) for field in json.loads(schema_json)["fields"]}
+def _columns(schema_json: str, not_null: bool) -> dict[str, Any]:
+    skipped = {"metadata"} if not_null else {"metadata", "nullable"}
+    return {field["name"]: _shape(field, skipped) for field in json.loads(schema_json)["fields"]}
 
 
 def _physical(shape: Any) -> Any:
@@ -68,11 +75,11 @@ def _in_files(shape: Any) -> Any:
     return [_in_files(item) for item in shape] if isinstance(shape, list) else shape
 
 
-def _shape(part: Any) -> Any:
+def _shape(part: Any, skipped: Set[str]) -> Any:
     if isinstance(part, dict):
-        kept = {name: _shape(value) for name, value in part.items() if name != "metadata"}
+        kept = {name: _shape(value, skipped) for name, value in part.items() if name not in skipped}
         mapping = {name: part["metadata"][name] for name in _MAPPING if name in part.get("metadata", {})}
         return {**kept, **({"mapping": mapping} if mapping else {})}
     if isinstance(part, list):
-        return [_shape(item) for item in part]
+        return [_shape(item, skipped) for item in part]
     return part

@@ -108,9 +108,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
-        "RESTORE the target to its last barrier, which 'table-backfill status TARGET' names. Run 'table-backfill "
-        "recover TARGET --epoch N --why REASON' with the epoch of that barrier, then clear the verify task. Or plan "
-        "again with on_existing='restart'."
+        "RESTORE the target to the version before the foreign commit, and run 'table-backfill recover TARGET --epoch N "
+        "--why REASON' with the epoch at which it stood there, then clear the verify task: the message names both. A "
+        "snapshot that is not complete, or a topic: plan again with on_existing='restart'."
     ),
     "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",

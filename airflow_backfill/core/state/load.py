@@ -67,7 +67,7 @@ def _loaded(build: str | None, *, proven: bool) -> Asks[BuildState]:
     announced = yield from _announced(plan, newest, walked)
     state = from_last(plan, lanes, head, announced)
     for commit in reversed(walked):
-        check_commit(plan, commit)
+        check_commit(plan, commit, _stood(state, commit.version))
     return state
 
 
@@ -76,7 +76,7 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
     head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
-        check_commit(state.plan, commit)
+        check_commit(state.plan, commit, state.applied)
         record = barrier_record(commit)
         if record is not None:
             state = apply(state, Barrier.of(commit, record))
@@ -84,6 +84,14 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
             state = announce(state, version, news)
         state = replace(state, proven=version)
     return state
+
+
+def _stood(state: BuildState, version: int) -> int | None:
+    """The epoch at which the target stood before a version, after which at most one round was committed."""
+    newest = state.newest
+    if newest is None or newest.version < version or newest.record.epochs is None:
+        return state.applied
+    return newest.record.epochs.start - 1
 
 
 def highest_generation() -> Asks[int]:

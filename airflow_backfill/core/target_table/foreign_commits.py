@@ -11,31 +11,48 @@ from airflow_backfill.core.values.commit import Commit
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
 
-def check_commit(plan: Plan, commit: Commit) -> None:
-    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
+def check_commit(plan: Plan, commit: Commit, stood: int | None = None) -> None:
+    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``stood``: the epoch at
+    which the target stood before the commit; None if it stood at none.
+    """
+    why = _foreign(plan, commit)
+    if why is not None:
+        raise TargetDiverged(
+            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; "
+            f"{_way_out(plan, commit.version - 1, stood)}",
+            version=commit.version,
+            operation=commit.operation,
+            epoch=stood,
+        )
+
+
+def _foreign(plan: Plan, commit: Commit) -> str | None:
+    """What another writer did in the commit; None if the commit is ours, or harmless."""
     if commit.operation.upper().startswith(_REPLACING):
-        raise _diverged(plan, commit, f"another writer ran {commit.operation}")
+        return f"another writer ran {commit.operation}"
     if commit.metadata is not None:
         if commit.metadata.table_id != plan.target_id:
-            raise _diverged(plan, commit, "another table replaced the target")
-        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, allow_new=False)
+            return "another table replaced the target"
+        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, not_null=False)
         if changed is not None:
-            raise _diverged(plan, commit, changed.message)
+            return changed.message.replace(f"epoch {commit.version}", "it", 1)
     record = barrier_record(commit)
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:
-        raise _diverged(plan, commit, f"another writer changed rows ({commit.operation or 'unknown operation'})")
+        return f"another writer changed rows ({commit.operation or 'unknown operation'})"
     if commit.belied:
         what = f"{commit.operation or 'a commit'} claims to change no rows (dataChange=false)"
-        raise _diverged(plan, commit, f"{what}, but added {commit.added.live} and removed {commit.removed.live}")
+        return f"{what}, but added {commit.added.live} and removed {commit.removed.live}"
+    return None
 
 
-def _diverged(plan: Plan, commit: Commit, what: str) -> TargetDiverged:
-    return TargetDiverged(
-        f"version {commit.version} of the target: {what}; the target's rows may no longer match the source. RESTORE "
-        f"the target to its last barrier, run 'table-backfill recover {plan.spec.target} --epoch N --why REASON' "
-        "with the epoch of that barrier, then clear the verify task; or plan the build again with "
-        "on_existing='restart'",
-        version=commit.version,
-        operation=commit.operation,
+def _way_out(plan: Plan, before: int, stood: int | None) -> str:
+    """Back to the version ``before``. A snapshot that is not complete, and a topic, cannot be recovered."""
+    restart = "plan the build again with on_existing='restart'"
+    if stood is None or not plan.splits.recoverable:
+        return restart
+    target = plan.spec.target
+    return (
+        f"run RESTORE TABLE delta.`{target}` TO VERSION AS OF {before}, then `table-backfill recover {target} --epoch "
+        f"{stood} --why REASON`, then clear the verify task; or {restart}"
     )

@@ -23,7 +23,7 @@ const offered = ({ in_force: force, phase, refused, difference }) =>
 
 // A build whose records cannot be read takes only these.
 const LAST_RESORT = [
-  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First correct the rows, with RESTORE to the last barrier. Then name the epoch of the source that they equal. Clear the verify task afterwards." }),
+  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First correct the rows, with RESTORE to the version that the error names. Then name the epoch of the source that they equal. Clear the verify task afterwards." }),
   say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends a build whose records cannot be read, if the target is deleted too." }),
 ];
 const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];

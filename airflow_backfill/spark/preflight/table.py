@@ -156,4 +156,4 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    return {name: shown(value) for name, value in row.asDict().items() if name != "count"}
+    return {name: shown(value) for name, value in row.asDict().items()}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from airflow_backfill.core.errors import InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -79,9 +79,18 @@ def _misfit(due: StructField, there: StructField | None, in_key: bool) -> str | 
         return f"its column {due.name!r} has type {there.metadata[_LENGTH]} instead of {wanted}"
     if _GENERATED in there.metadata or _IDENTITY in there.metadata:
         return f"its column {due.name!r} is filled by Delta"
-    if not there.nullable and due.nullable and not in_key:
-        return f"its column {due.name!r} is NOT NULL"
-    return None
+    strict = None if in_key else _not_null(there, due)
+    return f"its column {strict!r} is NOT NULL" if strict else None
+
+
+def _not_null(there: StructField, due: StructField) -> str | None:
+    """The first column, or field in it, that is NOT NULL in the target only. Delta has no such fields in arrays."""
+    if due.nullable and not there.nullable:
+        return due.name
+    if not isinstance(there.dataType, StructType) or not isinstance(due.dataType, StructType):
+        return None
+    inner = (_not_null(one, other) for one, other in zip(there.dataType, due.dataType, strict=True))
+    return next((f"{due.name}.{name}" for name in inner if name), None)
 
 
 def _cannot_stay_empty(there: StructField) -> str | None:

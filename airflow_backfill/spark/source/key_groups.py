@@ -91,11 +91,12 @@ class KeyGroups:
         return self._rows.where(any_missing(columns)).select(*columns)
 
     def repeated(self) -> DataFrame:
-        """The keys with several rows, and how many (``count``)."""
+        """The keys with several rows."""
         suspected = self._counted().where(self._repeats()).select(*self._by).limit(SUSPECTS)
         same = reduce(and_, (value == F.col(name) for name, value in self._by.items()))
         suspects = self._rows.select(*self._columns()).join(F.broadcast(suspected), same)
-        return suspects.groupBy(*self._columns()).count().where("count > 1")
+        counted = suspects.groupBy(*self._columns()).agg(F.count(F.lit(1)).alias(OWN + "rows"))
+        return counted.where(F.col(OWN + "rows") > 1).drop(OWN + "rows")
 
     def _counted(self) -> DataFrame:
         by = (value.alias(name) for name, value in self._by.items())

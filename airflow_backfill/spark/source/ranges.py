@@ -149,7 +149,7 @@ class Ranges:
                     count=counted.nameless,
                     epoch=epoch,
                 )
-            twins = groups.repeated().drop("count").collect() if counted.repeated else []
+            twins = groups.repeated().collect() if counted.repeated else []
         if twins:
             sample = [shown(row) | {"epoch": str(epoch)} for row in twins[:SHOWN_KEYS]]
             raise DuplicateKey(

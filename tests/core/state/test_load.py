@@ -17,13 +17,14 @@ from airflow_backfill.core.state.load import catch_up, load, told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import planned, sealed, writing
 from tests.core.histories import SEEDS, random_build, states
 from tests.core.model_target import PATIENCE, ROUND, SCHEMA, TARGET_ID, Model
 from tests.core.running import Running
-from tests.core.tasks import READ
+from tests.core.tasks import CONSUME, READ, V
 
 
 def read(model: Model, build: str | None = None) -> BuildState:
@@ -190,6 +191,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "optimize": {"operation": "OPTIMIZE", "rewrites": True},
     "property": {"operation": "SET TBLPROPERTIES", "metadata": TableMetadata(TARGET_ID, SCHEMA, (), {"a": "b"})},
     "vacuum": {"operation": "VACUUM END"},
+    "not null": {"operation": "CHANGE COLUMN", "metadata": TableMetadata(TARGET_ID, SCHEMA.replace("true", "false"))},
 }
 
 
@@ -208,6 +210,9 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
         with pytest.raises(TargetDiverged) as raised:
             Running(model, look).finish()
         assert raised.value.data["version"] == model.target.head and not raised.value.retry
+        way_out = f"RESTORE TABLE delta.`{before.plan.spec.target}` TO VERSION AS OF {model.target.head - 1}, then"
+        assert (way_out in str(raised.value)) == (f"--epoch {before.applied} " in str(raised.value)) == (when == "sealed")
+        assert "on_existing='restart'" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -245,6 +250,20 @@ def test_a_barrier_that_landed_on_top_of_a_restore_does_not_count() -> None:
     with pytest.raises(TargetDiverged):
         model.run(READ)
     assert model.target.head == landed
+
+
+def test_the_way_out_of_foreign_rows_leaves_a_barrier_behind_that_landed_on_top_of_them() -> None:
+    model = sealed(times=3)
+    attempt = writing(model, CONSUME, 2)
+    model.foreign("DELETE")
+    foreign = model.target.head
+    with pytest.raises(TargetDiverged) as first:
+        attempt.finish()
+    assert model.records()[-1].epochs == EpochRange(V + 1, V + 4)
+    with pytest.raises(TargetDiverged) as again:
+        read(model)
+    for error in (first.value, again.value):
+        assert f"TO VERSION AS OF {foreign - 1}, then" in str(error) and f"--epoch {V} " in str(error)
 
 
 def test_what_was_looked_at_once_is_not_read_again() -> None:

@@ -37,7 +37,9 @@ def field(name: str, kind: DataType, nullable: bool = True, **metadata: Any) -> 
 ID, NAME, AT = field("id", LongType()), field("name", StringType()), field("at", TimestampType())
 SURE = field("sure", IntegerType(), nullable=False)
 TAGS = field("tags", ArrayType(StringType(), containsNull=False))
-DUE = (ID, NAME, AT, SURE, TAGS)
+STRICT = StructType([SURE, field("at", StructType([field("name", StringType(), nullable=False)]))])
+WHERE = field("where", StructType([SURE, field("at", StructType([NAME]))]))
+DUE = (ID, NAME, AT, SURE, TAGS, WHERE)
 
 
 def checked(*there: StructField) -> None:
@@ -57,7 +59,8 @@ def checked(*there: StructField) -> None:
         (*DUE, field("twice", LongType(), nullable=False, **GENERATED)),
         (*DUE, field("number", LongType(), nullable=False, **IDENTITY)),
         (*DUE, field("by", StringType(), nullable=False, CURRENT_DEFAULT="'me'")),
-        (*DUE[:-1], field("tags", ArrayType(StringType()))),
+        (*DUE[:4], field("tags", ArrayType(StringType())), WHERE),
+        (*DUE[:-1], field("where", StructType([field("sure", IntegerType()), field("at", StructType([NAME]))]))),
     ],
 )
 def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
@@ -67,7 +70,7 @@ def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        ((ID, NAME, AT, SURE), "has no column 'tags'"),
+        ((ID, NAME, AT, SURE, WHERE), "has no column 'tags'"),
         ((field("ID", LongType()), *DUE[1:]), "has no column 'id'"),
         ((field("id", IntegerType()), *DUE[1:]), "'id' has type int instead of bigint"),
         ((ID, field("name", StringType(), **VARCHAR), *DUE[2:]), r"type varchar\(5\) instead of string"),
@@ -75,6 +78,8 @@ def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
         ((ID, field("name", StringType("UTF8_LCASE")), *DUE[2:]), "type string collate UTF8_LCASE instead"),
         ((ID, NAME, field("at", TimestampNTZType()), *DUE[3:]), "type timestamp_ntz instead of timestamp"),
         ((ID, field("name", StringType(), nullable=False), *DUE[2:]), "'name' is NOT NULL"),
+        ((*DUE[:-1], field("where", WHERE.dataType, nullable=False)), "'where' is NOT NULL"),
+        ((*DUE[:-1], field("where", STRICT)), "'where.at.name' is NOT NULL"),
         ((field("id", LongType(), **GENERATED), *DUE[1:]), "'id' is filled by Delta"),
         ((field("id", LongType(), **IDENTITY), *DUE[1:]), "'id' is filled by Delta"),
         ((*DUE, field("more", LongType(), nullable=False)), "'more', which the build does not know, is NOT NULL"),

@@ -14,7 +14,7 @@ SHAPES: dict[str, tuple[str, Callable[[random.Random], tuple[Any, ...]]]] = {
     "dense": ("a long", lambda r: (r.randrange(-300, 300),)),
     "sparse": ("a long", lambda r: (r.randrange(-(2**63), 2**63),)),
     "borders": ("a long", lambda r: (r.choice([-(2**63), -65, -64, -1, 0, 63, 64, 2**63 - 1]),)),
-    "text": ("a string", lambda r: (str(r.randrange(400)),)),
+    "text": ("count string", lambda r: (str(r.randrange(400)),)),
     "text and number": ("a string, b int", lambda r: (str(r.randrange(9)), r.randrange(-70, 70))),
     "number and text": ("a int, b string", lambda r: (r.randrange(-70, 70), str(r.randrange(9)))),
     "two numbers": ("a long, b int", lambda r: (r.randrange(-20, 20), r.randrange(-20, 20))),
@@ -34,10 +34,10 @@ def test_rows_are_counted_as_by_hand(spark: SparkSession, shape: str, many: bool
         groups = KeyGroups.of(spark.createDataFrame(keys, schema), spark.createDataFrame([], schema).columns, many)
         count = groups.count()
         by_hand = Counter(key for key in keys if None not in key)
-        twins = {key: n for key, n in by_hand.items() if n > 1}
+        twins = [key for key, n in by_hand.items() if n > 1]
         assert (count.rows, count.nameless, count.repeated) == (len(keys), keys.count(missing), bool(twins))
         if twins:
-            assert {tuple(row)[:-1]: row["count"] for row in groups.repeated().collect()} == twins
+            assert sorted(map(tuple, groups.repeated().collect())) == sorted(twins)
         if count.nameless:
             assert [tuple(row) for row in groups.nameless().collect()] == [missing] * count.nameless
 
