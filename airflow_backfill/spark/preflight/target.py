@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
 
-from airflow_backfill.core.errors import InvalidSpec, TargetExists, TargetRefuses
+from airflow_backfill.core.errors import InvalidExpression, InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_target
@@ -27,6 +27,8 @@ _UNFINISHED = re.compile(r"\..*\.(tmp|crc)|_staged_commits")
 SHOWN = 3
 """Files that an error names."""
 _LENGTH, _GENERATED, _IDENTITY = "__CHAR_VARCHAR_TYPE_STRING", "delta.generationExpression", "delta.identity.start"
+_FILES = "_metadata"
+"""Spark's own column, of the files of a table. A MERGE reads it."""
 _FILLED = (_GENERATED, _IDENTITY, "CURRENT_DEFAULT")
 """What says of a column that Delta fills it where a row has no value."""
 
@@ -50,6 +52,17 @@ def check_clustered(spark: SparkSession, spec: BackfillSpec, metadata: TableMeta
         )
 
 
+def check_names(transform: Transform, key: Sequence[str]) -> None:
+    """InvalidExpression if Delta could merge no change into a target with these columns."""
+    hidden = next((name for name in transform.schema.fieldNames() if name.lower() == _FILES), None)
+    if key and hidden is not None:
+        raise InvalidExpression(
+            f"select: Spark has a column {hidden!r} of its own in each table, so Delta cannot merge changes into "
+            "a target with a column of that name; give it another name with AS",
+            name=hidden,
+        )
+
+
 def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transform, key: Sequence[str]) -> None:
     """TargetRefuses unless the target's columns hold whatever the build writes: a plan makes only what is missing.
 
@@ -58,7 +71,7 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
     there = {field.name: field for field in schema_of(metadata.schema_json).fields}
     due = {field.name: field for field in transform.schema.fields}
     whys = [_misfit(field, there.get(name), name in key) for name, field in due.items()]
-    whys += [_cannot_stay_empty(field) for name, field in there.items() if name not in due]
+    whys += [_cannot_stay(field, key) for name, field in there.items() if name not in due]
     why = next((why for why in whys if why), None)
     if why is not None:
         raise TargetRefuses(
@@ -93,7 +106,10 @@ def _not_null(there: StructField, due: StructField) -> str | None:
     return next((f"{due.name}.{name}" for name in inner if name), None)
 
 
-def _cannot_stay_empty(there: StructField) -> str | None:
+def _cannot_stay(there: StructField, key: Sequence[str]) -> str | None:
+    """Why the target cannot have a column that the build does not know."""
+    if key and there.name.lower() == _FILES:
+        return f"Spark has a column {there.name!r} of its own, which its column of that name hides from Delta's MERGE"
     if there.nullable or any(name in there.metadata for name in _FILLED):
         return None
     return f"its column {there.name!r}, which the build does not know, is NOT NULL"

@@ -48,7 +48,13 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
-from airflow_backfill.spark.preflight.target import check_clustered, check_columns, inspect_target, remove_half_made
+from airflow_backfill.spark.preflight.target import (
+    check_clustered,
+    check_columns,
+    check_names,
+    inspect_target,
+    remove_half_made,
+)
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.interpreter import Shell
@@ -136,7 +142,10 @@ class Planner:
         return found, recommend(self._sighted(found))
 
     def _check_columns(self, found: Preflight) -> None:
-        """TargetRefuses if there is a target, still without a build, that does not hold the build's rows."""
+        """InvalidExpression if no target holds the build's rows; TargetRefuses if there is one, without a build, that
+        does not.
+        """
+        check_names(found.transform, found.target_key)
         metadata = inspect_target(self._spark, self._spec)
         if metadata is not None:
             check_columns(self._spec, metadata, found.transform, found.target_key)
@@ -174,7 +183,9 @@ class Planner:
         drop_target(self._spark, self._spec.target)
 
     def _existing(self) -> BuildState | None:
-        """The build that the target holds; InvalidSpec if it holds none, and this one cannot be planned there."""
+        """The build that the target holds; InvalidSpec or TargetExists if it holds none, and this one cannot be planned
+        there.
+        """
         metadata = inspect_target(self._spark, self._spec)
         if metadata is None:
             return None
@@ -182,6 +193,7 @@ class Planner:
             return self._shell.run(load())
         except NotPlanned:
             check_clustered(self._spark, self._spec, metadata)
+            self._empty_through(self._shell.reader.log.head())
             return None
 
     def _revived(self, state: BuildState) -> BuildState:
@@ -285,16 +297,17 @@ class Planner:
         return Work(found.parts, found.units, found.bytes, found.rows, self._size, cores)
 
     def _empty_through(self, head: int) -> int:
-        """The newest version before which no commit of the target changed rows."""
+        """The newest version before a plan is in the target's log. TargetExists if rows were written by then."""
         for version in range(head + 1):
             commit = self._shell.reader.log.read(version)
-            if commit.data_change or commit.txns:
-                if version == 0:
-                    raise TargetExists(
-                        f"target: {self._spec.target} was created with rows that are not this build's; name another "
-                        "target, or move that table away",
-                        target=self._spec.target,
-                    )
+            if commit.data_change:
+                raise TargetExists(
+                    f"target: {self._spec.target} has no build, but rows were written to it (version {version}); name "
+                    "another target, or move that table away",
+                    target=self._spec.target,
+                    version=version,
+                )
+            if commit.txns:
                 return version - 1
         return head
 

@@ -211,8 +211,9 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
             Running(model, look).finish()
         assert raised.value.data["version"] == model.target.head and not raised.value.retry
         way_out = f"RESTORE TABLE delta.`{before.plan.spec.target}` TO VERSION AS OF {model.target.head - 1}, then"
-        assert (way_out in str(raised.value)) == (f"--epoch {before.applied} " in str(raised.value)) == (when == "sealed")
-        assert "on_existing='restart'" in str(raised.value)
+        said = str(raised.value)
+        assert (way_out in said) == (f"--epoch {before.applied} " in said) == (when == "sealed")
+        assert "on_existing='restart'" in said
 
 
 @pytest.mark.parametrize("name", HARMLESS)

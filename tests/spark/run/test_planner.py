@@ -20,6 +20,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.run.interpreter import Shell
@@ -93,6 +94,7 @@ REFUSED = {
     "two statements": ({"where": "1 = 1; DROP TABLE x"}, "EXPRESSION_INVALID"),
     "condition that is no condition": ({"where": "v + 1"}, "EXPRESSION_INVALID"),
     "column that does not exist": ({"select": ["id", "nope"]}, "EXPRESSION_INVALID"),
+    "the name of Spark's own column": ({"select": ["id", "v AS _Metadata"]}, "EXPRESSION_INVALID"),
     "Java by reflection": ({"select": ["id", "reflect('java.lang.System', 'getenv') AS e"]}, "EXPRESSION_INVALID"),
     "unknown name in select twice": ({"select": ["id", "v", "name AS V"]}, "EXPRESSION_INVALID"),
 }
@@ -147,7 +149,13 @@ def test_a_folder_of_parquet_is_no_source(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_target_that_is_not_ours_is_left_alone(plans: Plans, spark: SparkSession, tmp_path: Path) -> None:
+    def own() -> None:
+        table = f"delta.`{plans.target}`"
+        spark.sql(f"CREATE TABLE {table} LIKE delta.`{plans.source}` TBLPROPERTIES ('{OWNER}' = 't')")
+        spark.sql(f"INSERT INTO {table} SELECT * FROM delta.`{plans.source}`")
+
     for make in (
+        own,
         lambda: spark.range(3).write.format("delta").save(plans.target),
         lambda: (Path(plans.target).mkdir(), (Path(plans.target) / "precious.csv").write_text("1")),
     ):

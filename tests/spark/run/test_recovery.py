@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,38 @@ def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> No
     build.recover(epoch)
     assert build.verify().certificate is not None
     assert build.finish().phase is Phase.FINISHED
+
+
+FOREIGN = (
+    "DELETE FROM $t WHERE id < 10",
+    "TRUNCATE TABLE $t",
+    "CREATE OR REPLACE TABLE $t USING delta TBLPROPERTIES ('airflow_backfill.name' = 'build') AS SELECT 1 AS id",
+    "RESTORE TABLE $t TO VERSION AS OF 3",
+    "ALTER TABLE $t ADD COLUMN (more INT)",
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
+def test_the_way_out_that_an_error_names_leads_out_of_it_again_and_again(
+    source: Source, tmp_path: Path, strategy: str
+) -> None:
+    build = Build(source, tmp_path / "target", strategy=strategy)
+    build.read()
+    build.consume_log()
+    for number, statement in enumerate(FOREIGN):
+        build.spark.sql(statement.replace("$t", f"delta.`{build.target}`"))
+        source.append(9000 + number, 9001 + number)
+        with pytest.raises(TargetDiverged) as raised:
+            build.upstream()
+        named = re.search(r"run (RESTORE TABLE .+) then `table-backfill recover .+ --epoch (\d+) ", str(raised.value))
+        assert named is not None
+        build.spark.sql(named[1].removesuffix(","))
+        build.recover(int(named[2]))
+        build.verify()
+        build.finish()
+        build.upstream()
+        build.assert_equal_at(source.head)
 
 
 def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> None:
