@@ -33,7 +33,8 @@ def _foreign(plan: Plan, commit: Commit) -> str | None:
     if commit.metadata is not None:
         if commit.metadata.table_id != plan.target_id:
             return "another table replaced the target"
-        changed = schema_change(plan.target_schema_json, commit.metadata.schema_json, commit.version, not_null=False)
+        was, is_ = plan.target_schema_json, commit.metadata.schema_json
+        changed = schema_change(was, is_, commit.version, allow_new=True, not_null=False)
         if changed is not None:
             return changed.message.replace(f"epoch {commit.version}", "it", 1)
     record = barrier_record(commit)

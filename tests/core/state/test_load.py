@@ -174,6 +174,7 @@ def test_a_lane_that_is_not_where_a_record_names_it_is_refused() -> None:
 
 REPLACED = TableMetadata("target-2", SCHEMA)
 RESHAPED = TableMetadata(TARGET_ID, json.dumps({"type": "struct", "fields": []}))
+WIDER = SCHEMA.replace("[", '[{"name": "note", "type": "string", "nullable": true, "metadata": {}}, ')
 FOREIGN: dict[str, dict[str, Any]] = {
     "append": {"operation": "WRITE", "added": FileTotals(1, 1, 1)},
     "delete": {"operation": "DELETE", "removed": FileTotals(1, 1, 1)},
@@ -191,6 +192,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "optimize": {"operation": "OPTIMIZE", "rewrites": True},
     "property": {"operation": "SET TBLPROPERTIES", "metadata": TableMetadata(TARGET_ID, SCHEMA, (), {"a": "b"})},
     "vacuum": {"operation": "VACUUM END"},
+    "a column more": {"operation": "ADD COLUMNS", "metadata": TableMetadata(TARGET_ID, WIDER)},
     "not null": {"operation": "CHANGE COLUMN", "metadata": TableMetadata(TARGET_ID, SCHEMA.replace("true", "false"))},
 }
 
