@@ -96,23 +96,26 @@ def _misfit(due: StructField, there: StructField | None, in_key: bool) -> str | 
     return f"its column {strict!r} is NOT NULL" if strict else None
 
 
-def _not_null(there: StructField, due: StructField) -> str | None:
-    """The first column, or field in it, that is NOT NULL in the target only. Delta has no such fields in arrays."""
-    if due.nullable and not there.nullable:
-        return due.name
-    if not isinstance(there.dataType, StructType) or not isinstance(due.dataType, StructType):
+def _not_null(there: StructField, due: StructField | None) -> str | None:
+    """The first column, or field in it, that is NOT NULL where the build's rows may have null: everywhere if the build
+    does not know the column. Delta has no NOT NULL in arrays and maps.
+    """
+    if not there.nullable and (due is None or due.nullable):
+        return there.name
+    if not isinstance(there.dataType, StructType):
         return None
-    inner = (_not_null(one, other) for one, other in zip(there.dataType, due.dataType, strict=True))
-    return next((f"{due.name}.{name}" for name in inner if name), None)
+    known = due is not None and isinstance(due.dataType, StructType)
+    dues = due.dataType.fields if known else [None] * len(there.dataType)
+    inner = (_not_null(one, other) for one, other in zip(there.dataType, dues, strict=True))
+    return next((f"{there.name}.{name}" for name in inner if name), None)
 
 
 def _cannot_stay(there: StructField, key: Sequence[str]) -> str | None:
     """Why the target cannot have a column that the build does not know."""
     if key and there.name.lower() == _FILES:
         return f"Spark has a column {there.name!r} of its own, which its column of that name hides from Delta's MERGE"
-    if there.nullable or any(name in there.metadata for name in _FILLED):
-        return None
-    return f"its column {there.name!r}, which the build does not know, is NOT NULL"
+    strict = None if any(name in there.metadata for name in _FILLED) else _not_null(there, None)
+    return f"its column {strict!r}, which the build does not know, is NOT NULL" if strict else None
 
 
 def _how_it_is(metadata: TableMetadata) -> str:

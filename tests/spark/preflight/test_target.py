@@ -82,6 +82,7 @@ def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
         ((*DUE[:-1], field("where", STRICT)), "'where.at.name' is NOT NULL"),
         ((field("id", LongType(), **GENERATED), *DUE[1:]), "'id' is filled by Delta"),
         ((field("id", LongType(), **IDENTITY), *DUE[1:]), "'id' is filled by Delta"),
+        ((*DUE, field("more", STRICT)), "'more.sure', which the build does not know, is NOT NULL"),
         ((*DUE, field("_metadata", LongType())), "a column '_metadata' of its own"),
         ((*DUE, field("more", LongType(), nullable=False)), "'more', which the build does not know, is NOT NULL"),
     ],
