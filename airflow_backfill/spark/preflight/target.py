@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -17,7 +19,7 @@ from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
-from airflow_backfill.spark.transform.transform import Transform, schema_of
+from airflow_backfill.spark.transform.transform import Transform, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +81,25 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
             "hours; drop the table, so that the plan creates it, or name another target; then clear the task",
             target=spec.target,
         )
+
+
+def check_partitions(spec: BackfillSpec, metadata: TableMetadata, rows: DataFrame) -> None:
+    """TargetRefuses if a row of the build has an empty value in a column that partitions the target."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    texts = [name for name in metadata.partition_columns if isinstance(kinds.get(name), (StringType, BinaryType))]
+    if not texts:
+        return
+    counts = rows.agg(*(F.count_if(F.length(F.col(quoted(name))) == 0) for name in texts)).collect()[0]
+    for name, count in zip(texts, counts, strict=True):
+        if count:
+            raise TargetRefuses(
+                f"{spec.target} is partitioned by {name!r}, and {count} rows are empty there; Delta stores an empty "
+                f"partition value as null, so the copy would differ from the source; select NULLIF({quoted(name)}, '') "
+                f"AS {quoted(name)}, or drop the table and partition it by another column; then clear the task",
+                target=spec.target,
+                column=name,
+                count=count,
+            )
 
 
 def _misfit(due: StructField, there: StructField | None, in_key: bool) -> str | None:

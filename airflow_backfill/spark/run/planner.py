@@ -46,12 +46,14 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.location import Location
+from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
 from airflow_backfill.spark.preflight.target import (
     check_clustered,
     check_columns,
     check_names,
+    check_partitions,
     inspect_target,
     remove_half_made,
 )
@@ -149,6 +151,9 @@ class Planner:
         metadata = inspect_target(self._spark, self._spec)
         if metadata is not None:
             check_columns(self._spec, metadata, found.transform, found.target_key)
+            if self._spec.topic is None:
+                rows = found.transform.apply(open_source(self._spark, self._spec.table).at(found.epoch))
+                check_partitions(self._spec, metadata, rows)
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -20,7 +21,7 @@ from pyspark.sql.types import (
 from airflow_backfill.core.errors import TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
-from airflow_backfill.spark.preflight.target import check_columns
+from airflow_backfill.spark.preflight.target import check_columns, check_partitions
 from airflow_backfill.spark.transform.transform import Transform
 
 SPEC = BackfillSpec.parse({"name": "build", "source": "/a", "target": "/b", "key": ["id"]})
@@ -90,3 +91,14 @@ def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
 def test_columns_at_which_a_round_would_stop(there: tuple[StructField, ...], why: str) -> None:
     with pytest.raises(TargetRefuses, match=f"/b exists, and .*{why}.*; drop the table, so that the plan"):
         checked(*there)
+
+
+@pytest.mark.spark
+def test_an_empty_text_in_a_partition_would_become_null(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT * FROM VALUES (1, '', 'x'), (2, NULL, 'x'), (3, 'a', '') AS t(id, country, name)")
+    for by in ((), ("id",), ("more",)):
+        check_partitions(SPEC, TableMetadata("id", "{}", by), rows)
+    with pytest.raises(TargetRefuses, match="by 'country', and 1 rows are empty there"):
+        check_partitions(SPEC, TableMetadata("id", "{}", ("id", "country")), rows)
+    named = rows.selectExpr("id", "nullif(country, '') AS country")
+    check_partitions(SPEC, TableMetadata("id", "{}", ("id", "country")), named)
