@@ -73,6 +73,11 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
     there = {field.name: field for field in schema_of(metadata.schema_json).fields}
     due = {field.name: field for field in transform.schema.fields}
     whys = [_misfit(field, there.get(name), name in key) for name, field in due.items()]
+    whys += [
+        f"it is partitioned by {name!r}, whose bytes Delta would store as text"
+        for name in metadata.partition_columns
+        if name in due and isinstance(due[name].dataType, BinaryType)
+    ]
     whys += [_cannot_stay(field, key) for name, field in there.items() if name not in due]
     why = next((why for why in whys if why), None)
     if why is not None:
@@ -84,9 +89,9 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
 
 
 def check_partitions(spec: BackfillSpec, metadata: TableMetadata, rows: DataFrame) -> None:
-    """TargetRefuses if a row of the build has an empty value in a column that partitions the target."""
+    """TargetRefuses if a row of the build has an empty text in a column that partitions the target."""
     kinds = {field.name: field.dataType for field in rows.schema.fields}
-    texts = [name for name in metadata.partition_columns if isinstance(kinds.get(name), (StringType, BinaryType))]
+    texts = [name for name in metadata.partition_columns if isinstance(kinds.get(name), StringType)]
     if not texts:
         return
     counts = rows.agg(*(F.count_if(F.length(F.col(quoted(name))) == 0) for name in texts)).collect()[0]

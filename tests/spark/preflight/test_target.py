@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     IntegerType,
     LongType,
@@ -91,6 +92,14 @@ def test_columns_that_hold_all_rows(there: tuple[StructField, ...]) -> None:
 def test_columns_at_which_a_round_would_stop(there: tuple[StructField, ...], why: str) -> None:
     with pytest.raises(TargetRefuses, match=f"/b exists, and .*{why}.*; drop the table, so that the plan"):
         checked(*there)
+
+
+def test_bytes_that_partition_a_target_would_be_changed() -> None:
+    schema = StructType([ID, field("hash", BinaryType())])
+    transform = Transform((), None, schema, schema, frozenset())
+    check_columns(SPEC, TableMetadata("id", schema.json(), ("id",)), transform, ("id",))
+    with pytest.raises(TargetRefuses, match="it is partitioned by 'hash', whose bytes Delta would store as text"):
+        check_columns(SPEC, TableMetadata("id", schema.json(), ("hash",)), transform, ("id",))
 
 
 @pytest.mark.spark
