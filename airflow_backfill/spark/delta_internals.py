@@ -127,6 +127,13 @@ def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     return snapshot.metadata().id(), {one.appId(): one.version() for one in _each(found)}
 
 
+def partition_columns(spark: SparkSession, path: str) -> list[str]:
+    """The columns that partition the table, as this process read it last."""
+    _activate(spark)
+    found = _delta_log(spark, path).unsafeVolatileSnapshot().metadata().partitionColumns()
+    return list(_each(_converters(spark).asJava(found)))
+
+
 @contextmanager
 def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
     """Rebuild the table's state in a thread while the block runs. Delta needs it for the next commit.

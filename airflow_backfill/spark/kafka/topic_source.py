@@ -28,6 +28,7 @@ from airflow_backfill.spark.kafka.reader_options import connection
 from airflow_backfill.spark.kafka.records import KeptRows, TopicRecords
 from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
 from airflow_backfill.spark.session.staged import release, stage
+from airflow_backfill.spark.target_table.apply import guarded
 from airflow_backfill.spark.transform.transform import Transform, parse
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ class History:
         return dead_letters.good(self._decoded)
 
     def _rows(self, raw: DataFrame) -> DataFrame:
-        return self.transform.apply(dead_letters.good(self.records.decode(raw)))
+        rows = self.transform.apply(dead_letters.good(self.records.decode(raw)))
+        return guarded(rows, self.plan.spec.target)
 
     def _add_dead_letters(self, rows: DataFrame, count: int) -> None:
         """Add undecodable records to their table, unless it has them already."""

@@ -45,6 +45,7 @@ _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 _RESTART = "correct it, and plan again with on_existing='restart'"
 _NOT_SET_UP = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _RULES = ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT")
+EMPTY_PARTITION = "a column that partitions the target has an empty text, which Delta stores as null"
 _UNSTABLE = ("42K03", "42P01")
 """SQL states of a missing path or table. Another process may be creating it, so these are retried."""
 
@@ -60,6 +61,12 @@ _FATAL: tuple[tuple[type[BackfillError], Callable[[Trouble], bool], str], ...] =
         lambda t: t.condition in _RULES or t.state.startswith("23"),
         "a rule of the target refuses these rows: remove the rule (ALTER TABLE … DROP CONSTRAINT, ALTER COLUMN … DROP "
         "NOT NULL, ALTER COLUMN … TYPE STRING, or delta.appendOnly = false), then clear the task",
+    ),
+    (
+        TargetRefuses,
+        lambda t: EMPTY_PARTITION in t.text,
+        "the copy would differ from the source: correct these rows in the source, then clear the task; or drop the "
+        "target, make one with other partitions, and plan again (or select NULLIF(column, '') AS column)",
     ),
     (
         ExpressionFailed,

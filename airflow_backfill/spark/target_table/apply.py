@@ -15,11 +15,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.java_error import troubles
-from airflow_backfill.spark.delta_internals import commit_nothing
+from airflow_backfill.spark.delta_internals import commit_nothing, partition_columns
 from airflow_backfill.spark.session.application_conf import application_conf
+from airflow_backfill.spark.session.failure import EMPTY_PARTITION
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
 from airflow_backfill.spark.session.staged import held_bytes
 from airflow_backfill.spark.target_table.key_ranges import in_ranges, key_ranges
@@ -56,9 +58,10 @@ class Txn:
 
 
 def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
-    """Append these rows in one commit."""
+    """Append these rows in one commit. For what fails see ``guarded``."""
     (
-        rows.write.format("delta")
+        guarded(rows, target)
+        .write.format("delta")
         .mode("append")
         .option("txnAppId", txn.app_id)
         .option("txnVersion", str(txn.version))
@@ -67,6 +70,22 @@ def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
         .option("optimizeWrite", "false")
         .save(target)
     )
+
+
+def guarded(rows: DataFrame, target: str) -> DataFrame:
+    """The rows, which fail where a column that partitions the target has an empty text: Delta would store null. Rows
+    that go may have one.
+    """
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    texts = [name for name in partition_columns(rows.sparkSession, target) if isinstance(kinds.get(name), StringType)]
+    if not texts:
+        return rows
+    comes = F.col(OP) != DELETE if OP in kinds else F.lit(True)
+    checked = {
+        name: F.when(comes & (F.length(text) == 0), F.raise_error(F.lit(EMPTY_PARTITION))).otherwise(text)
+        for name, text in ((name, F.col(quoted(name))) for name in texts)
+    }
+    return rows.withColumns(checked)
 
 
 def empty(spark: SparkSession, target: str, txn: Txn, user_metadata: str) -> None:
@@ -114,7 +133,7 @@ def merge(
     same session would use it too.
     """
     session = _session(net.frame.sparkSession, txn, user_metadata)
-    rows = net.frame
+    rows = guarded(net.frame, target)
     if not net.more and 0 < held_bytes(net.staged) <= BROADCAST_BYTES:
         # Otherwise the scan of the target shuffles all rows of the files that may hold a key.
         rows = F.broadcast(rows)
@@ -155,7 +174,7 @@ def rewrite(rows: DataFrame, target: str, key: Sequence[str], txn: Txn, user_met
     (
         DeltaTable.forPath(session, target)
         .alias("t")
-        .merge(rows.alias("s"), goes)
+        .merge(guarded(rows, target).alias("s"), goes)
         .whenMatchedDelete()
         .whenNotMatchedInsert(_of("s", OP) == UPSERT, values)
         .execute()

@@ -13,9 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_backfill.core.errors import TargetRefuses
 from airflow_backfill.spark import delta_internals as delta_log
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
-from airflow_backfill.spark.session.failure import conflict_of
+from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.apply import KeyMet, Txn, append, empty, merge
@@ -53,6 +54,27 @@ def target(spark: SparkSession, tmp_path: Path) -> str:
 def net_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> NetChanges:
     changes = changes_of(spark, rows)
     return net_changes(changes, transform_of(spark, changes), ("id",))
+
+
+def test_an_empty_text_does_not_become_null_in_a_partition(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "target")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, v STRING, n INT) USING delta PARTITIONED BY (v)")
+    rows = spark.createDataFrame([(1, "a", 1), (2, None, 1)], "id int, v string, n int")
+    append(rows, path, Txn("a", 1), "first")
+    emptied = [(1, "a", 1, "update_preimage", 5), (1, "", 1, "update_postimage", 5)]
+    for write in (
+        lambda: append(rows.replace("a", ""), path, Txn("a", 2), "second"),
+        lambda: merge(net_of(spark, emptied), path, ["id"], Txn("a", 2), "second"),
+    ):
+        with pytest.raises((PySparkException, Py4JJavaError)) as raised:
+            write()
+        assert isinstance(coded(raised.value), TargetRefuses)
+    corrected = [(1, "", 1, "update_preimage", 6), (1, "b", 1, "update_postimage", 6)]
+    with net_of(spark, emptied + corrected) as net:
+        merge(net, path, ["id"], Txn("a", 2), "second")
+    with net_of(spark, [(2, "", 1, "delete", 7)]) as net:
+        merge(net, path, ["id"], Txn("a", 3), "third")
+    assert content(spark, path) == {(1, "b", 1)}
 
 
 def assert_barrier(commit: list[dict[str, Any]], txn: Txn, user_metadata: str) -> None:
