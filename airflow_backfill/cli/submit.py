@@ -17,6 +17,7 @@ from airflow_backfill.cli.store import reader
 from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Errand
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.spark.run.phases import REPORT
 from airflow_backfill.spark.session.redaction import REDACT
 from airflow_backfill.spark_home import default_jars
@@ -101,9 +102,7 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
     try:
         return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     except (OSError, ValueError) as error:
-        raise ApplicationFailed(
-            f"--spark-submit: {options.spark_submit!r} cannot be started: {error}; correct the path"
-        ) from None
+        raise invalid("--spark-submit", options.spark_submit, f"cannot be started: {error}; correct the path") from None
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:

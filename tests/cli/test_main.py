@@ -128,7 +128,7 @@ def test_what_could_have_no_effect_is_refused(build: JsonBuild, capsys: Captured
 
 def test_a_cancel_whose_application_cannot_start_says_so(build: JsonBuild, capsys: Captured) -> None:
     command = ["cancel", build.location, "--spark-submit", "/nonexistent/spark-submit"]
-    assert refused(capsys, *command) == "APPLICATION_FAILED"
+    assert refused(capsys, *command) == "SPEC_INVALID"
     assert list(build.reader.commands(build.state().plan.build)) == [(1, Command(Verb.CANCEL))]
 
 

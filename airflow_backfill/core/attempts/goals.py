@@ -188,10 +188,17 @@ class RepairGoal(_SingleLane):
     """Make the target equal to the transformed source at the hand-off epoch; a verification must follow."""
 
     def check(self, state: BuildState) -> None:
+        plan, over = state.plan, _past(state, Phase.CATCH_UP)
+        if not plan.spec.key or (over and not plan.splits.recoverable):
+            which = "without a key" if not plan.spec.key else "of a topic, after the hand-off,"
+            raise NotAllowedNow(f"{which} no row can be repaired: plan again with on_existing='restart'")
+        if over:
+            raise NotAllowedNow(
+                f"the build is handed over: run 'table-backfill recover {plan.spec.target} --epoch N --why REASON' "
+                f"first, with the epoch that the rows shall equal (now: {state.applied})"
+            )
         _require(state, Phase.CATCH_UP)
         _require_arrived(state)
-        if not state.plan.spec.key:
-            raise NotAllowedNow("without a key no row can be repaired: plan again with on_existing='restart'")
 
     def done(self, state: BuildState) -> bool:
         repaired = state.newest is not None and state.newest.record.event is Event.REPAIR

@@ -28,13 +28,17 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
     try:
         return (yield from VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows))
     except VerificationFailed as failed:
-        if state.phase is Phase.CATCH_UP or not state.plan.spec.key:
+        counts, target = failed.data.get("counts"), state.plan.spec.target
+        if state.phase is Phase.CATCH_UP or not state.plan.spec.key or counts is None:
             raise
-        target = state.plan.spec.target
-        raise VerificationFailed(
-            f"at epoch {state.applied} the target differs from the transformed source: {failed.data.get('counts')}; to "
-            f"rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
+        way_out = (
+            f"to rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
             f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear verify and "
-            "finish",
+            "finish"
+            if state.plan.splits.recoverable
+            else "plan the build again with on_existing='restart'"
+        )
+        raise VerificationFailed(
+            f"at epoch {state.applied} the target differs from the transformed source: {counts}; {way_out}",
             **failed.data,
         ) from failed

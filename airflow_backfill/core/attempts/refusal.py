@@ -18,7 +18,12 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
     match order:
         case Errand.RECOVER:
             return (
-                None if state.plan.splits.recoverable else _refused(state, "recover: only its records know the seams")
+                None
+                if state.plan.splits.recoverable
+                else _refused(
+                    state,
+                    "recover: only the records of a topic's build know the seams; plan with on_existing='restart'",
+                )
             )
         case Errand.REPAIR:
             return _raised(state)

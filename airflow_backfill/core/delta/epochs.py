@@ -67,6 +67,13 @@ def _weight(commit: Commit, rows: int, size: int) -> int:
 
 def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
     if plan.appends and commit.data_change and not commit.append_only:
+        if plan.splits.landing:
+            return NotAppendOnly(
+                f"epoch {commit.version} ({commit.operation}) updates or deletes rows of the landing table, but the "
+                "build can only take added ones; plan again with on_existing='restart', and from then on only append",
+                epoch=commit.version,
+                operation=commit.operation,
+            )
         lacking = "a change data feed" if not plan.source.feed else "a key"
         return NotAppendOnly(
             f"epoch {commit.version} ({commit.operation}) updates or deletes rows, but without {lacking} a build can "

@@ -23,6 +23,10 @@ PLAN_AGAIN = (
     "Raise the topic's retention, then plan again with on_existing='restart' and a later topic.first, or with "
     "topic.expired='skip', which counts the missing records and goes on without them"
 )
+CREATED_AGAIN = (
+    "let the topic land in a new table, or delete the former topic's rows from the landing table, which stops other "
+    "builds that follow it; then plan again with on_existing='restart'"
+)
 SKIP = (
     "To keep the rows that are read, run 'table-backfill skip TARGET' and clear the task: the build counts the missing "
     "records and goes on without them. Or raise the topic's retention, and plan again with on_existing='restart'"
@@ -112,7 +116,11 @@ def appeared(partition: int, log: Log, landed: int | None, first_landed: int | N
     if landed is None and first_landed is not None and first_landed <= log.start:
         return replace(split, state=Finished(), target=None)
     if log.start > 0:
-        raise _lost(partition, Offsets(0, log.start), log, log.start)
+        way_out = "The partition is new to the build: "
+        if landed is None:
+            way_out += f"let the ingestion land it from offset {log.start} on, and clear the task; or "
+        way_out += "plan again with on_existing='restart'"
+        raise _lost(partition, Offsets(0, log.start), log, log.start, way_out)
     return split
 
 
@@ -126,7 +134,7 @@ def asked(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
     if log.end < known:
         raise SourceReplaced(
             f"partition {split.partition} ends at offset {log.end}, but it ended at {known} before: the topic was "
-            "truncated or created again",
+            f"truncated or created again; {CREATED_AGAIN}",
             partition=split.partition,
             end=log.end,
             known=known,
@@ -139,6 +147,16 @@ def asked_alone(split: Split, log: Log, expiry: Expiry = NONE) -> Split:
     """``asked`` without a landing table: records after the pinned end belong to the stream that follows."""
     ours = log if split.target is None else Log(min(log.start, split.target + 1), log.end)
     return settled_alone(asked(split, ours, expiry))
+
+
+def recreated(found: str, partitions: int, planned: str) -> SourceReplaced:
+    """The error of a topic whose id is not the planned one."""
+    return SourceReplaced(
+        f"the topic has id {found} and {partitions} partitions, but id {planned} was planned: it was created again, "
+        f"and its offsets mean other records; {CREATED_AGAIN}",
+        planned=planned,
+        found=found,
+    )
 
 
 def _reaching(split: Split, gap: Offsets, log: Log, expiry: Expiry, way_out: str) -> Split:
@@ -164,7 +182,8 @@ def _check_ahead(partition: int, log: Log, landed: int | None) -> None:
     if landed is not None and landed >= log.end:
         raise LandingAhead(
             f"partition {partition}: the landing table has offset {landed}, but the broker's log ends at {log.end}: "
-            "table and connection may belong to different clusters",
+            "table and connection may belong to different clusters, or the topic was created again. The task is "
+            f"retried; if that does not help, correct the connection, or: {CREATED_AGAIN}",
             partition=partition,
             landed=landed,
             end=log.end,

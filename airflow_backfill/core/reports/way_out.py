@@ -58,22 +58,32 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "
-        "or plan again with on_existing='restart'."
+        "or plan again with on_existing='restart'. If a topic was created again, do that after you have deleted the "
+        "former topic's rows from the landing table, or name a new landing table."
     ),
-    "LANDING_INVALID": "Correct the landing table, or name the right one; then plan again.",
+    "LANDING_INVALID": (
+        "Correct the landing table, or name the right one; then plan again, with on_existing='restart' if the build "
+        "exists already."
+    ),
     "KAFKA_OPTION": "Correct the option in the connection, then clear the task.",
-    "TOPIC_MISSING": "Correct topic.name or the brokers' addresses, or create the topic; then clear the task.",
+    "TOPIC_MISSING": (
+        "Correct topic.name, the brokers' addresses or the rights of the connection, then clear the task. A topic that "
+        "was deleted and created again is another one: plan again with on_existing='restart'."
+    ),
     "KAFKA_REFUSED": "Correct credentials, certificates or permissions of the connection, then clear the task.",
     "KAFKA_LOST": (
-        "While the history is read: run 'table-backfill skip TARGET' to count the lost records and go on without them, "
-        "then clear the task. At the plan: set a later topic.first, or topic.expired='skip'. Raise the topic's "
-        "retention."
+        "If the message names skip: run 'table-backfill skip TARGET' to count the lost records and go on without them, "
+        "then clear the task. Else plan again as the message says. Raise the topic's retention."
     ),
     "LANDING_AHEAD": (
         "The task is retried. If that does not help, correct the connection: it leads to other brokers than the "
-        "ingestion's."
+        "ingestion's. Or the topic was created again: delete the former topic's rows from the landing table, or name a "
+        "new landing table."
     ),
-    "OFFSETS_INVALID": "Repair the landing table (one row for each partition and offset), then clear the task.",
+    "OFFSETS_INVALID": (
+        "Plan again with on_existing='restart': what has landed before a plan may have landed in any order. If the "
+        "topic was created again, delete the former topic's rows from the landing table first, or name a new one."
+    ),
     "PARTITION_INCOMPLETE": "Let the ingestion land this partition from its beginning, then clear the task.",
     "PARTITIONS_GREW": "Plan again with on_existing='restart'. With topic.order, a topic may get more partitions.",
     "DECODER_INVALID": (
@@ -97,7 +107,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         f"{_RECOVER} with the epoch of that {_THEN_REPAIR}"
     ),
     "NOT_APPEND_ONLY": (
-        "Give the source a change data feed and the build a key, then plan again with on_existing='restart'."
+        "Give the source a change data feed and the build a key, then plan again with on_existing='restart'. Of a "
+        "topic: plan again so, and only append to the landing table."
     ),
     "CHANGES_INCOMPLETE": (
         "Clear the task once. If the error comes again, files and log of the source disagree: check how it is written, "
@@ -115,7 +126,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
     "MEMORY_LOST": (
-        "Restore the folder that the message names and clear the task, or plan again with on_existing='restart'."
+        "Restore the folder that the message names, as it was after the last round, and clear the task: an older copy "
+        "lacks keys. If there is none, plan again with on_existing='restart'."
     ),
     "RECORD_INVALID": (
         "Restore the file that the message names and clear the task. Or run 'table-backfill recover TARGET --epoch N "
@@ -138,8 +150,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "GATE_TIMEOUT": "Fulfil the condition that the message names, then clear the task.",
     "HANDOFF_REJECTED": "Clear consume_log and the approval task, both with the tasks after them: Airflow asks again.",
     "VERIFICATION_FAILED": (
-        "Run 'table-backfill repair TARGET --why REASON', which rewrites the keys that differ, then clear the verify "
-        "task."
+        "If the message says so, run 'table-backfill repair TARGET --why REASON', which rewrites the keys that differ, "
+        "then clear the verify task. Else do what the message says."
     ),
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",

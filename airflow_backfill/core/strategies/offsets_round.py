@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.errors import KafkaLost, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost, PartitionsGrew
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, reopened
+from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, recreated, reopened
 from airflow_backfill.core.kafka.progress import check_finished
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, landed_through, settled_alone
 from airflow_backfill.core.kafka.sizing import ends, fits_any, halved, quota, shared, too_large
@@ -353,12 +353,7 @@ def _ask(state: BuildState, unread: Mapping[int, int]) -> Asks[Topic]:
     assert isinstance(planned, Partitions)
     gone = [n for n in splits_of(state.positions) if n not in topic.logs and not state.positions[n].unknown]
     if topic.id != planned.topic_id or gone:
-        raise SourceReplaced(
-            f"the topic has id {topic.id} and {len(topic.logs)} partitions, the build knows id {planned.topic_id} and "
-            f"{len(state.positions)}: it was created again; plan again with on_existing='restart'",
-            planned=planned.topic_id,
-            found=topic.id,
-        )
+        raise recreated(topic.id, len(topic.logs), planned.topic_id)
     return topic
 
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 
 from airflow_backfill.core.errors import LandingInvalid, NotAppendOnly, OffsetsInvalid, SourceReplaced
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
+from airflow_backfill.core.kafka.opening import CREATED_AGAIN
 from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
@@ -51,10 +52,6 @@ RAW = StructType(
 """The columns of a record, in Spark's Kafka source and in a landing table."""
 
 _PLACE = ["partition", "offset"]
-_AGAIN = (
-    "let the topic land in a new table, or delete the old topic's rows, and plan again with on_existing='restart' "
-    "(after a hand-off: with another target)"
-)
 _FIRST, _FRESH = OWN + "first", OWN + "fresh"
 
 
@@ -172,7 +169,8 @@ class LandingTable:
             raise OffsetsInvalid(
                 f"version {row[_FIRST]} of the landing table adds offset {row['offset']} of partition "
                 f"{row['partition']} after later ones, and there is no earlier copy to compare it with: it landed out "
-                f"of order, or its first copy was deleted; {_AGAIN}",
+                "of order, or its first copy was deleted; plan again with on_existing='restart': what has landed by "
+                f"then may have any order. If the topic was created again: {CREATED_AGAIN}",
                 partition=row["partition"],
                 offset=row["offset"],
                 version=row[_FIRST],
@@ -193,7 +191,7 @@ class LandingTable:
             raise SourceReplaced(
                 f"the landing table has offset {found[0]['offset']} of partition {found[0]['partition']} twice, with "
                 f"different records: topic {self.topic} was created again, or another topic landed under its name; "
-                f"{_AGAIN}",
+                f"{CREATED_AGAIN}",
                 partition=found[0]["partition"],
                 offset=found[0]["offset"],
             )

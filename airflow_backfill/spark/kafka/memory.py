@@ -64,7 +64,7 @@ class Memory:
         except SourceNotDelta:
             raise MemoryLost(
                 f"the memory of keys at {self.location} is gone; without it an older record could overwrite a newer "
-                "one; put the folder back, or plan again with on_existing='restart'",
+                "one; put the folder back as it was after the last round, or plan again with on_existing='restart'",
                 location=self.location,
             ) from None
 

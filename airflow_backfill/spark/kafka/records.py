@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import KafkaLost, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import PLAN_AGAIN, Log
+from airflow_backfill.core.kafka.opening import PLAN_AGAIN, Log, recreated
 from airflow_backfill.core.state.effect import Fetched
 from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.landing_table import RAW
@@ -130,11 +130,7 @@ class TopicRecords:
         """The topic's logs. KafkaLost if one starts after its range, SourceReplaced if the topic was created again."""
         found = self.broker.ask()
         if found.id != self._id:
-            raise SourceReplaced(
-                f"topic {self._topic} has id {found.id}, but {self._id} was planned: it was created again, and its "
-                "offsets mean other records; plan again with on_existing='restart'",
-                found=found.id,
-            )
+            raise recreated(found.id, len(found.logs), self._id)
         logs = found.logs
         for partition, some in ranges.items():
             if partition not in logs or logs[partition].start > some.start:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import KafkaLost, SourceReplaced
+from airflow_backfill.core.errors import KafkaLost
+from airflow_backfill.core.kafka.opening import recreated
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
@@ -147,11 +148,7 @@ class Rounds:
         assert isinstance(planned, Partitions)
         topic = Broker(session, options, name).ask()
         if topic.id != planned.topic_id:
-            raise SourceReplaced(
-                f"topic {name} has id {topic.id}, but {planned.topic_id} was planned: it was created again, and its "
-                "offsets mean other records; plan again with on_existing='restart'",
-                found=topic.id,
-            )
+            raise recreated(topic.id, len(topic.logs), planned.topic_id)
         ends = {split.partition: split.end for split in planned.splits}
         starts = {partition: log.start for partition, log in topic.logs.items()} | ends
         for partition, start in starts.items():

@@ -50,16 +50,23 @@ def test_a_foreign_change_of_rows_is_named_first() -> None:
         proven(model)
 
 
-def test_the_way_out_leads_through_a_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = upstream(2)
+@pytest.mark.parametrize("counts", [{"missing": 3}, None])
+@pytest.mark.parametrize("recoverable", [True, False])
+def test_the_way_out_leads_through_a_recovery(
+    monkeypatch: pytest.MonkeyPatch, recoverable: bool, counts: dict[str, int] | None
+) -> None:
+    """Where one is possible (not of a topic), and where it helps: what has not landed is no row that differs."""
+    model, data = upstream(2), {} if counts is None else {"counts": counts}
     answer = Model.answer
 
     def differs(self: Model, effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.VerifyTarget):
-            raise VerificationFailed("run repair", counts={"missing": 3})
+            raise VerificationFailed("do this", **data)
         return answer(self, effect)
 
     monkeypatch.setattr(Model, "answer", differs)
-    with pytest.raises(VerificationFailed, match=f"missing.*recover .* --epoch {V + 2}") as failed:
+    monkeypatch.setattr(type(model.state().plan.splits), "recoverable", recoverable)
+    way_out = f"recover .* --epoch {V + 2}" if recoverable else "on_existing='restart'"
+    with pytest.raises(VerificationFailed, match="do this" if counts is None else f"missing.*{way_out}") as failed:
         proven(model)
-    assert failed.value.data["counts"] == {"missing": 3}
+    assert failed.value.data == data and ("recover" in failed.value.message) == (counts is not None and recoverable)

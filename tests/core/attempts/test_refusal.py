@@ -6,6 +6,7 @@ import pytest
 
 from airflow_backfill.core.attempts.refusal import check_reason, refusal
 from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.values.control import Command, Errand, Verb
 from airflow_backfill.core.values.phase import Phase
@@ -52,3 +53,15 @@ def test_a_row_without_a_key_is_not_explained() -> None:
     spec = replace(build.plan.spec, key=(), strategy="chain")
     error = refusal(Errand.EXPLAIN, replace(build, plan=replace(build.plan, spec=spec)))
     assert error is not None and "no key" in error.message
+
+
+def test_a_refused_repair_says_what_comes_first() -> None:
+    """Nobody has to guess the command, or the epoch that is applied."""
+    build = STATES["upstream"][0]
+    error = refusal(Errand.REPAIR, build)
+    assert error is not None and f"recover {build.plan.spec.target} --epoch N" in error.message
+    assert f"now: {V + 1}" in error.message
+    topic = replace(build, plan=replace(build.plan, splits=Partitions("id", (), "rules")))
+    for errand in (Errand.REPAIR, Errand.RECOVER):
+        error = refusal(errand, topic)
+        assert error is not None and "on_existing='restart'" in error.message

@@ -105,6 +105,8 @@ def test_of_a_partition_that_nobody_planned_nothing_may_be_gone(landed: int | No
     with pytest.raises(KafkaLost) as lost:
         appeared(2, Log(5, 10), landed, first_landed)
     assert lost.value.data == {"partition": 2, "wanted": 0, "have": 5, "missing": 5}
+    assert "skip" not in lost.value.message and "on_existing='restart'" in lost.value.message
+    assert ("from offset 5 on" in lost.value.message) == (landed is None)
 
 
 def test_no_data_at_a_restart_is_not_believed() -> None:

@@ -24,6 +24,7 @@ from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, CommitId, FileTotals, TableMetadata
 from tests.core.model_target import SCHEMA, SOURCE_ID, Model
+from tests.core.topic_model import TopicModel
 
 PLAN = Model().draft()
 FED = {FEED: "true"}
@@ -348,6 +349,14 @@ def test_without_feed_or_key_an_epoch_that_does_more_than_add_rows_stops(fields:
     assert isinstance(stopped, NotAppendOnly) and stopped.data["epoch"] == 9
     assert lacking in stopped.message and fields["operation"] in stopped.message
     assert of(**fields).stop is None
+
+
+def test_rows_of_a_landing_table_are_only_added() -> None:
+    """A feed and a key would not help."""
+    plan = TopicModel(3).plan()
+    stopped = epoch_of(plan, Commit(9, 70, "DELETE", removed=FileTotals(1, 5, 5), data_change=True)).stop
+    assert isinstance(stopped, NotAppendOnly) and stopped.data["epoch"] == 9
+    assert "only append" in stopped.message and "feed" not in stopped.message
 
 
 @pytest.mark.parametrize(
