@@ -73,7 +73,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "KAFKA_REFUSED": "Correct credentials, certificates or permissions of the connection, then clear the task.",
     "KAFKA_LOST": (
         "If the message names skip: run 'table-backfill skip TARGET' to count the lost records and go on without them, "
-        "then clear the task. Else plan again as the message says. Raise the topic's retention."
+        "then clear the task. Else do what the message says. Raise the topic's retention."
     ),
     "LANDING_AHEAD": (
         "The task is retried. If that does not help, correct the connection: it leads to other brokers than the "
@@ -84,7 +84,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Plan again with on_existing='restart': what has landed before a plan may have landed in any order. If the "
         "topic was created again, delete the former topic's rows from the landing table first, or name a new one."
     ),
-    "PARTITION_INCOMPLETE": "Let the ingestion land this partition from its beginning, then clear the task.",
+    "PARTITION_INCOMPLETE": (
+        "Let the ingestion land this partition from its beginning, then clear the task, with rounds (round_rows, "
+        "round_bytes) that hold all that has landed since."
+    ),
     "PARTITIONS_GREW": "Plan again with on_existing='restart'. With topic.order, a topic may get more partitions.",
     "DECODER_INVALID": (
         "Install the planned version of the decoder where Spark runs and clear the task, or plan again with "
@@ -96,7 +99,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "UNDECODABLE": (
         "Correct topic.key or topic.value, or set topic.undecodable to dead_letters; plan again with "
-        "on_existing='restart'."
+        "on_existing='restart'. A record's timestamp is no matter of these: do what the message says."
     ),
     "ORDER_UNKNOWN": (
         "Set topic.order to a column that orders the records of a key; plan again with on_existing='restart'."
@@ -160,7 +163,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "The task is retried, with the credentials that the connection or the environment has by then. If a round "
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
-    "SOURCE_UNAVAILABLE": "The task is retried. Check the network, and the credentials of the store in its connection.",
+    "SOURCE_UNAVAILABLE": (
+        "The task is retried. Check the network, and addresses and credentials in the connection of the store or the "
+        "brokers."
+    ),
     "NO_SPACE": (
         "Make room where the message says: beside the target (old versions of it go with VACUUM), or in "
         "spark.local.dir of the driver and the executors. The task is retried, and goes on behind its last commit."

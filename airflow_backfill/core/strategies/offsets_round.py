@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.errors import KafkaLost, PartitionsGrew
+from airflow_backfill.core.errors import KafkaLost, PartitionsGrew, SourceUnavailable
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, Log, appeared, asked, asked_alone, expired, recreated, reopened
 from airflow_backfill.core.kafka.progress import check_finished
@@ -227,10 +227,13 @@ class _Round:
                 if ranges:
                     self.fetched = yield from self._fetch(ranges, hold=True)
                 break
-            except KafkaLost:
+            except KafkaLost as lost:
+                yield from self._ask_again()  # raises, unless they have landed or may be skipped
                 if tries + 1 == TRIES:
-                    raise
-            yield from self._ask_again()
+                    raise SourceUnavailable(
+                        "Kafka deletes records of the topic faster than a round reads them; the round is repeated. If "
+                        "that does not help, raise the topic's retention"
+                    ) from lost
         self.compacted = self._compacted({n: some for n, some in ranges.items() if not self._kept(n, some)})
         for n, covered in ranges.items():
             self.splits[n], visible = after_read(self.splits[n], covered, self.fetched.batches.get(n))

@@ -97,7 +97,8 @@ def _odd_time(topic: str | None, **place: int) -> BackfillError:
     where = "offset {offset} of partition {partition}".format(**place) if place else "a record"
     return Undecodable(
         f"{where} of {_named(topic)} has a timestamp that Spark cannot represent: its producer did not count "
-        "milliseconds; correct the producer, and plan again with a later topic.first",
+        "milliseconds; correct the producer, delete the topic's records up to this one (kafka-delete-records), run "
+        "'table-backfill skip TARGET', which counts those that are not read yet as lost, and clear the task",
         count=1,
         sample=[{**place, "reason": "its timestamp is no number of milliseconds"}],
     )

@@ -11,7 +11,14 @@ import pytest
 
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, PartitionIncomplete, PartitionsGrew, SourceReplaced
+from airflow_backfill.core.errors import (
+    KafkaLost,
+    NotAllowedNow,
+    PartitionIncomplete,
+    PartitionsGrew,
+    SourceReplaced,
+    SourceUnavailable,
+)
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
@@ -66,19 +73,21 @@ def turn(
     step: Poll | None = None,
     lane: int = 0,
     begins: bool = False,
+    lost: Exception | None = None,
     ingested: Mapping[int, int] | None = None,
     decoded: fx.Decoded | None = None,
     landed: Mapping[int, Batch] | None = None,
 ) -> tuple[Move | Wait | None, list[Any]]:
     """What a round comes to, and what it asked for until it was decided. Without ``fetched`` every offset holds a
-    record, without ``decoded`` each becomes a row.
+    record, without ``decoded`` each becomes a row. ``lost``: why no record can be fetched.
     """
     generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
     asked: list[Any] = []
     answer: Any = None
     while True:
+        fails = lost is not None and bool(asked) and isinstance(asked[-1], fx.FetchRecords) and asked[-1].hold
         try:
-            effect = generator.send(answer)
+            effect = generator.throw(lost) if lost is not None and fails else generator.send(answer)
         except StopIteration as stop:
             return stop.value, asked
         if isinstance(effect, fx.DecodeRecords):
@@ -346,6 +355,14 @@ def test_records_that_retention_took_are_read_where_they_landed() -> None:
 
 SHORT = fx.Topic("id", {**LOGS, 0: Log(30, 100)})
 SOME = {0: Batch(10, 19, 10)}
+
+
+def test_what_retention_takes_faster_than_it_is_read_is_not_refused_for_good() -> None:
+    """If the rest may be skipped, the next round reads on; else the loss is named, with the command that passes it."""
+    lost = KafkaLost("deleted since the broker was asked")
+    with pytest.raises(SourceUnavailable) as late:
+        turn(BuildState.planned(plan(spec={"expired": "skip"})), seen(), lost=lost)
+    assert late.value.retry
 
 
 def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:

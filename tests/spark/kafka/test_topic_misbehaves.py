@@ -14,8 +14,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.errors import SourceReplaced, SourceUnavailable, Undecodable, VerificationFailed
 from airflow_backfill.core.kafka.offsets import MAX
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.kafka.reader_options import kafka_options
 from airflow_backfill.spark.session.failure import coded
@@ -53,16 +55,20 @@ def test_records_of_a_time_that_is_none(topic: Topic, make_build: MakeBuild, at:
 
 
 def test_a_time_that_spark_cannot_represent_is_named(spark: SparkSession, topic: Topic, make_build: MakeBuild) -> None:
-    """Nanoseconds that were taken for milliseconds."""
+    """Nanoseconds that were taken for milliseconds. Once the record is deleted the build goes on without it."""
     topic.create(config=ANY_TIME)
-    topic.send([Record(b"v0"), Record(b"v1", timestamp=10**18)])
+    topic.send([Record(b"v0"), Record(b"v1", timestamp=10**18), Record(b"v2")])
     build = make_build(source=None)
     build.plan()
-    with pytest.raises(Undecodable, match="has a timestamp that Spark cannot represent") as raised:
+    with pytest.raises(Undecodable, match=r"that Spark cannot represent.*table-backfill skip") as raised:
         build.snapshot()
     assert build.content() == []
     if spark.version >= "4.2":
         assert raised.value.data["sample"][0]["offset"] == 1
+    topic.truncate(2)
+    ordered(build.target, Command(Verb.SKIP))
+    build.snapshot()
+    assert build.content() == [(0, 2, "v2")]
 
 
 def test_records_that_do_not_come_in_time_may_come_later(spark: SparkSession, topic: Topic) -> None:

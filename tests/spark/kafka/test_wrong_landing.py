@@ -8,7 +8,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_backfill.core.errors import LandingInvalid, OffsetsInvalid, SourceReplaced
+from airflow_backfill.core.errors import (
+    BackfillError,
+    KafkaLost,
+    LandingInvalid,
+    NotAppendOnly,
+    OffsetsInvalid,
+    PartitionIncomplete,
+    SourceReplaced,
+)
 from airflow_backfill.spark.run.planner import OnExisting
 from demo.kafka.topic import Topic
 from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
@@ -106,4 +114,54 @@ def test_aborted_records_that_have_landed_are_refused_by_name(
     build.plan(OnExisting.RESTART)
     build.snapshot()
     build.complete()
+    assert build.content() == everything(topic)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("error", "change"), [(OffsetsInvalid, "late"), (NotAppendOnly, "delete")])
+def test_a_follower_that_its_landing_table_has_stopped_is_planned_again(
+    topic: Topic, landing: Landing, make_build: MakeBuild, error: type[BackfillError], change: str
+) -> None:
+    """No later commit of the table helps, and nothing in it has to be mended first."""
+    topic.create()
+    topic.send(numbered(6))
+    landing.skip({0: 2})
+    landing.land({0: 4})
+    build = make_build()
+    build.read()
+    landing.land_all()
+    build.complete()
+    if change == "late":
+        landing.append([row(message) for message in topic.records() if message.offset() == 0])
+    else:
+        landing.delete("offset = 3")
+    for _ in range(2):
+        with pytest.raises(error, match="on_existing='restart'"):
+            build.upstream()
+    build.plan(OnExisting.RESTART)
+    build.snapshot()
+    build.complete()
+    assert build.content() == everything(topic)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("gone", [0, 4])
+def test_a_new_partition_whose_first_records_land_last_is_followed_on(
+    topic: Topic, landing: Landing, make_build: MakeBuild, gone: int
+) -> None:
+    """Also if Kafka has deleted records of it that nobody has read."""
+    topic.create()
+    topic.send(numbered(5))
+    landing.land_all()
+    build = make_build()
+    build.hand_off()
+    topic.grow(2)
+    topic.send(numbered(10, partition=1, first=50))
+    topic.truncate(gone, partition=1)
+    landing.skip({1: 6})
+    landing.land_all()
+    with pytest.raises(KafkaLost if gone else PartitionIncomplete, match=r"from (offset 4 on|its first offset)"):
+        build.upstream()
+    landing.append([row(message) for message in topic.records(1) if message.offset() < 6])
+    build.upstream()
     assert build.content() == everything(topic)
