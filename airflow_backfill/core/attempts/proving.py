@@ -31,10 +31,15 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
         if state.phase is Phase.CATCH_UP or not state.plan.spec.key:
             raise
         target = state.plan.spec.target
-        raise VerificationFailed(
-            f"at epoch {state.applied} the target differs from the transformed source: {failed.data.get('counts')}; to "
-            f"rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
+        way = (
+            f"to rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
             f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear verify and "
-            "finish",
+            "finish"
+            if state.plan.splits.recoverable
+            else "a topic's build repairs keys in catch-up only: plan again with on_existing='restart'"
+        )
+        raise VerificationFailed(
+            f"at epoch {state.applied} the target differs from the transformed source: {failed.data.get('counts')}; "
+            + way,
             **failed.data,
         ) from failed

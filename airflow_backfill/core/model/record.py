@@ -323,10 +323,16 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
 def barrier_record(commit: Commit) -> Record | None:
     """The record of ``commit`` if the commit is a barrier, else None. In a barrier, transaction id and record name the
     same build, lane and seq. User metadata alone proves nothing, because a session may attach it to other commits.
+    RecordInvalid names the version.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
-    record = decode(commit.user_metadata)
+    try:
+        record = decode(commit.user_metadata)
+    except RecordInvalid as error:
+        raise RecordInvalid(
+            f"version {commit.version} of the target: {error.message}", **{**error.data, "version": commit.version}
+        ) from None
     return record if commit.txns.get(record.app_id) == record.seq else None
 
 

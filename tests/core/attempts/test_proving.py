@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.errors import NotAllowedNow, TargetDiverged, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from tests.core.builds import finished, logged, planned, sealed, upstream
-from tests.core.model_target import Model
+from tests.core.model_target import NO_LAG, PATIENCE, Model
 from tests.core.running import Running
 from tests.core.tasks import V
+from tests.core.topic_model import TopicModel
 
 
 def proven(model: Model, row_hash: RowHash = RowHash.TYPED) -> Certificate:
@@ -50,16 +55,32 @@ def test_a_foreign_change_of_rows_is_named_first() -> None:
         proven(model)
 
 
-def test_the_way_out_leads_through_a_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = upstream(2)
+def refuted(model: Model, monkeypatch: pytest.MonkeyPatch) -> VerificationFailed:
+    """The error of a proof that finds a difference."""
     answer = Model.answer
 
-    def differs(self: Model, effect: fx.Effect[Any]) -> Any:
+    def differing(self: Model, effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.VerifyTarget):
             raise VerificationFailed("run repair", counts={"missing": 3})
         return answer(self, effect)
 
-    monkeypatch.setattr(Model, "answer", differs)
-    with pytest.raises(VerificationFailed, match=f"missing.*recover .* --epoch {V + 2}") as failed:
+    monkeypatch.setattr(Model, "answer", differing)
+    with pytest.raises(VerificationFailed, match="missing") as failed:
         proven(model)
     assert failed.value.data["counts"] == {"missing": 3}
+    return failed.value
+
+
+def test_the_way_out_leads_through_a_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.search(f"recover .* --epoch {V + 2}", refuted(upstream(2), monkeypatch).message)
+
+
+def test_the_way_out_of_a_topic_leads_through_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TopicModel(5)
+    model.spec = replace(model.spec, key=("key",))
+    model.plan()
+    model.run(SnapshotGoal(0, 1, RoundSize()))
+    model.land(0, 0, 5)
+    model.run(ConsumeLogGoal(RoundSize(), NO_LAG, PATIENCE))
+    message = refuted(model, monkeypatch).message
+    assert "on_existing='restart'" in message and "recover" not in message

@@ -199,6 +199,21 @@ def test_an_existing_build_can_be_an_error(plans: Plans) -> None:
     plans.refused("TARGET_EXISTS", on_existing=OnExisting.FAIL)
 
 
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("EXPRESSION_INVALID", {"where": "nothing > 3"}),
+        ("FUNCTION_INVALID", {"functions": {"nothing": "1"}}),
+        ("SPEC_INVALID", {"strategy": "arrangement", "lanes": 2}),
+        ("KEY_DUPLICATE", {"key": ["v"]}),
+    ],
+)
+def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans, code: str, options: dict[str, Any]) -> None:
+    first = plans.plan()
+    plans.refused(code, on_existing=OnExisting.RESTART, **options)
+    assert BuildReader(plans.target).state() == first
+
+
 def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSession) -> None:
     first = plans.plan()
     spark.sql(f"DELETE FROM delta.`{plans.source}` WHERE id = 1")
