@@ -13,6 +13,10 @@ _KEEP = (
     f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch (DESCRIBE HISTORY names "
     f"it) {_THEN_REPAIR}"
 )
+_CORRECTED = (
+    "If the error comes again, because the correction is after the hand-off epoch or in a later round: "
+    f"{_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
+)
 _KEYLESS = (
     f"Without a key: {_RECOVER} with the epoch of the target's rows, which userMetadata in the target's DESCRIBE "
     "HISTORY names (positions), then clear the verify task."
@@ -55,10 +59,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "target."
     ),
     "KEY_INVALID": "Name key columns that select keeps unchanged and whose values identify a row, then plan.",
-    "KEY_NULL": "Give these rows a key in the source, or delete them there, then clear the task.",
+    "KEY_NULL": (f"Give these rows a key in the source, or delete them there, then clear the task. {_CORRECTED}"),
     "KEY_DUPLICATE": (
         "Delete the duplicate rows from the source, then clear the task; or plan again with on_existing='restart' and "
-        "a key that identifies each row."
+        f"a key that identifies each row. {_CORRECTED}"
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
