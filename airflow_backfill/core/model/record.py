@@ -327,13 +327,17 @@ def barrier_record(commit: Commit) -> Record | None:
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
+    record = _of(commit.user_metadata, commit.version)
+    return record if commit.txns.get(record.app_id) == record.seq else None
+
+
+def _of(written: str, version: int) -> Record:
     try:
-        record = decode(commit.user_metadata)
+        return decode(written)
     except RecordInvalid as error:
         raise RecordInvalid(
-            f"version {commit.version} of the target: {error.message}", **{**error.data, "version": commit.version}
+            f"version {version} of the target: {error.message}", **{**error.data, "version": version}
         ) from None
-    return record if commit.txns.get(record.app_id) == record.seq else None
 
 
 def generation_in(commit: Commit) -> int:
