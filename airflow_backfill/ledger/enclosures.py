@@ -53,8 +53,8 @@ class Enclosures:
         if found is None:
             raise RecordInvalid(
                 f"version {commit.version}: its record, the file {self._store.url}/{_name(digest)}, is missing or "
-                "altered. Restore the file from a backup, or go on without it: 'table-backfill recover TARGET --epoch "
-                "N --why REASON'",
+                "altered. Restore the file from a backup and clear the task, or go on without it: 'table-backfill "
+                "recover TARGET --epoch N --why REASON' with the source's newest epoch, then repair",
                 version=commit.version,
                 file=_name(digest),
             )

@@ -63,11 +63,11 @@ MUTANTS = (
         "    if commit.user_metadata is None or not commit.txns or "
         "'\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
-        "    record = decode(commit.user_metadata)\n"
+        "    record = _of(commit.user_metadata, commit.version)\n"
         "    return record if commit.txns.get(record.app_id) == record.seq else None",
         "    if commit.user_metadata is None or '\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
-        "    return decode(commit.user_metadata)",
+        "    return _of(commit.user_metadata, commit.version)",
     ),
     Mutant(
         "an older attempt is not fenced",

@@ -77,7 +77,8 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
         lacking = "a change data feed" if not plan.source.feed else "a key"
         return NotAppendOnly(
             f"epoch {commit.version} ({commit.operation}) updates or deletes rows, but without {lacking} a build can "
-            "only follow added rows",
+            "only follow added rows; give the source a change data feed and the build a key, and "
+            f"{ways_out(plan, commit.version)}",
             epoch=commit.version,
             operation=commit.operation,
         )
@@ -89,10 +90,11 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
             epoch=commit.version,
             operation=commit.operation,
         )
-    return None if commit.metadata is None else _stop_of_metadata(plan, commit.version, commit.metadata)
+    return None if commit.metadata is None else _stop_of_metadata(plan, commit, commit.metadata)
 
 
-def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> BackfillError | None:
+def _stop_of_metadata(plan: Plan, commit: Commit, metadata: TableMetadata) -> BackfillError | None:
+    version = commit.version
     if not plan.appends and not has_feed(metadata):
         return FeedOff(
             f"epoch {version} switches the change data feed off, so later changes cannot be read; switch it on again "
@@ -116,4 +118,5 @@ def _stop_of_metadata(plan: Plan, version: int, metadata: TableMetadata) -> Back
     if changed(allow_new=True) is not None:
         return SchemaChanged(f"{error.message}; {ways_out(plan)}", **error.data)
     ignored = "(with new_columns='ignore' the next build goes on without such columns)"
-    return SchemaChanged(f"{error.message}; {ways_out(plan, version)} {ignored}", **error.data)
+    ways = ways_out(plan, version, same_rows=not commit.data_change)
+    return SchemaChanged(f"{error.message}; {ways} {ignored}", **error.data)

@@ -323,11 +323,21 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
 def barrier_record(commit: Commit) -> Record | None:
     """The record of ``commit`` if the commit is a barrier, else None. In a barrier, transaction id and record name the
     same build, lane and seq. User metadata alone proves nothing, because a session may attach it to other commits.
+    RecordInvalid names the version.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
-    record = decode(commit.user_metadata)
+    record = _of(commit.user_metadata, commit.version)
     return record if commit.txns.get(record.app_id) == record.seq else None
+
+
+def _of(written: str, version: int) -> Record:
+    try:
+        return decode(written)
+    except RecordInvalid as error:
+        raise RecordInvalid(
+            f"version {version} of the target: {error.message}", **{**error.data, "version": version}
+        ) from None
 
 
 def generation_in(commit: Commit) -> int:

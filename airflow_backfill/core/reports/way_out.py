@@ -9,6 +9,18 @@ from airflow_backfill.core.errors import BackfillError
 
 _RECOVER = "run 'table-backfill recover TARGET --epoch N --why REASON'"
 _THEN_REPAIR = "and 'table-backfill repair TARGET --why REASON', then clear the verify task."
+_KEEP = (
+    f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch (DESCRIBE HISTORY names "
+    f"it) {_THEN_REPAIR}"
+)
+_CORRECTED = (
+    "If the error comes again, because the correction is after the hand-off epoch or in a later round: "
+    f"{_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
+)
+_KEYLESS = (
+    f"Without a key: {_RECOVER} with the epoch of the target's rows, which userMetadata in the target's DESCRIBE "
+    "HISTORY names (positions), then clear the verify task."
+)
 
 WAYS_OUT: Final[Mapping[str, str]] = {
     "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
@@ -39,22 +51,22 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SPARK_INCOMPLETE": "Add the jar, package or setting to Spark's configuration, then clear the task.",
     "FILE_DAMAGED": (
         "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'. Or keep "
-        f"the target, if the build has a key: {_RECOVER} with the epoch of the repair {_THEN_REPAIR}"
+        "the target, if the file is the source's and the build has a key: correct the source, "
+        f"{_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
     ),
     "TARGET_REFUSES": (
         "Drop the rule from the target, then clear the task. If no build was planned yet, let the plan create the "
         "target."
     ),
     "KEY_INVALID": "Name key columns that select keeps unchanged and whose values identify a row, then plan.",
-    "KEY_NULL": "Give these rows a key in the source, or delete them there, then clear the task.",
+    "KEY_NULL": (f"Give these rows a key in the source, or delete them there, then clear the task. {_CORRECTED}"),
     "KEY_DUPLICATE": (
         "Delete the duplicate rows from the source, then clear the task; or plan again with on_existing='restart' and "
-        "a key that identifies each row."
+        f"a key that identifies each row. {_CORRECTED}"
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch {_THEN_REPAIR} "
-        "Raise the source's retention."
+        f"{_KEEP} Only the first two help if a file with rows of the target is lost. Raise the source's retention."
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "
@@ -94,8 +106,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "on_existing='restart'."
     ),
     "FUNCTION_INVALID": (
-        "Install the function in the version that the spec names where Spark runs and clear the task, or plan again "
-        "with on_existing='restart'."
+        "Install the function in the version that the spec names where Spark runs and clear the task, or name the "
+        "installed version in functions and plan again with on_existing='restart'."
     ),
     "UNDECODABLE": (
         "Correct topic.key or topic.value, or set topic.undecodable to dead_letters; plan again with "
@@ -107,18 +119,19 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SCHEMA_CHANGED": (
         "Plan again with on_existing='restart'; new_columns='ignore' ignores columns that are only added. Or keep the "
         "target, if the build has a key: undo the change in the source (not needed if columns were only added), "
-        f"{_RECOVER} with the epoch of that {_THEN_REPAIR}"
+        f"{_RECOVER} with the epoch of that {_THEN_REPAIR} Without a key, the message says whether the target can be "
+        "kept."
     ),
     "NOT_APPEND_ONLY": (
-        "Give the source a change data feed and the build a key, then plan again with on_existing='restart'. Of a "
-        "topic: plan again so, and only append to the landing table."
+        "Give the source a change data feed and the build a key, then plan again with on_existing='restart'. Or keep "
+        f"the target, if the build has a key: {_RECOVER} with the epoch that the message names {_THEN_REPAIR} Of a "
+        "topic: plan again with on_existing='restart', and from then on only append to the landing table."
     ),
     "CHANGES_INCOMPLETE": (
         "Clear the task once. If the error comes again, files and log of the source disagree: check how it is written, "
-        f"then plan again with on_existing='restart'. Or keep the target, if the build has a key: {_RECOVER} with the "
-        f"source's newest epoch {_THEN_REPAIR}"
+        f"then plan again with on_existing='restart'. {_KEEP}"
     ),
-    "EPOCH_DISCONTINUOUS": "Plan again with on_existing='restart': an epoch is missing between the two.",
+    "EPOCH_DISCONTINUOUS": f"Plan again with on_existing='restart': an epoch is missing between the two. {_KEEP}",
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
@@ -133,9 +146,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "lacks keys. If there is none, plan again with on_existing='restart'."
     ),
     "RECORD_INVALID": (
-        "Restore the file that the message names and clear the task. Or run 'table-backfill recover TARGET --epoch N "
-        "--why REASON' with the epoch of the target's rows, then clear the verify task. Or plan again with "
-        "on_existing='restart'."
+        "Restore the file or the commit that the message names and clear the task, or plan again with "
+        f"on_existing='restart'. {_KEEP} {_KEYLESS}"
     ),
     "DOCUMENT_DAMAGED": (
         "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "
@@ -143,10 +155,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
     "FENCED": "Nothing to do if the newer attempt is running, e.g. in another run of the DAG; else clear the task.",
-    "POSITION_REGRESSED": (
-        "Run 'table-backfill recover TARGET --epoch N --why REASON' with the epoch of the target's rows, then clear "
-        "the verify task. Or plan again with on_existing='restart'."
-    ),
+    "POSITION_REGRESSED": f"Plan again with on_existing='restart'. {_KEEP} {_KEYLESS}",
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
     ),

@@ -64,14 +64,20 @@ def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     )
 
 
-def ways_out(plan: Plan, epoch: int | None = None) -> str:
-    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction)."""
+def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -> str:
+    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction).
+    Without a key nothing can be repaired, so the epoch must have the ``same_rows`` as the one before.
+    """
     restart = "plan the build again with on_existing='restart'"
-    if plan.spec.key is None or not plan.splits.recoverable or (epoch is not None and epoch < plan.source.epoch):
+    if not plan.splits.recoverable or (epoch is not None and epoch < plan.source.epoch):
         return restart
     named, of = ("N", " with the epoch of the correction") if epoch is None else (epoch, "")
-    return (
-        f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}run 'table-backfill recover "
-        f"{plan.spec.target} --epoch {named} --why REASON'{of}, then 'table-backfill repair {plan.spec.target} --why "
-        "REASON', then clear the verify task"
-    )
+    recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
+    if plan.spec.key:
+        return (
+            f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
+            f"'table-backfill repair {plan.spec.target} --why REASON', then clear the verify task"
+        )
+    if epoch is None or not same_rows:
+        return restart
+    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} clear the verify task"

@@ -98,9 +98,11 @@ class Planner:
         self._shell = Shell(spark, spec.target)
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
-        """The build's state, and the plan's report."""
+        """The build's state, and the plan's report. A restart that cannot be planned leaves the build that is there."""
         guarantee = commit_guarantee(self._spark, self._spec.target)
+        asked, ready = self._spec, None
         if on_existing is OnExisting.RESTART:
+            ready = self._ready(self._check_names)
             self._drop()
         existing = self._existing()
         if existing is not None and on_existing is OnExisting.FAIL:
@@ -110,21 +112,10 @@ class Planner:
                 build=existing.plan.build,
             )
         if existing is not None:
-            check_same(existing.plan.spec, self._spec)
+            check_same(existing.plan.spec, asked)
             check_rules(existing.plan, existing.phase, self._shell.reader.properties)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
-        self._check_lanes()
-        check_shared(self._spark, self._spec.target)
-        asked = self._spec
-        found, advice = self._inspected()
-        self._check_columns(found)
-        if asked.strategy == AUTO:
-            if isinstance(advice, BackfillError):
-                raise advice
-            self._spec = asked.with_strategy(advice.strategy)
-            self._check_lanes()
-        preparation = self._preparation()
-        cut = preparation.cut(found)
+        found, advice, preparation, cut = ready or self._ready(self._check_columns)
         self._make_target(found, preparation.properties())
         draft = self._draft(found, cut.splits)
         check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
@@ -134,6 +125,22 @@ class Planner:
         report = self._report(plan, found, guarantee, cut, advice)
         self._shell.reader.control.store_report(plan.build, report)
         return state, report
+
+    def _ready(
+        self, check_target: Callable[[Preflight], None]
+    ) -> tuple[Preflight, Advice | BackfillError, Preparation, Cut]:
+        """Everything that may refuse a plan, checked before the target is touched; and what the plan is made of."""
+        self._check_lanes()
+        check_shared(self._spark, self._spec.target)
+        found, advice = self._inspected()
+        check_target(found)
+        if self._spec.strategy == AUTO:
+            if isinstance(advice, BackfillError):
+                raise advice
+            self._spec = self._spec.with_strategy(advice.strategy)
+            self._check_lanes()
+        preparation = self._preparation()
+        return found, advice, preparation, preparation.cut(found)
 
     def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
         """The source, and the strategy that fits it."""
@@ -147,13 +154,16 @@ class Planner:
         """InvalidExpression if no target holds the build's rows; TargetRefuses if there is one, without a build, that
         does not.
         """
-        check_names(found.transform, found.target_key)
+        self._check_names(found)
         metadata = inspect_target(self._spark, self._spec)
         if metadata is not None:
             check_columns(self._spec, metadata, found.transform, found.target_key)
             if self._spec.topic is None:
                 rows = found.transform.apply(open_source(self._spark, self._spec.table).at(found.epoch))
                 check_partitions(self._spec, metadata, rows)
+
+    def _check_names(self, found: Preflight) -> None:
+        check_names(found.transform, found.target_key)
 
     def _preparation(self) -> Preparation:
         return preparation(self._spark, self._spec, self._lanes, self._size)

@@ -76,7 +76,8 @@ def make_functions(session: SparkSession, wanted: Mapping[str, str]) -> frozense
         if found.version != version:
             raise FunctionInvalid(
                 f"function {name!r} has version {found.version} where Spark runs, but the spec names {version}; the "
-                "same row could become another one; install that version, or plan again with on_existing='restart'",
+                "same row could become another one; install that version and clear the task, or name "
+                f"{found.version!r} in functions and plan again with on_existing='restart'",
                 function=name,
                 found=found.version,
                 wanted=version,

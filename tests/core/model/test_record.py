@@ -205,8 +205,12 @@ def test_other_texts_are_not_looked_at(text: str | None) -> None:
 
 
 def test_a_barrier_whose_record_is_damaged_is_an_error_and_not_a_foreign_commit() -> None:
-    with pytest.raises(RecordInvalid):
-        barrier_record(commit(None, text=FULL.encode()[:-5]))
+    damaged = commit(None, text=FULL.encode()[:-5])
+    with pytest.raises(
+        RecordInvalid, match=f"version {damaged.version} of the target: the record is not JSON"
+    ) as raised:
+        barrier_record(damaged)
+    assert raised.value.data["version"] == damaged.version
 
 
 def test_pause_is_a_state_of_its_own_in_the_record() -> None:

@@ -330,6 +330,7 @@ def test_a_later_hole_does_not_stop_what_comes_before_it() -> None:
 # --- sources to which rows are only added ---
 
 
+KEYLESS = replace(PLAN, spec=replace(PLAN.spec, key=(), strategy="chain"))
 ADDS_ONLY = replace(PLAN, source=replace(PLAN.source, feed=False), spec=replace(PLAN.spec, strategy="chain"))
 
 
@@ -344,10 +345,11 @@ ADDS_ONLY = replace(PLAN, source=replace(PLAN.source, feed=False), spec=replace(
 )
 @pytest.mark.parametrize("lacking", ["feed", "key"])
 def test_without_feed_or_key_an_epoch_that_does_more_than_add_rows_stops(fields: dict[str, Any], lacking: str) -> None:
-    keyless = replace(PLAN, spec=replace(PLAN.spec, key=(), strategy="chain"))
-    stopped = epoch_of(ADDS_ONLY if lacking == "feed" else keyless, Commit(9, 70, **fields)).stop
+    stopped = epoch_of(ADDS_ONLY if lacking == "feed" else KEYLESS, Commit(9, 70, **fields)).stop
     assert isinstance(stopped, NotAppendOnly) and stopped.data["epoch"] == 9
     assert lacking in stopped.message and fields["operation"] in stopped.message
+    kept = "recover" in stopped.message and "--epoch 9" in stopped.message and "repair" in stopped.message
+    assert kept == (lacking == "feed"), "without a key nothing can be repaired"
     assert of(**fields).stop is None
 
 
@@ -370,6 +372,30 @@ def test_rows_of_a_landing_table_are_only_added() -> None:
 )
 def test_without_a_feed_added_rows_and_maintenance_are_followed(fields: dict[str, Any]) -> None:
     assert epoch_of(ADDS_ONLY, Commit(9, 70, **fields)).stop is None
+
+
+ADDED = schema(*json.loads(SCHEMA)["fields"], column("extra"))
+
+
+def test_without_a_key_no_way_out_leads_through_a_repair() -> None:
+    with pytest.raises(SourceReplaced) as raised:
+        check_source(KEYLESS, view(8, 8), 9, ())
+    other = TableMetadata(SOURCE_ID, schema(column("other")), (), {})
+    dropped = epoch_of(KEYLESS, Commit(9, 70, metadata=other)).stop
+    belied = epoch_of(KEYLESS, Commit(9, 70, added=FileTotals(1, 5, 5), rewrites=True)).stop
+    for error in (raised.value, dropped, belied):
+        assert error is not None
+        assert "on_existing='restart'" in error.message
+        assert "recover" not in error.message and "repair" not in error.message
+
+
+@pytest.mark.parametrize("data_change", [False, True])
+def test_without_a_key_a_column_that_comes_with_no_row_is_passed_by_a_recovery(data_change: bool) -> None:
+    commit = Commit(9, 70, metadata=TableMetadata(SOURCE_ID, ADDED, (), {}), data_change=data_change)
+    stopped = epoch_of(KEYLESS, commit).stop
+    assert isinstance(stopped, SchemaChanged) and "repair" not in stopped.message
+    assert ("if the target stands at epoch 8" in stopped.message) is not data_change
+    assert ("--epoch 9" in stopped.message) is not data_change
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "{}", "[]", '{"fields": [1]}', '{"fields": [{}]}', "[" * 100_000])

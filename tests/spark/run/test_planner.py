@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,16 @@ def test_eight_planners_at_once_settle_on_one_plan(plans: Plans) -> None:
 def test_an_existing_build_can_be_an_error(plans: Plans) -> None:
     plans.plan()
     plans.refused("TARGET_EXISTS", on_existing=OnExisting.FAIL)
+
+
+def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans) -> None:
+    first = plans.plan()
+    restarted = partial(plans.refused, on_existing=OnExisting.RESTART)
+    restarted("EXPRESSION_INVALID", where="nothing > 3")
+    restarted("FUNCTION_INVALID", functions={"nothing": "1"})
+    restarted("SPEC_INVALID", strategy="arrangement", lanes=2)
+    restarted("KEY_DUPLICATE", key=["v"])
+    assert BuildReader(plans.target).state() == first
 
 
 def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSession) -> None:

@@ -70,7 +70,10 @@ def test_what_is_not_named_cannot_be_called(spark: SparkSession) -> None:
     ("wanted", "why"),
     [
         ({"third": "1"}, r"function 'third' is not installed .* did you mean 'thirds'\?"),
-        ({"thirds": "2"}, "has version 1 where Spark runs, but the spec names 2"),
+        (
+            {"thirds": "2"},
+            "has version 1 where Spark runs, but the spec names 2.* name '1' in functions and plan",
+        ),
         ({"upper": "1"}, "'upper' is the name of a Spark function"),
     ],
 )
