@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,8 +19,8 @@ from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.session.settings import assert_safe, size_session
+from airflow_backfill.spark.source.changes import shown
 from airflow_backfill.spark.source.key_groups import GROUP_BYTES, MANY_KEYS, KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
@@ -134,7 +134,7 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     groups = KeyGroups.of(rows, found.spec.key, found.rows is None or found.rows >= MANY_KEYS)
     counted = groups.count()
     if counted.nameless:
-        sample = [_shown(row) for row in groups.nameless().limit(SAMPLE).collect()]
+        sample = [shown(row) for row in groups.nameless().limit(SAMPLE).collect()]
         raise KeyNull(
             f"{counted.nameless} rows have no key, for example {sample[0]}; a key must identify every row; give them "
             "one in the source, or delete them there, then clear the task",
@@ -146,14 +146,10 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     twins = groups.repeated()
     count = twins.count()
     if count:
-        sample = [_shown(row) for row in twins.limit(SAMPLE).collect()]
+        sample = [shown(row) for row in twins.limit(SAMPLE).collect()]
         raise DuplicateKey(
             f"{count} keys have several rows, for example {sample[0]}; a key must identify one row; delete all rows "
             "but one of each key in the source, or name more key columns, then clear the task",
             count=count,
             sample=sample,
         )
-
-
-def _shown(row: Any) -> dict[str, Any]:
-    return {name: shown(value) for name, value in row.asDict().items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -19,6 +19,7 @@ from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
+from airflow_backfill.spark.target_table.apply import texts_among
 from airflow_backfill.spark.transform.transform import Transform, quoted, schema_of
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
 
 def check_partitions(spec: BackfillSpec, metadata: TableMetadata, rows: DataFrame) -> None:
     """TargetRefuses if a row of the build has an empty text in a column that partitions the target."""
-    kinds = {field.name: field.dataType for field in rows.schema.fields}
-    texts = [name for name in metadata.partition_columns if isinstance(kinds.get(name), StringType)]
+    texts = texts_among(metadata.partition_columns, rows)
     if not texts:
         return
     counts = rows.agg(*(F.count_if(F.length(F.col(quoted(name))) == 0) for name in texts)).collect()[0]

@@ -72,15 +72,20 @@ def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
     )
 
 
+def texts_among(columns: Sequence[str], rows: DataFrame) -> list[str]:
+    """Those of the columns that are texts in the rows."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    return [name for name in columns if isinstance(kinds.get(name), StringType)]
+
+
 def guarded(rows: DataFrame, target: str) -> DataFrame:
     """The rows, which fail where a column that partitions the target has an empty text: Delta would store null. Rows
     that go may have one.
     """
-    kinds = {field.name: field.dataType for field in rows.schema.fields}
-    texts = [name for name in partition_columns(rows.sparkSession, target) if isinstance(kinds.get(name), StringType)]
+    texts = texts_among(partition_columns(rows.sparkSession, target), rows)
     if not texts:
         return rows
-    comes = F.col(OP) != DELETE if OP in kinds else F.lit(True)
+    comes = F.col(OP) != DELETE if OP in rows.columns else F.lit(True)
     checked = {
         name: F.when(comes & (F.length(text) == 0), F.raise_error(F.lit(EMPTY_PARTITION))).otherwise(text)
         for name, text in ((name, F.col(quoted(name))) for name in texts)
