@@ -208,7 +208,8 @@ def _clocks(found: dict[str, Any]) -> list[str]:
 
 def _in_force(found: dict[str, Any]) -> list[str]:
     control = found["control"]
-    said = [name for name in ("paused", "held", "cancelled", "skips") if control[name]]
+    names = ("paused", "held", "cancelled", "skips", "dead_letters")
+    said = [name.replace("_", " ") for name in names if control[name]]
     if control["rate"] is not None:
         said.append(f"{control['rate']:,} rows/s at most")
     if control["byte_rate"] is not None:

@@ -18,12 +18,13 @@ HELP = {
     "hold": "keep the gate closed; the build still applies new epochs",
     "release": "lift a hold",
     "skip": "for a topic: count the lost records of the history, and go on without them for good",
+    "dead-letter": "for a topic: put undecodable records into a table beside the target, and go on without them",
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
     "cancel": "end the build before its hand-off; a new plan resumes it",
     "clean": "remove parts of proofs and details of old errors from the folder beside the target; no build needs them",
     "prove": "compare the target with its source now; writes nothing, and the build goes on",
     "explain": "explain one row: the changes of its key in the source, and whether the target has the right values",
-    "recover": "go on without the records in the log, from the epoch that the target's rows equal; then clear verify",
+    "recover": "after a RESTORE of the target, go on from that version; with --epoch, go on without records",
     "repair": "after a failed proof, rewrite the keys that differ from the source; then clear verify",
 }
 
@@ -97,7 +98,9 @@ def _cancel(command: argparse.ArgumentParser) -> None:
 
 def _recover(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--epoch", type=int, required=True, help="the epoch of the source that the target's rows equal"
+        "--epoch",
+        type=int,
+        help="the epoch of the source that the target's rows equal; not needed after a RESTORE of the target",
     )
     _repair(command)
 

@@ -43,7 +43,7 @@ def prove(options: argparse.Namespace) -> dict[str, Any]:
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """Run the recover application; its result. Needs no readable records, only a target of a table backfill."""
     check_errand(reader(options), Errand.RECOVER, signature(options))
-    return _submit("recover", options, ["--epoch", str(options.epoch)])
+    return _submit("recover", options, [] if options.epoch is None else ["--epoch", str(options.epoch)])
 
 
 def explain(options: argparse.Namespace) -> dict[str, Any]:

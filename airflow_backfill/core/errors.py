@@ -201,7 +201,7 @@ class FunctionInvalid(BackfillError):
 
 
 class Undecodable(BackfillError):
-    """Keys or values cannot be decoded, and no dead-letter table is set. Data: count, and sample with reasons."""
+    """Records cannot be decoded or lack key or order, and have no table of dead letters. Data: count and sample."""
 
     code = "UNDECODABLE"
 

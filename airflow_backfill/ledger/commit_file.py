@@ -150,7 +150,16 @@ class _Reading:
             protocol=self.protocol,
             metrics=_numbers(self.info.get("operationMetrics")),
             digest=digest,
+            restored=_restored(self.info),
         )
+
+
+def _restored(info: Mapping[str, Any]) -> int | None:
+    parameters = info.get("operationParameters")
+    if info.get("operation") != "RESTORE" or not isinstance(parameters, dict):
+        return None
+    version = str(parameters.get("version"))
+    return int(version) if version.isdecimal() else None
 
 
 def _timestamp(info: Mapping[str, Any]) -> int | None:

@@ -32,7 +32,8 @@ from airflow_backfill.ledger.store import NotFound, Store
 
 SUFFIX = ".backfill"
 EXPLANATIONS = "explanations"
-OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", EXPLANATIONS)
+DEAD_LETTERS = "dead_letters"
+OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
@@ -297,6 +298,11 @@ def location_beside(target: str) -> str:
 def memory_beside(target: str, build: str) -> str:
     """The location of a build's memory of keys, which is needed as long as the target exists."""
     return f"{location_beside(target)}/memory/{build}"
+
+
+def dead_letters_beside(target: str, build: str) -> str:
+    """The location of a build's table of undecodable records, if its plan names no other."""
+    return f"{location_beside(target)}/{DEAD_LETTERS}/{build}"
 
 
 def changes_beside(target: str, build: str) -> str:

@@ -30,7 +30,7 @@ class CommandOperator(BaseOperator):
     the task.
 
     :param target: location of the target table. (templated)
-    :param verb: pause, resume, throttle, hold, release, skip or cancel. (templated)
+    :param verb: pause, resume, throttle, hold, release, skip, dead-letter or cancel. (templated)
     :param rate: rows per second, for throttle; None for no limit. (templated)
     :param byte_rate: bytes per second that the snapshot reads, for throttle; None for no limit. (templated)
     :param drop: for cancel: whether the ``CancelOperator`` that must follow deletes the target, too. (templated)

@@ -1,4 +1,4 @@
-"""Lets a build go on without its records."""
+"""Lets a build go on after its target was restored, or without its records."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
+from airflow_backfill.operators.signed import NONE
 
 
 class RecoverOperator(OrderOperator):
     """
-    Lets a build go on without its records, as ``table-backfill recover`` does; a verification must follow.
+    Lets a build go on whose target was restored or whose records are lost, as ``table-backfill recover`` does.
 
-    :param epoch: the source's epoch at which the target's rows stand. (templated)
+    :param epoch: the source's epoch at which the target's rows stand; a verification must follow. None if the target
+        was restored to one of its versions: the build goes on from there. (templated)
     """
 
     entry_point = Errand.RECOVER.value
     template_fields: Sequence[str] = (*OrderOperator.template_fields, "epoch")
 
-    def __init__(self, *, epoch: int | str, **kwargs: Any) -> None:
+    def __init__(self, *, epoch: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.epoch = epoch
 
     def admit(self, signed: Signature) -> bool:
-        if not str(self.epoch).isdecimal():
+        if self.epoch not in NONE and not str(self.epoch).isdecimal():
             raise invalid("epoch", self.epoch, "must be the number of an epoch, 0 or more")
         return super().admit(signed)
 
     def arguments(self) -> list[str]:
-        return ["--epoch", str(self.epoch)]
+        return [] if self.epoch in NONE else ["--epoch", str(self.epoch)]

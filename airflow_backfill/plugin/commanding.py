@@ -96,8 +96,8 @@ def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
             raise invalid(name, more[name], f"must be {_WORDS[kind]}")
     signed = Signature(by=by, why=(more.get("why") or "").strip() or None, via=VIA)
     epoch = more.get("epoch")
-    if (verb == Errand.RECOVER.value) != (epoch is not None) or (epoch or 0) < 0:
-        raise invalid("epoch", epoch, "recover takes the epoch at which the rows stand, and nothing else does")
+    if (epoch is not None and verb != Errand.RECOVER.value) or (epoch or 0) < 0:
+        raise invalid("epoch", epoch, "only recover takes the epoch at which the rows stand")
     key, since = _key(verb, more)
     if verb in [one.value for one in Errand]:
         return Order(Errand(verb), signed, epoch, key, since)

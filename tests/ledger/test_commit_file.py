@@ -137,6 +137,22 @@ def test_the_time_within_the_commit_goes_before_that_of_the_clock() -> None:
     assert parse({"commitInfo": {}}).timestamp == 0
 
 
+@pytest.mark.parametrize(
+    ("operation", "parameters", "restored"),
+    [
+        ("RESTORE", {"version": "7", "timestamp": None}, 7),
+        ("RESTORE", {"version": 7}, 7),
+        ("RESTORE", {"version": None, "timestamp": "2026-01-31"}, None),
+        ("RESTORE", {"version": "null", "timestamp": '"2026-01-31"'}, None),
+        ("RESTORE", None, None),
+        ("CLONE", {"version": "7"}, None),
+    ],
+)
+def test_a_restore_names_a_version_or_a_time(operation: str, parameters: Any, restored: int | None) -> None:
+    info = {"operation": operation, "operationParameters": parameters}
+    assert parse({"commitInfo": info}, add()).restored == restored
+
+
 def test_actions_of_tomorrow_are_left_alone() -> None:
     commit = parse({"domainMetadata": {"domain": "x"}}, {"newAction": {"add": 1}}, {"add": None, "txn": None})
     assert commit == Commit(version=7)

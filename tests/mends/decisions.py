@@ -55,8 +55,8 @@ MENDS = (
     ),
     Mend(
         "a recovery counts from nothing",
-        "        base=left.totals,",
-        "        base=type(left.totals)(),",
+        "source=source, base=left.totals)",
+        "source=source, base=type(left.totals)())",
         ("tests/core/attempts/test_recovery.py::test_what_was_counted_and_what_was_ordered_outlive_a_recovery",),
     ),
     Mend(
@@ -85,7 +85,7 @@ MENDS = (
     ),
     Mend(
         "a recovery forgets the progress",
-        "        progress=max([CATCH_UP[1], *(barrier.record.progress or 0 for barrier in left.lanes)]),",
+        "        progress=max(CATCH_UP[1], record.progress or 0),",
         "        progress=CATCH_UP[1],",
         ("tests/core/reports/test_progress.py::test_a_recovery_takes_nothing_back",),
     ),

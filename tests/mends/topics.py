@@ -66,6 +66,12 @@ MENDS = (
         ),
     ),
     Mend(
+        "undecodable records go to a table beside the target once that is ordered",
+        "        if location is None and beside:",
+        "        if False:",
+        (TROUBLES + "test_an_undecodable_record_stops_a_build_until_such_records_may_be_put_aside",),
+    ),
+    Mend(
         "without a landing table a build waits for what lands",
         "    return settled_alone(asked(split, ours, expiry))",
         "    return asked(split, ours, expiry)",

@@ -104,7 +104,7 @@ def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
         (b'{"verb": "throttle", "rate": 1, "until": 5}', 422, "SPEC_INVALID", "until"),
         (b'{"verb": "skip"}', 409, "NOT_ALLOWED_NOW", "topic"),
         (b'{"verb": "prove", "epoch": 3}', 422, "SPEC_INVALID", "epoch"),
-        (b'{"verb": "recover", "why": "damaged"}', 422, "SPEC_INVALID", "epoch"),
+        (b'{"verb": "recover", "epoch": -1, "why": "damaged"}', 422, "SPEC_INVALID", "epoch"),
         (b'{"verb": "recover", "epoch": 3}', 422, "SPEC_INVALID", "why"),
         (b'{"verb": "recover", "epoch": 3, "why": "damaged"}', 409, "NOT_ALLOWED_NOW", "dags/steer.py"),
         (b'{"verb": "explain"}', 422, "SPEC_INVALID", "key"),

@@ -9,6 +9,7 @@ from airflow_backfill.core.gates import gate
 from airflow_backfill.core.kafka.offsets import MAX, Offsets
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.strategies.chain import unannounced
+from airflow_backfill.core.values.phase import Phase
 from tests.simulation import way_out
 from tests.simulation.faults import CALM, ENDS
 from tests.simulation.invariant import Violation
@@ -18,6 +19,15 @@ from tests.simulation.process import STAGES, Process
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+_STAGE_IN = {
+    Phase.SNAPSHOT: "snapshot",
+    Phase.CONSUME_LOG: "consume_log",
+    Phase.CATCH_UP: "catch_up",
+    Phase.FINISHED: "upstream",
+    Phase.UPSTREAM: "upstream",
+    Phase.CANCELLED: "snapshot",
+}
+"""The task that is cleared after a rewind."""
 RUNS = 4
 """How often an ordered build is followed to the end of what landed."""
 
@@ -96,6 +106,8 @@ def _is_final(world: World, process: Process) -> bool:
         world.outcome = error.code
     elif error.code == "NOT_CONVERGING" and (world.storm or world.write_rate):
         way_out.calmed(world, error)
+    elif error.code == "UNDECODABLE" and world.stops_at_undecodable:
+        way_out.put_aside(world, process)
     elif isinstance(world.source, LandingSource) and _topic_ended(world, error, world.source):
         world.outcome = error.code
     else:
@@ -104,7 +116,7 @@ def _is_final(world: World, process: Process) -> bool:
 
 
 def _helped(world: World) -> bool:
-    return way_out.put_right(world) or way_out.undone(world)
+    return way_out.rewound(world) or way_out.put_right(world) or way_out.undone(world)
 
 
 def _check_error(world: World, process: Process, error: BackfillError) -> None:
@@ -190,6 +202,14 @@ def _run_by_hand(world: World) -> None:
     elif mine[-1].ended:
         error, mine[-1].known = mine[-1].error, False
         if mine[-1].result is not None:
-            world.by_hand, world.stage = "", STAGES.index("verify")
+            rewound = world.by_hand == "recover" and world.named is None
+            world.stage = STAGES.index(_STAGE_IN[mine[-1].result.phase] if rewound else "verify")
+            world.by_hand = ""
+        elif error is not None and error.code == "NOT_ALLOWED_NOW" and world.named is None:
+            world.judge.look()
+            way_out.restored(world)  # who was late wrote rows after the RESTORE
+        elif error is not None and error.code == "HISTORY_LOST" and world.named is None and world.ages:
+            world.by_hand = ""
+            world.outcome = "" if way_out.put_right(world) else error.code
         elif error is not None and not error.retry and error.code not in ("FENCED", "TARGET_DIVERGED"):
             raise Violation(f"{world.by_hand} failed without a cause: {error}")

@@ -38,6 +38,7 @@ CALM = 2500
 """Steps after which no new fault happens: from then on the attempt that Airflow knows has to finish."""
 
 AFTERWARDS = {
+    "rewind": 0.5,
     "recovery": 0.7,
     "wrong epoch": 0.2,
     "left wrong": 0.2,
@@ -45,9 +46,9 @@ AFTERWARDS = {
     "cure": 0.6,
     "restart": 0.3,
 }
-"""What people do about a target that somebody else changed: put it right (or not, or not quite: then a repair may
-follow) and go on from an epoch, sometimes the wrong one. About anything else: remove the cause and clear the task; or
-drop the target and plan the build again.
+"""What people do about a target that somebody else changed: restore it, or put it right and go on from an epoch. The
+rows may stay wrong, or the epoch be a wrong one: then a repair may follow. About anything else: remove the cause and
+clear the task; or drop the target and plan the build again.
 """
 
 CURABLE = ("replace source", "clean log", "vacuum", "target rule")

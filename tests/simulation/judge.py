@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ class Judge:
     """The step at which the source was put back."""
     looks: dict[str, int] = field(default_factory=dict)
     """When each process looked at the source last."""
+    marks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """By version of the target that a record of the build made: where the build stood."""
     proofs: set[tuple[int, int]] = field(default_factory=set)
     """Epoch and target version of each comparison that succeeded."""
 
@@ -91,6 +94,12 @@ class Judge:
                 self.announcements.landed(landed, document)
             else:
                 self._barrier(landed, document)
+            self.marks[landed.commit.version] = self._mark()
+
+    def _mark(self) -> dict[str, Any]:
+        """What a rewind brings back."""
+        found = {name: copy(getattr(self, name)) for name in _BROUGHT_BACK}
+        return found | {"partitions": {name: copy(getattr(self.partitions, name)) for name in _OF_PARTITIONS}}
 
     def fork(self) -> None:
         """The source was put back."""
@@ -157,6 +166,9 @@ class Judge:
         if document["event"] == "recover":
             self._recovered(document)
             return
+        if document["event"] == "rewind":
+            self._rewound(landed, document)
+            return
         if landed.commit.data_change and self.foreign_at is not None:
             behind = self.world.processes_begun_before_foreign(landed.writer)
             must(behind, "a round was begun after a foreign commit had been there to see")
@@ -206,13 +218,13 @@ class Judge:
                 decision = self.lanes[app.rpartition("/")[0] + "/0"]
                 same = all(decision.get(name) == document[name] for name in ("next_lanes", "decided_by"))
                 must(same, "a lane was closed for what nobody has decided")
-            elif event in ("claim", "close", "recover"):
+            elif event in ("claim", "close", "recover", "rewind"):
                 takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
                 must(takes, "an older attempt took a lane from a newer one")
             else:
                 must(document["attempt"] == last["attempt"], "a barrier by an attempt that does not own the lane")
         else:
-            must(event in ("claim", "close", "recover"), "a lane that begins without a claim")
+            must(event in ("claim", "close", "recover", "rewind"), "a lane that begins without a claim")
         number = document["layout"]["number"]
         for other in self.lanes.values():
             if other["layout"]["number"] < number:
@@ -223,7 +235,8 @@ class Judge:
     def _decided(self, document: dict[str, Any]) -> None:
         """Whoever decides on other lanes is newer than all that work in these, and than who decided on these."""
         number, lanes = document["layout"]["number"], document["layout"]["lanes"]
-        known = [d for d in self.lanes.values() if self.versions[d["lane"], d["layout"]["number"]] <= document["prev"]]
+        written = [d for d in self.lanes.values() if "fence" not in d]
+        known = [d for d in written if self.versions[d["lane"], d["layout"]["number"]] <= document["prev"]]
         others = [d["generation"] for d in known if d["layout"]["number"] == number and d["lane"] > 0]
         others += [d["decided_by"] for d in known if d["layout"]["number"] == number - 1 and d["event"] == "close"]
         newest = max(others, default=0)
@@ -243,6 +256,22 @@ class Judge:
         self.bound, self.foreign_at, self.unproven = None, None, True
         self.announcements.announcing = False
         self.lifted = max(self.lifted, document["control"].get("number", 0))
+
+    def _rewound(self, landed: Landed, document: dict[str, Any]) -> None:
+        """The rows are those of an older version, and so is what the record says."""
+        log = self.world.target.log[: landed.commit.version]
+        to = next(x.commit.restored for x in reversed(log) if x.commit.restored is not None)
+        must(landed.content == self.world.target.log[to].content, "the rows are not those of the restored version")
+        mark = dict(self.marks[max(version for version in self.marks if version <= to)])
+        for name, value in mark.pop("partitions").items():
+            setattr(self.partitions, name, copy(value))
+        for name, value in mark.items():
+            setattr(self, name, copy(value))
+        self.foreign_at = None
+        self.lifted = max(self.lifted, document["control"].get("number", 0))
+        for name in ("handoff", "bound"):
+            must(document.get(name) == mark[name], f"a rewind has changed the {name}")
+        self._content(landed, document)
 
     @property
     def can_be_recovered(self) -> bool:
@@ -393,6 +422,13 @@ class Judge:
         before = transform(self.world.source.versions[epoch - 1].rows)
         mixed = {k: v for k, v in now.items() if k % of < done} | {k: v for k, v in before.items() if k % of >= done}
         return Counter(mixed.items())
+
+
+_BROUGHT_BACK = (
+    *("progress", "ranges", "files_read", "applied", "finished", "cancelled", "handoff", "handoff_at", "bound"),
+    "unproven",
+)
+_OF_PARTITIONS = ("known", "no_rows", "sealed", "begins")
 
 
 def _each(document: dict[str, Any]) -> list[dict[str, Any]]:

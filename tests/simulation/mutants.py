@@ -44,13 +44,13 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        check_commit(state.plan, commit, state.applied)\n",
+        "        check_commit(state.plan, commit)\n",
         "",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
-        "        check_commit(plan, commit, _stood(state, commit.version))\n",
-        "        pass\n",
+        "        check_commit(plan, commit)\n    return state\n",
+        "        pass\n    return state\n",
     ),
     Mutant(
         "RESTORE is taken for maintenance",
@@ -227,6 +227,28 @@ MUTANTS = (
         ".RowHash.TYPED),\n",
     ),
     Mutant(
+        "a rewind believes in a RESTORE on top of which rows were written",
+        "        if commit.data_change or commit.belied:\n            raise NotAllowedNow(",
+        "        if False:\n            raise NotAllowedNow(",
+        trouble="restore",
+        often={"rewind": 1, "sleep": 0.1},
+    ),
+    Mutant(
+        "a rewind takes announcements back",
+        "state = replace(state, announced=(yield from _announced(state.announced, at, head)))",
+        "pass",
+        chain=True,
+        trouble="restore",
+        often={"rewind": 1},
+    ),
+    Mutant(
+        "a rewind goes on from the version before the restored one",
+        "            return commit.restored\n",
+        "            return commit.restored - 1\n",
+        trouble="restore",
+        often={"rewind": 1},
+    ),
+    Mutant(
         "a repair writes nothing",
         "Move(Event.REPAIR, RewriteKeys(state.handoff))",
         "Move(Event.REPAIR)",
@@ -272,8 +294,8 @@ MUTANTS = (
     ),
     Mutant(
         "a record forgets what was announced",
-        "news=state.announced if",
-        "news=None if",
+        "        return self.announced if self.announced is not None and self.announced.version >= 0 else None",
+        "        return None",
     ),
     Mutant(
         "a recovery fences nobody",

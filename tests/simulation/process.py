@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import (
     Interrupted,
     SourceReplaced,
     SourceUnavailable,
+    Undecodable,
 )
 from airflow_backfill.core.kafka.offsets import Batch
 from airflow_backfill.core.kafka.sizing import TOLERANCE
@@ -158,8 +159,8 @@ class Process:
                 return self._cut(epoch, positions)
             case fx.AskBroker() | fx.ReadLanded() | fx.ReadIngested() | fx.FetchRecords():
                 return self._answer_topic(effect)
-            case fx.DecodeRecords(work):
-                return self._decode(work)
+            case fx.DecodeRecords(work, dead_letters):
+                return self._decode(work, beside=dead_letters)
             case fx.VerifyTarget():
                 return self._prove(effect)
             case fx.ReadTransactions():
@@ -282,14 +283,17 @@ class Process:
         }
         return Counter({(key, one): 1 for key, one in later.items() if key in rows}), frozenset(later), True
 
-    def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
+    def _decode(self, work: fx.TakeOffsets, *, beside: bool) -> fx.Decoded:
         source = self.world.source
         assert isinstance(source, LandingSource)
         self.decoded = [row(n, at) for n, some in work.fetched.items() for at in self.held[n] if at in some]
         if work.epochs is not None:
             taken = source.taken(work.landed, self.world.pinned or 0, work.epochs.last)
             self.decoded += set(taken) if work.repeats else taken
-        return fx.Decoded(*no_rows(value for _, value in self.decoded))
+        counted = fx.Decoded(*no_rows(value for _, value in self.decoded))
+        if counted.undecodable and self.world.stops_at_undecodable and not beside:
+            raise Undecodable("records cannot be decoded")
+        return counted
 
     def _cut(self, epoch: int, positions: tuple[Position, ...]) -> fx.Chunks:
         """Some keys more: within a range, to its end, or over several of them."""

@@ -162,7 +162,7 @@ class Target:
 
     def restore(self, version: int) -> None:
         """Rows go back; transaction ids stay (as Delta does)."""
-        self._foreign("RESTORE", self.log[version].content, data_change=True)
+        self._foreign("RESTORE", self.log[version].content, data_change=True, restored=version)
 
     def put_right(self, content: Bag) -> None:
         """Somebody makes the rows what they have to be."""
@@ -177,6 +177,7 @@ class Target:
         rewrites: bool = False,
         text: str | None = None,
         added: FileTotals | None = None,
+        restored: int | None = None,
     ) -> None:
         commit = Commit(
             self.head + 1,
@@ -185,6 +186,7 @@ class Target:
             data_change=data_change,
             rewrites=rewrites,
             user_metadata=text,
+            restored=restored,
         )
         self._land(commit, content, "")
 

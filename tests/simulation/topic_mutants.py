@@ -12,6 +12,12 @@ OF_TOPICS = (
         topic=True,
     ),
     Mutant(
+        "undecodable records stop a build that may put them aside",
+        "observed.control.dead_letters)",
+        "False)",
+        topic=True,
+    ),
+    Mutant(
         "what landed twice is taken twice",
         "self.landed, self.sifted.repeated > 0, self.compacted)",
         "self.landed, False, self.compacted)",

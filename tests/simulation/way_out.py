@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation.faults import CURABLE
+from tests.simulation.invariant import Violation
 from tests.simulation.target import Target
 
 if TYPE_CHECKING:
+    from tests.simulation.process import Process
     from tests.simulation.world import World
 
 
@@ -28,6 +31,24 @@ def put_right(world: World) -> bool:
     return True
 
 
+def rewound(world: World) -> bool:
+    """Whether somebody restores the target to the version before the foreign one, to go on from the records there."""
+    world.judge.look()
+    if world.judge.foreign_at is None or not world.happens("rewind"):
+        return False
+    restored(world)
+    world.by_hand, world.named = "recover", None
+    for process in world.processes:
+        process.known = False
+    return True
+
+
+def restored(world: World) -> None:
+    """Somebody restores the target to the version before the first foreign one."""
+    assert world.judge.foreign_at is not None
+    world.target.restore(world.judge.foreign_at - 1)
+
+
 def undone(world: World) -> bool:
     """Whether somebody undoes what happened to the source's columns, to go on from the epoch of that."""
     recovers = world.judge.can_be_recovered and not (world.topic or world.source.appends)
@@ -44,6 +65,14 @@ def _recover(world: World, epoch: int) -> None:
     world.misnamed = world.target.content != world.expected(epoch)
     for process in world.processes:
         process.known = False
+
+
+def put_aside(world: World, process: Process) -> None:
+    """Somebody lets undecodable records be put aside, once and for all, and clears the task."""
+    if process.begun is not None and process.begun.control.dead_letters:
+        raise Violation(f"{process.task} ended by undecodable records, although they may be put aside")
+    world.command(Command(Verb.DEAD_LETTER))
+    _cleared(world)
 
 
 def calmed(world: World, error: BackfillError) -> None:

@@ -82,10 +82,12 @@ class World:
     steps: int = 0
     outcome: str = ""
     by_hand: str = ""
-    """What somebody runs instead of the DAG: "recover" from the epoch ``named``, or "repair"."""
-    named: int = 0
+    """What somebody runs instead of the DAG: "repair", or "recover" from the epoch ``named``; None for a rewind."""
+    named: int | None = 0
     resumed: dict[str, int] = field(default_factory=dict)
     """By attempt that resumes a cancelled build: the newest command that there was."""
+    stops_at_undecodable: bool = False
+    """Whether the plan of a topic names no table of dead letters."""
     cleaned: int = -1
     """The step at which the target's log was cleaned up last."""
     misnamed: bool = False
@@ -166,6 +168,7 @@ class World:
         self.fatal = rng.choice([*FATAL_TO_TOPICS, None, None, None, None])
         if self.fatal == "expire" and self.source.missed:
             self.fatal = None
+        self.stops_at_undecodable = random.Random(f"undecodable {self.seed}").random() < 0.15
         older = random.Random(f"older {self.seed}")
         if self.fatal != "expire" and not self.source.noted:
             if older.random() < 0.3:

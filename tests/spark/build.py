@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.state.step import Done
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
@@ -76,8 +79,12 @@ class Build:
     def run(self, task: Goal, me: Attempt | None = None) -> BuildState:
         return reach(task, Shell(self.spark, self.target), me or self.attempt(), None)
 
-    def recover(self, epoch: int) -> BuildState:
-        """After the word of somebody that the target stands at the epoch."""
+    def first_rounds(self, count: int) -> None:
+        """A snapshot that ends after so many rounds of the build."""
+        self.run(_FirstRounds(0, 1, self.size, self, count))
+
+    def recover(self, epoch: int | None = None) -> BuildState:
+        """After the word of somebody that the target stands at the epoch, or after a RESTORE of the target."""
         return Shell(self.spark, self.target).run(recover(self.attempt(), epoch))
 
     def repair(self, epoch: int) -> BuildState:
@@ -162,6 +169,16 @@ class Build:
         there, due = (Counter(map(repr, rows.collect())) for rows in (actual, expected))
         assert due - there == Counter(), "rows that are missing"
         assert there - due == Counter(), "rows that should not be there"
+
+
+@dataclass(frozen=True)
+class _FirstRounds(SnapshotGoal):
+    build: Build
+    rounds: int
+
+    def step(self, state: Any, seen: Any) -> Any:
+        done = sum(record.event in (Event.FILES, Event.CHUNKS, Event.OFFSETS) for record in self.build.records())
+        return Done() if done >= self.rounds else super().step(state, seen)
 
 
 def about_to(work: Protocol, shell: Shell, wanted: Callable[[fx.CommitRecord], bool]) -> fx.CommitRecord:

@@ -266,7 +266,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
         epochs=move.epochs,
         pending=observed.pending,
         announced=state.announced.version if state.announced is not None else None,
-        news=state.announced if state.announced is not None and state.announced.version >= 0 else None,
+        news=state.news,
         others={n: b.tail for n, b in enumerate(state.lanes) if b is not None and n != lane},
         control=or_else(changes.control, observed.control),
         bound=or_else(changes.bound, state.bound),

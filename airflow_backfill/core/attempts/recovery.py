@@ -1,12 +1,17 @@
 """Recovers a build whose records cannot be read or no longer match the rows.
 
 Records disappear if the log is cleaned up too early. They are wrong after another writer has changed or restored the
-target. The plan, the rows and the transaction ids (which Delta keeps in checkpoints) are left. The user names the epoch
-of the target's rows. One barrier puts the build into catch-up with this hand-off epoch, and only a verification can
-finish it. Rows that differ, even most of an unfinished snapshot, are repaired before.
+target. There are two ways out, each of them one barrier:
 
-Older records are used only for what does not depend on rows: the newest attempt, the commands in force, the totals. A
-cancel is lifted. If several lanes may be working, each gets a fence first. The recovery begins a layout of one lane.
+* A rewind. The user has restored the target to an older version, and nothing has changed rows since. The records up to
+  that version describe these rows exactly, so the build goes on from them, in their phase.
+* A recovery to an epoch. The plan, the rows and the transaction ids (which Delta keeps in checkpoints) are left, and
+  the user names the epoch of the rows. The barrier puts the build into catch-up with this hand-off epoch, and only a
+  verification can finish it. Rows that differ, even most of an unfinished snapshot, are repaired before. Older records
+  are used only for what does not depend on rows: the newest attempt, the commands in force, the totals.
+
+A cancel is lifted. If several lanes may be working, each gets a fence first, so that no older attempt commits. The
+barrier begins a layout of one lane.
 """
 
 from __future__ import annotations
@@ -14,7 +19,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Fenced,
+    NotAllowedNow,
+    NotPlanned,
+    RecordInvalid,
+    TargetContended,
+)
+from airflow_backfill.core.model.announcement import Announced, announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
@@ -38,14 +51,21 @@ from airflow_backfill.core.state.effect import (
 from airflow_backfill.core.state.load import Remains, load, remains
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.control import Control, obey
 from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.totals import Totals
 
 TRIES = 5
 
 
-def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
-    """The state after the recovery to ``epoch``. Raises NotAllowedNow if no verification could ever succeed."""
+def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
+    """The state after the recovery to ``epoch``, or after a rewind if that is None; a build whose records are sound
+    needs no rewind. Raises NotAllowedNow if no verification could ever succeed, or, of a rewind, if the target was not
+    restored.
+    """
+    if epoch is None and (sound := (yield from _sound())) is not None:
+        return sound
     for _ in range(TRIES):
         found = yield from ReadTransactions()
         build = _build(found.versions)
@@ -56,7 +76,8 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
                 "cannot go on; plan it again with on_existing='restart'",
                 build=build,
             )
-        source = yield from _check(plan, found, epoch)
+        _check_table(plan, found)
+        source = None if epoch is None else (yield from _source(plan, epoch)).commit(epoch)
         left = yield from remains()
         if any(barrier.record.plan != plan.fingerprint for barrier in left.lanes):
             raise RecordInvalid(
@@ -65,12 +86,18 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
             )
         _check_newest(me, left)
         place = _place(found.versions, plan, left)
+        if epoch is None:
+            yield from _older(build)  # refused before a fence ends anybody's work
         head = yield from ReadHead()
         fenced = yield from _fenced(place, build, me, head)
         if not fenced:
             continue
-        control = yield from _in_force(left)
-        record = replace(_record(plan, place, me, epoch, left), prev=head, control=control, source=source.commit(epoch))
+        record = _record(plan, place, me, left, prev=head)
+        if epoch is None:
+            record = yield from _rewound(record)
+        else:
+            record = _stands_at(epoch, record, plan, source=source, base=left.totals)
+        record = replace(record, control=(yield from _in_force(left)))
         yield from CopyPlan(plan)
         written = yield from CommitRecord(record, Nothing())
         state = yield from load(build)
@@ -82,18 +109,31 @@ def recover(me: Attempt, epoch: int) -> Asks[BuildState]:
     raise TargetContended(f"other commits came first in each of {TRIES} tries; try again", tries=TRIES)
 
 
-def _check(plan: Plan, found: Transactions, epoch: int) -> Asks[SourceView]:
-    """The source after ``epoch``. Raises NotAllowedNow if no verification could ever succeed."""
+def _sound() -> Asks[BuildState | None]:
+    """The state, if the records can be read and match the rows: a rewind that is repeated does nothing."""
+    try:
+        return (yield from load())
+    except BackfillError as error:
+        if error.retry:
+            raise
+        return None
+
+
+def _check_table(plan: Plan, found: Transactions) -> None:
     if found.table_id != plan.target_id:
         raise NotAllowedNow(
             "the target is another table than the planned one (other table id); restore it, or plan again",
             planned=plan.target_id,
             found=found.table_id,
         )
+
+
+def _source(plan: Plan, epoch: int) -> Asks[SourceView]:
+    """The source after ``epoch``. Raises NotAllowedNow if no verification could ever succeed."""
     if not plan.splits.recoverable:
         raise NotAllowedNow(
-            "only the records say where a topic's history ends and its landing table begins, so they cannot be "
-            "replaced; plan the build again with on_existing='restart'"
+            "only the records say where a topic's history ends and its landing table begins, so no epoch replaces "
+            f"them; {_RESTORE}, or plan the build again with on_existing='restart'"
         )
     if epoch < plan.source.epoch:
         raise NotAllowedNow(
@@ -184,7 +224,80 @@ def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:
     return landed >= {fence.app_id for fence in fences}
 
 
-def _record(plan: Plan, place: _Place, me: Attempt, epoch: int, left: Remains) -> Record:
+def _stands_at(epoch: int, record: Record, plan: Plan, source: CommitId | None, base: Totals) -> Record:
+    """The record of a recovery to ``epoch``."""
+    return replace(
+        record,
+        event=Event.RECOVER,
+        phase=Phase.CATCH_UP,
+        positions=(Consumed(epoch),) * len(plan.splits),
+        base=base,
+        source=source,
+        handoff=epoch,
+        progress=max(CATCH_UP[1], record.progress or 0),
+    )
+
+
+def _older(build: str) -> Asks[tuple[int, BuildState]]:
+    """The target's newest version, and the build as of the older version whose rows it has. NotAllowedNow if no RESTORE
+    names that.
+    """
+    head = yield from ReadHead()
+    at = yield from _restored(head)
+    state = yield from load(build, at)
+    if state.announced is not None:
+        state = replace(state, announced=(yield from _announced(state.announced, at, head)))
+    return head, state
+
+
+def _announced(then: Announced, at: int, head: int) -> Asks[Announced]:
+    """What a chain has announced up to now, which nothing takes back."""
+    for version in range(head, at, -1):
+        found = announcement((yield from ReadCommit(version)))
+        if found is not None:
+            return Announced.at(version, found)
+    return then
+
+
+def _rewound(record: Record) -> Asks[Record]:
+    """The record of a rewind. The fences are committed, so whatever older attempts have written is there to see."""
+    head, state = yield from _older(record.build)
+    return replace(
+        record,
+        prev=head,
+        phase=state.phase,
+        positions=state.positions,
+        base=state.totals,
+        source=max(state.stands, key=lambda commit: commit.version, default=None),
+        bound=state.bound,
+        handoff=state.handoff,
+        certificate=state.certificate,
+        cost=state.cost,
+        announced=None if state.announced is None else state.announced.version,
+        news=state.news,
+    )
+
+
+def _restored(head: int) -> Asks[int]:
+    """The older version whose rows the target has. NotAllowedNow if no RESTORE names it, or if rows changed since."""
+    for version in range(head, -1, -1):
+        commit = yield from ReadCommit(version)
+        if commit.restored is not None:
+            return commit.restored
+        if commit.data_change or commit.belied:
+            raise NotAllowedNow(
+                f"version {version} of the target changed rows ({commit.operation or 'unknown operation'}) and is no "
+                f"RESTORE to a version; {_RESTORE}",
+                version=version,
+            )
+    raise NotAllowedNow(f"the target was not restored; {_RESTORE}")
+
+
+_RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage, then recover again, without --epoch"
+
+
+def _record(plan: Plan, place: _Place, me: Attempt, left: Remains, prev: int) -> Record:
+    """What both ways have in common."""
     return Record(
         build=plan.build,
         plan=plan.fingerprint,
@@ -193,12 +306,10 @@ def _record(plan: Plan, place: _Place, me: Attempt, epoch: int, left: Remains) -
         seq=place.seq,
         generation=me.generation,
         attempt=me.name,
-        prev=0,
+        prev=prev,
         tails=(-1,),
-        event=Event.RECOVER,
-        phase=Phase.CATCH_UP,
-        positions=(Consumed(epoch),) * len(plan.splits),
-        base=left.totals,
-        handoff=epoch,
-        progress=max([CATCH_UP[1], *(barrier.record.progress or 0 for barrier in left.lanes)]),
+        event=Event.REWIND,
+        phase=Phase.SNAPSHOT,
+        positions=(),
+        progress=max((barrier.record.progress or 0 for barrier in left.lanes), default=0),
     )

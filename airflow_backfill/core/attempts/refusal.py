@@ -17,14 +17,7 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
     """Why the order could have no effect on the build now; None if it may be given."""
     match order:
         case Errand.RECOVER:
-            return (
-                None
-                if state.plan.splits.recoverable
-                else _refused(
-                    state,
-                    "recover: only the records of a topic's build know the seams; plan with on_existing='restart'",
-                )
-            )
+            return None
         case Errand.REPAIR:
             return _raised(state)
         case Errand.PROVE:
@@ -39,8 +32,19 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
         return _refused(state, "cancel: the build is finished, so there is nothing to cancel")
     if (finished or state.phase is Phase.CATCH_UP) and order in (Verb.HOLD, Verb.RELEASE):
         return _refused(state, f"{order.value}: the build has passed its gate, so the command has no effect")
-    if order is Verb.SKIP and not (state.plan.splits.landing and state.phase is Phase.SNAPSHOT):
-        return _refused(state, "skip: there is nothing to skip, the build reads no history of a topic")
+    useless = _useless_to_records(order, state)
+    return None if useless is None else _refused(state, f"{order.value}: {useless}")
+
+
+def _useless_to_records(order: Verb | Errand, state: BuildState) -> str | None:
+    """Why a command about a topic's records has no effect."""
+    topic = state.plan.splits.landing
+    if order is Verb.SKIP and not (topic and state.phase is Phase.SNAPSHOT):
+        return "there is nothing to skip, the build reads no history of a topic"
+    if order is Verb.DEAD_LETTER and not topic:
+        return "the source is no topic, so the build decodes no records"
+    if order is Verb.DEAD_LETTER and state.plan.spec.dead_letters is not None:
+        return "the plan already names a table of dead letters (topic.undecodable)"
     return None
 
 

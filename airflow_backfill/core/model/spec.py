@@ -132,10 +132,14 @@ class BackfillSpec:
         return chosen
 
     @property
+    def dead_letters(self) -> str | None:
+        """The location of the table of a topic's undecodable records; None if it names none."""
+        return self.topic.decoding.dead_letters if self.topic is not None else None
+
+    @property
     def _tables(self) -> dict[str, str]:
         """The location of each table of the build, by its role."""
-        buried = self.topic.decoding.dead_letters if self.topic is not None else None
-        found = {"source": self.source, "target": self.target, "dead_letters": buried}
+        found = {"source": self.source, "target": self.target, "dead_letters": self.dead_letters}
         return {name: normal(place) for name, place in found.items() if place is not None}
 
     @property

@@ -63,6 +63,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
             "held": state.control.held,
             "cancelled": state.control.cancelled,
             "skips": state.control.skips,
+            "dead_letters": state.control.dead_letters,
         },
         "certificate": None if state.certificate is None else _certificate(state),
         "cost": None if state.cost is None else state.cost.to_json(),

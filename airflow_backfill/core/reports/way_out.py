@@ -17,6 +17,10 @@ _CORRECTED = (
     "If the error comes again, because the correction is after the hand-off epoch or in a later round: "
     f"{_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
 )
+_RESTORE = (
+    "RESTORE the target and run 'table-backfill recover TARGET --why REASON', then clear the task: the build goes on "
+    "from the version that you name in the RESTORE, the one"
+)
 _KEYLESS = (
     f"Without a key: {_RECOVER} with the epoch of the target's rows, which userMetadata in the target's DESCRIBE "
     "HISTORY names (positions), then clear the verify task."
@@ -110,7 +114,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "installed version in functions and plan again with on_existing='restart'."
     ),
     "UNDECODABLE": (
-        "Correct topic.key or topic.value, or set topic.undecodable to dead_letters; plan again with "
+        "To go on without these records, run 'table-backfill dead-letter TARGET', which puts them into a table beside "
+        "the target, and clear the task. Or correct topic.key or topic.value, and plan again with "
         "on_existing='restart'. A record's timestamp is no matter of these: do what the message says."
     ),
     "ORDER_UNKNOWN": (
@@ -135,9 +140,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
-        "RESTORE the target to the version before the foreign commit, and run 'table-backfill recover TARGET --epoch N "
-        "--why REASON' with the epoch at which it stood there, then clear the verify task: the message names both. A "
-        "snapshot that is not complete, or a topic: plan again with on_existing='restart'."
+        f"{_RESTORE} before the foreign commit (the message names it). If its files are gone: plan again with "
+        f"on_existing='restart'. {_KEEP}"
     ),
     "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
@@ -147,7 +151,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "RECORD_INVALID": (
         "Restore the file or the commit that the message names and clear the task, or plan again with "
-        f"on_existing='restart'. {_KEEP} {_KEYLESS}"
+        f"on_existing='restart'. Or {_RESTORE} before the damaged commit. {_KEEP} {_KEYLESS}"
     ),
     "DOCUMENT_DAMAGED": (
         "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "

@@ -277,11 +277,13 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class DecodeRecords(Effect["Decoded"]):
-    """Decode the records of ``work``, hold them for the next CommitRecord, and write undecodable ones to the
-    dead-letter table. Answer: Decoded. Raises Undecodable for an undecodable record if there is no such table.
+    """Decode the records of ``work``, hold them for the next CommitRecord, and write undecodable ones to the table of
+    dead letters. Answer: Decoded. Raises Undecodable for an undecodable record if there is no such table.
     """
 
     work: TakeOffsets
+    dead_letters: bool = False
+    """Whether that table is beside the target, if the plan names none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,13 @@ from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.totals import Totals
 
 
-def load(build: str | None = None) -> Asks[BuildState]:
-    """The state of the target's build; NotPlanned if there is none, or if it is not ``build`` (if given).
+def load(build: str | None = None, at: int | None = None) -> Asks[BuildState]:
+    """The state of the target's build; NotPlanned if there is none, or if it is not ``build`` (if given). With ``at``,
+    the state at that version of the target.
 
     HistoryLost if log clean-up has deleted the last barriers, and also the table's first commits.
     """
-    return (yield from _loaded(build, proven=True))
+    return (yield from _loaded(build, proven=True, at=at))
 
 
 def told(build: str | None = None) -> Asks[BuildState]:
@@ -38,8 +39,8 @@ def told(build: str | None = None) -> Asks[BuildState]:
     return (yield from _loaded(build, proven=False))
 
 
-def _loaded(build: str | None, *, proven: bool) -> Asks[BuildState]:
-    head = yield from ReadHead()
+def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[BuildState]:
+    head = (yield from ReadHead()) if at is None else at
     walked: list[Commit] = []
     newest: Barrier | None = None
     news: tuple[int, Announcement] | None = None
@@ -67,7 +68,7 @@ def _loaded(build: str | None, *, proven: bool) -> Asks[BuildState]:
     announced = yield from _announced(plan, newest, walked)
     state = from_last(plan, lanes, head, announced)
     for commit in reversed(walked):
-        check_commit(plan, commit, _stood(state, commit.version))
+        check_commit(plan, commit)
     return state
 
 
@@ -76,7 +77,7 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
     head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
-        check_commit(state.plan, commit, state.applied)
+        check_commit(state.plan, commit)
         record = barrier_record(commit)
         if record is not None:
             state = apply(state, Barrier.of(commit, record))
@@ -84,14 +85,6 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
             state = announce(state, version, news)
         state = replace(state, proven=version)
     return state
-
-
-def _stood(state: BuildState, version: int) -> int | None:
-    """The epoch at which the target stood before a version, after which at most one round was committed."""
-    newest = state.newest
-    if newest is None or newest.version < version or newest.record.epochs is None:
-        return state.applied
-    return newest.record.epochs.start - 1
 
 
 def highest_generation() -> Asks[int]:

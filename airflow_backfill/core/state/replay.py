@@ -53,8 +53,10 @@ def apply(state: BuildState, barrier: Barrier) -> BuildState:
     """The state after ``barrier``; raises a BackfillError if the protocol does not allow it here."""
     record = barrier.record
     _check_identity(state, record)
-    if record.event is Event.RECOVER:
-        return from_last(state.plan, (barrier,), state.proven)
+    if record.event in (Event.RECOVER, Event.REWIND):
+        # A recovery ends the lane of announcements, a rewind takes none of them back.
+        kept = state.announced or record.news or Announced(state.plan.source.epoch)
+        return from_last(state.plan, (barrier,), state.proven, None if record.announced is None else kept)
     if record.layout != state.layout and state.closed:
         state = opened(state)
     if record.layout != state.layout:

@@ -147,6 +147,11 @@ class BuildState:
         return self.announced is not None and self.announced.open
 
     @property
+    def news(self) -> Announced | None:
+        """The lane of announcements, to be repeated in a record; None before its first commit."""
+        return self.announced if self.announced is not None and self.announced.version >= 0 else None
+
+    @property
     def seen(self) -> int | None:
         """The newest epoch that the target shows to readers that do not wait for data."""
         if self.announced is None:

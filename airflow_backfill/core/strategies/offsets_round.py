@@ -77,7 +77,7 @@ def next_offsets(
         yield from turn.fetch()
     move = turn.move()
     if move is not None and isinstance(move.work, TakeOffsets):
-        decoded = yield from DecodeRecords(move.work)
+        decoded = yield from DecodeRecords(move.work, observed.control.dead_letters)
         no_rows = Totals(undecodable_rows=decoded.undecodable, unwanted_rows=decoded.unwanted)
         return replace(move, does=move.does + no_rows)
     return move or late or turn.waiting()

@@ -11,18 +11,18 @@ from airflow_backfill.core.values.commit import Commit
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
 
-def check_commit(plan: Plan, commit: Commit, stood: int | None = None) -> None:
-    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``stood``: the epoch at
-    which the target stood before the commit; None if it stood at none.
-    """
+def check_commit(plan: Plan, commit: Commit) -> None:
+    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
     why = _foreign(plan, commit)
     if why is not None:
+        target = plan.spec.target
         raise TargetDiverged(
-            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; "
-            f"{_way_out(plan, commit.version - 1, stood)}",
+            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; run "
+            f"RESTORE TABLE delta.`{target}` TO VERSION AS OF {commit.version - 1}, then "
+            f"`table-backfill recover {target} --why REASON`, then clear the task; or plan the build again with "
+            "on_existing='restart'",
             version=commit.version,
             operation=commit.operation,
-            epoch=stood,
         )
 
 
@@ -45,15 +45,3 @@ def _foreign(plan: Plan, commit: Commit) -> str | None:
         what = f"{commit.operation or 'a commit'} claims to change no rows (dataChange=false)"
         return f"{what}, but added {commit.added.live} and removed {commit.removed.live}"
     return None
-
-
-def _way_out(plan: Plan, before: int, stood: int | None) -> str:
-    """Back to the version ``before``. A snapshot that is not complete, and a topic, cannot be recovered."""
-    restart = "plan the build again with on_existing='restart'"
-    if stood is None or not plan.splits.recoverable:
-        return restart
-    target = plan.spec.target
-    return (
-        f"run RESTORE TABLE delta.`{target}` TO VERSION AS OF {before}, then `table-backfill recover {target} --epoch "
-        f"{stood} --why REASON`, then clear the verify task; or {restart}"
-    )

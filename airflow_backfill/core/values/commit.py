@@ -91,6 +91,8 @@ class Commit:
     """Numeric operation metrics of commitInfo, e.g. ``numOutputRows``."""
     digest: str | None = None
     """Of the commit file; None for a commit that was not read from a file."""
+    restored: int | None = None
+    """Of a RESTORE: the version that it names. None if it names a time."""
 
     @property
     def belied(self) -> bool:

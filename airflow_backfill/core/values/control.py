@@ -4,14 +4,14 @@ Commands are numbered documents beside the target. They take effect at the next 
 highest number that it knew. A pause and a rate of 0 both stop new rounds of the snapshot, and each is lifted by its own
 command (S004.17). A throttle sets both rates, rows and bytes; the slower one counts. A throttle with an end is lifted
 by the first look at the commands after it, by the clock of the attempt that looks; the record of the next barrier says
-so, and what a record has lifted stays lifted. Only speed depends on that clock. A skip is permanent: records that Kafka
-has lost are counted from then on and no longer stop the build.
+so, and what a record has lifted stays lifted. Only speed depends on that clock. Two commands are permanent: after a
+skip, lost records are counted and no longer stop the build; after a dead-letter, undecodable records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -27,6 +27,7 @@ class Verb(str, Enum):
     RELEASE = "release"
     CANCEL = "cancel"
     SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
 
 
 class Errand(str, Enum):
@@ -122,6 +123,8 @@ class Control:
     byte_rate: int | None = None
     skips: bool = False
     """Whether the build of a topic goes on without the records that neither Kafka nor the landing table has."""
+    dead_letters: bool = False
+    """Whether undecodable records of a topic go to a table beside the target, if the plan names no other."""
     until: int | None = None
     """When the throttle ends, milliseconds since 1970; None if only a command ends it."""
 
@@ -161,7 +164,7 @@ class Control:
         return Control(**value)
 
 
-_NAMES = ("number", "paused", "rate", "held", "cancelled", "drop", "byte_rate", "skips", "until")
+_NAMES = tuple(one.name for one in fields(Control))
 
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
@@ -197,3 +200,5 @@ def _effect(command: Command) -> dict[str, Any]:
             return {"cancelled": True, "drop": command.drop}
         case Verb.SKIP:
             return {"skips": True}
+        case Verb.DEAD_LETTER:
+            return {"dead_letters": True}

@@ -5,7 +5,7 @@ generated from it. An event that the table does not allow raises NotAllowedNow, 
 
 An event is the reason for a barrier, and is in its record. A build begins in SNAPSHOT with its plan record. RESUME
 brings a cancelled build back there; a split that is Consumed stays Consumed. RECOVER is written without reading earlier
-records (see ``recovery``).
+records (see ``recovery``). REWIND is not in the table: it brings back the phase of an older version.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Event(str, Enum):
     """A cancelled build goes on."""
     RECOVER = "recover"
     """An operator names the epoch of the target's rows; a verification has to prove it."""
+    REWIND = "rewind"
+    """An operator has restored the target to an older version; the build goes on from the records of that version."""
 
 
 def _table(rows: Mapping[Phase, Mapping[Event, Phase]]) -> Mapping[Phase, Mapping[Event, Phase]]:

@@ -18,12 +18,13 @@ const offered = ({ in_force: force, phase, refused, difference }) =>
     EXPLAIN,
     difference && say("repair", "Repair …", { form: "why", spark: true, hue: "red", note: "Rewrites exactly the keys that differ so that they equal the source. Clear the verify task afterwards." }),
     !refused?.skip && say("skip", "Skip lost records …", { form: "why", note: "The build counts the records that Kafka and the landing table have lost, and goes on without them. This cannot be undone." }),
+    !refused?.["dead-letter"] && !force?.dead_letters && say("dead-letter", "Dead letters …", { form: "why", note: "From now on records that cannot be decoded go to a table beside the target, and no longer stop the build. This cannot be undone." }),
     say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends the build; a later plan resumes it." }),
   ].filter((one) => one && (phase !== "planning" || one.verb === "cancel"));
 
 // A build whose records cannot be read takes only these.
 const LAST_RESORT = [
-  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First correct the rows, with RESTORE to the version that the error names. Then name the epoch of the source that they equal. Clear the verify task afterwards." }),
+  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First RESTORE the target to the version that the error names. The build then goes on from there: clear the failed task. If the version is lost, name the epoch of the source that the rows equal, and clear the verify task." }),
   say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends a build whose records cannot be read, if the target is deleted too." }),
 ];
 const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];
@@ -201,7 +202,7 @@ const Form = ({ command, columns, order, close, busy }) => {
         h(Text, { fontSize: "sm" }, "Also delete the target and the build's files beside it"),
       ),
     command.form === "recover" &&
-      h(Flex, null, h(Field, { label: "Epoch", help: "of the source, which the rows equal" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", required: true, value: given.epoch, onChange: set("epoch") }))),
+      h(Flex, null, h(Field, { label: "Epoch", help: "empty after a RESTORE; else the source's, which the rows equal" }, h(Input, { ref: first, type: "number", min: 0, step: 1, size: "sm", value: given.epoch, onChange: set("epoch") }))),
     command.form === "explain" &&
       h(
         Flex,

@@ -69,9 +69,9 @@ def undecodable(decoded: DataFrame, dead: int) -> Undecodable:
     places = dead_letters(decoded).select("partition", "offset", "reason").orderBy("partition", "offset")
     sample = [row.asDict() | {"reason": shown(row["reason"])} for row in places.limit(_SAMPLE).collect()]
     return Undecodable(
-        f"{dead} records cannot be decoded, for example {sample[0]}, so their rows would be missing; correct topic.key "
-        "or topic.value, or set topic.undecodable to a table of dead letters; then plan again with "
-        "on_existing='restart'",
+        f"{dead} records cannot be decoded, for example {sample[0]}, so their rows would be missing; to go on without "
+        "them, run 'table-backfill dead-letter TARGET', which puts them into a table beside the target, and clear the "
+        "task; or correct topic.key or topic.value and plan again with on_existing='restart'",
         count=dead,
         sample=sample,
     )

@@ -103,7 +103,7 @@ class Records:
     key: Side
     value: Side
     needed: frozenset[str] = frozenset()
-    """Columns of the key, in lower case. A record without one of them counts as undecodable."""
+    """Columns of the key and the order, in lower case. A record without one of them is undecodable: it has no row."""
 
     @property
     def schema(self) -> StructType:
@@ -155,21 +155,22 @@ class Records:
 
     def _missing(self) -> list[Column]:
         """The needed columns that a record lacks; nothing if its key is undecodable, which has its own reason."""
-        unknown = self.key.why().isNull()
+        of_key = {field.name: column for field, column in zip(self.key.fields, self.key.values(), strict=True)}
+        of_record = {"timestamp": F.col("timestamp")}
         return [
-            F.when(unknown & column.isNull(), F.lit(f"no {field.name}"))
-            for field, column in zip(self.key.fields, self.key.values(), strict=True)
-            if field.name.lower() in self.needed
+            F.when(self.key.why().isNull() & column.isNull(), F.lit(f"no {name}"))
+            for name, column in (of_key | of_record).items()
+            if name.lower() in self.needed
         ]
 
 
-def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = ()) -> Records:
+def records(spark: SparkSession, decoding: Decoding, key: Sequence[str] = (), order: str | None = None) -> Records:
     """The decoding with Spark's types. Reads nothing.
 
-    If there is a table for undecodable records, it also gets those that lack a column of ``key``. Raises InvalidSpec if
-    a schema cannot be used or two columns have the same name, DecoderInvalid for a decoder.
+    A record without a column of ``key`` or without ``order`` is undecodable. Raises InvalidSpec if a schema cannot be
+    used or two columns have the same name, DecoderInvalid for a decoder.
     """
-    needed = frozenset(name.lower() for name in key) if decoding.dead_letters is not None else frozenset()
+    needed = frozenset(name.lower() for name in (*key, *([] if order is None else [order])))
     found = Records(_side(spark, "key", decoding.key), _side(spark, "value", decoding.value), needed)
     sources = [("the record", RECORD.fields), ("topic.key", found.key.fields), ("topic.value", found.value.fields)]
     taken: dict[str, str] = {}

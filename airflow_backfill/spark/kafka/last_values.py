@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, KeyNull, OrderUnknown
+from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, OrderUnknown
 from airflow_backfill.spark.kafka.decoding import RECORD, TOMBSTONE, Records
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT, NetChanges
 from airflow_backfill.spark.transform.literal import ORDERED, literal, ordinal
-from airflow_backfill.spark.transform.transform import OWN, Transform, any_missing, quoted
+from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 _PLACE = ("partition", "offset")
 _AT = OWN + "at"
@@ -78,10 +78,10 @@ def _holding(transform: Transform, source: str) -> str | None:
 
 
 def last_per_key(rows: DataFrame, transform: Transform, key: Sequence[str], order: str | None = None) -> NetChanges:
-    """The last value of each key among decodable ``rows``, for the target, whose key columns are ``key``.
+    """The last value of each key among ``rows``, for the target, whose key columns are ``key``.
 
-    Raises KeyNull if a record has no key; OrderUnknown if one has no order, or if, without ``order``, a key is in
-    several partitions. Writes nothing. The result must be merged, never appended: its keys may be in the target.
+    ``rows`` are decodable, so all have key and order. Raises OrderUnknown if, without ``order``, a key is in several
+    partitions. Writes nothing. The result must be merged, never appended: its keys may be in the target.
     """
     staged = stage(_placed(rows, transform, key, order))
     try:
@@ -106,13 +106,13 @@ def _placed(rows: DataFrame, transform: Transform, key: Sequence[str], order: st
     of_key = Window.partitionBy(*(F.col(quoted(k)) for k in key))
     partition = F.col(_AT)["partition"]
     several = F.min(partition).over(of_key) != F.max(partition).over(of_key)
-    unordered = several if order is None else F.col(_AT)["order"].isNull()
+    unordered = several if order is None else F.lit(False)
     last = F.row_number().over(of_key.orderBy(F.col(_AT).desc())) == 1
     return made.withColumns({_LAST: last, _UNORDERED: unordered})
 
 
 def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChanges:
-    last, columns = F.col(_LAST), [F.col(quoted(k)) for k in key]
+    last = F.col(_LAST)
     bounds = [
         extreme(ordinal(F.col(quoted(k)), transform.schema[k].dataType)).alias(f"{name}_{i}")
         for i, k in enumerate(key)
@@ -122,24 +122,15 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
         F.count(F.lit(1)).alias("records"),
         F.count_if(last & (F.col(OP) == UPSERT)).alias("upserts"),
         F.count_if(last & (F.col(OP) == DELETE)).alias("deletes"),
-        F.count_if(any_missing(columns)).alias("nameless"),
         F.count_if(F.col(_UNORDERED)).alias("unordered"),
         *bounds,
     ).collect()
-    if counts["nameless"]:
-        sample = _places(staged.where(any_missing(columns)))
-        raise KeyNull(
-            f"{counts['nameless']} records have no key, for example {sample[0]}, so their rows cannot be identified; "
-            "set topic.undecodable to a table of dead letters, and plan again with on_existing='restart'",
-            count=counts["nameless"],
-            sample=sample,
-        )
     if counts["unordered"]:
         sample = _places(staged.where(_UNORDERED))
         raise OrderUnknown(
             f"{counts['unordered']} records have no known order among the records of their key, for example "
-            f"{sample[0]}: the key is in several partitions, or topic.order is null; set topic.order to a column that "
-            "every record has, and plan again with on_existing='restart'",
+            f"{sample[0]}: the key is in several partitions; set topic.order to a column that says which record is "
+            "later, and plan again with on_existing='restart'",
             count=counts["unordered"],
             sample=sample,
         )

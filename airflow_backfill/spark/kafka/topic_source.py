@@ -20,6 +20,7 @@ from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.ledger.control_folder import dead_letters_beside
 from airflow_backfill.spark.delta_internals import Draft
 from airflow_backfill.spark.kafka import dead_letters
 from airflow_backfill.spark.kafka.decoding import TOMBSTONE, Records, records
@@ -55,7 +56,7 @@ class History:
         """The decoding of the records; DecoderInvalid if its rules differ from the plan's."""
         planned, spec = self.plan.splits, self.plan.spec
         assert spec.topic is not None and isinstance(planned, Partitions)
-        found = records(self.spark, spec.topic.decoding, spec.key)
+        found = records(self.spark, spec.topic.decoding, spec.key, spec.topic.order)
         if found.rules != planned.rules:
             raise DecoderInvalid(
                 f"the decoding rules changed since the plan: {found.rules} instead of {planned.rules}; the same record "
@@ -102,8 +103,8 @@ class History:
             case fx.FetchRecords(ranges, hold, kept):
                 rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
                 return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
-            case fx.DecodeRecords(work):
-                return self._decode(work)
+            case fx.DecodeRecords(work, dead_letters):
+                return self._decode(work, beside=dead_letters)
 
     @property
     def order(self) -> str | None:
@@ -129,8 +130,10 @@ class History:
         self._drafting = Draft(self.spark, self.plan.spec.target)
         self._drafting.add(self._rows(raw))
 
-    def _decode(self, work: fx.TakeOffsets) -> fx.Decoded:
-        """Decode the records fetched last and the landed ones, into a draft or into held rows."""
+    def _decode(self, work: fx.TakeOffsets, *, beside: bool) -> fx.Decoded:
+        """Decode the records fetched last and the landed ones, into a draft or into held rows. ``beside``: the table of
+        dead letters is beside the target, if the plan names none.
+        """
         self.draft, self._drafting = self._drafting, None
         if self.draft is None and self._drafts and not work.fetched:
             self.draft, self._fetched = Draft(self.spark, self.plan.spec.target), 0
@@ -150,7 +153,7 @@ class History:
         passes = self.transform.passes()
         counted = dead_letters.count(self._decoded, passes | F.col(TOMBSTONE) if self.plan.spec.key else passes)
         if counted.undecodable:
-            self._add_dead_letters(self._decoded, counted.undecodable)
+            self._add_dead_letters(self._decoded, counted.undecodable, beside=beside)
         return counted
 
     def compacted_away(self, ranges: Mapping[int, Offsets], epoch: int, *fetched: DataFrame) -> DataFrame | None:
@@ -186,10 +189,12 @@ class History:
         rows = self.transform.apply(dead_letters.good(self.records.decode(raw)))
         return guarded(rows, self.plan.spec.target)
 
-    def _add_dead_letters(self, rows: DataFrame, count: int) -> None:
+    def _add_dead_letters(self, rows: DataFrame, count: int, *, beside: bool) -> None:
         """Add undecodable records to their table, unless it has them already."""
-        assert self.plan.spec.topic is not None
-        location = self.plan.spec.topic.decoding.dead_letters
+        spec = self.plan.spec
+        location = spec.dead_letters
+        if location is None and beside:
+            location = dead_letters_beside(spec.target, self.plan.build)
         if location is None:
             raise dead_letters.undecodable(rows, count)
         table = DeltaTable.createIfNotExists(self.spark).location(location).addColumns(dead_letters.SCHEMA).execute()

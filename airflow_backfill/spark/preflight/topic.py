@@ -78,7 +78,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     Raises LandingAhead, which is worth a retry, if the landing table holds offsets beyond the brokers' ends.
     """
     assert_safe(spark)
-    decoded = records(spark, wanted.decoding, spec.key)
+    decoded = records(spark, wanted.decoding, spec.key, wanted.order)
     transform = parse(spark, decoded.schema, spec.select, spec.where, spec.functions)
     key = transform.target_key(spec.key)
     if key:

@@ -215,7 +215,9 @@ APPLICATIONS: Mapping[str, Application] = {
             ),
         )
     ),
-    "recover": Application((_option("--epoch", type=int, required=True, help="at which epoch the target stands"),)),
+    "recover": Application(
+        (_option("--epoch", type=int, help="at which epoch the target stands; none after a RESTORE"),)
+    ),
 }
 
 

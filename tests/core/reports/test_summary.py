@@ -98,6 +98,7 @@ def test_a_cancelled_build_shows_how_far_it_was() -> None:
 
 def test_acknowledged_commands_and_the_certificate_are_shown() -> None:
     control = {"number": 4, "paused": True, "rate": 50, "byte_rate": 9, "held": True, "cancelled": False, "skips": True}
+    control["dead_letters"] = True
     said = {"control": Control(**control), "certificate": CERTIFICATE, "handoff": V}
     summary = summarize(state(Phase.FINISHED, **said))
     assert summary["control"] == control and summary["certificate"]["digest"] == "digest"

@@ -213,9 +213,7 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
             Running(model, look).finish()
         assert raised.value.data["version"] == model.target.head and not raised.value.retry
         way_out = f"RESTORE TABLE delta.`{before.plan.spec.target}` TO VERSION AS OF {model.target.head - 1}, then"
-        said = str(raised.value)
-        assert (way_out in said) == (f"--epoch {before.applied} " in said) == (when == "sealed")
-        assert "on_existing='restart'" in said
+        assert way_out in str(raised.value) and "on_existing='restart'" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -266,7 +264,7 @@ def test_the_way_out_of_foreign_rows_leaves_a_barrier_behind_that_landed_on_top_
     with pytest.raises(TargetDiverged) as again:
         read(model)
     for error in (first.value, again.value):
-        assert f"TO VERSION AS OF {foreign - 1}, then" in str(error) and f"--epoch {V} " in str(error)
+        assert f"TO VERSION AS OF {foreign - 1}, then" in str(error)
 
 
 def test_what_was_looked_at_once_is_not_read_again() -> None:

@@ -86,6 +86,7 @@ def test_each_switch_stands_as_its_last_command_left_it(commands: Orders) -> Non
     assert control.cancelled == (cancel is not None)
     assert control.drop == (cancel is not None and cancel.drop)
     assert control.skips == (last(Verb.SKIP) is not None)
+    assert control.dead_letters == (last(Verb.DEAD_LETTER) is not None)
 
 
 @given(LISTS, st.data())

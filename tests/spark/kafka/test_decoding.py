@@ -84,14 +84,17 @@ def test_null_is_null_in_every_format(spark: SparkSession, options: dict[str, st
     assert set(row[4:-2]) == {None}
 
 
-def test_a_record_without_a_key_column_is_dead_where_dead_letters_have_a_table(spark: SparkSession) -> None:
-    keys = (b'{"id": 1}', None, b"{}", b'{"id": null}', b"{")
+@pytest.mark.parametrize(("order", "missing"), [(None, None), ("V", "no v"), ("timestamp", "no timestamp")])
+def test_a_record_without_key_or_order_is_dead(spark: SparkSession, order: str | None, missing: str | None) -> None:
+    keys = (b'{"id": 1, "v": 1}', None, b"{}", b'{"id": null, "v": 1}', b"{")
     found = raw(spark, *((0, n, key, b'{"name": "a"}') for n, key in enumerate(keys)))
-    for policy, wanted in (("stop", ["{"]), ("dead_letters:/dead", ["no id", "no id", "no id", "{"])):
-        read = records(spark, Decoding.parse({**KEYED, "undecodable": policy}), ["ID"])
-        rows = read.decode(found).orderBy("offset").collect()
-        reasons = [row[DEAD]["reason"] for row in rows if row[DEAD] is not None]
-        assert reasons[:-1] == wanted[:-1] and reasons[-1].startswith("key ") and rows[0][DEAD] is None
+    nothing = raw(spark, (0, 5, b'{"id": 1}', b'{"name": "a"}')).withColumn("timestamp", F.lit(None).cast("timestamp"))
+    read = records(spark, Decoding.parse({**KEYED, "key": "json:id BIGINT, v INT"}), ["ID"], order)
+    rows = read.decode(found.union(nothing)).orderBy("offset").collect()
+    reasons = [None if row[DEAD] is None else row[DEAD]["reason"] for row in rows]
+    assert reasons.pop(4).startswith("key ")
+    both = "no id; no v" if order == "V" else "no id"
+    assert reasons == [None, both, both, "no id", missing]
 
 
 @pytest.mark.parametrize(

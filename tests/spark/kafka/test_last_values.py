@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, KeyNull, OrderUnknown
+from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, OrderUnknown
 from airflow_backfill.core.kafka.decoding import Decoding
 from airflow_backfill.spark.kafka.dead_letters import good
 from airflow_backfill.spark.kafka.decoding import Records, records
@@ -88,18 +88,6 @@ def test_nothing_read_is_nothing_to_write(spark: SparkSession, read: Records, tr
         assert seen(net) == {} and net.bounds == {}
 
 
-def test_a_record_without_a_key_is_refused_with_its_place(
-    spark: SparkSession, read: Records, transform: Transform
-) -> None:
-    found = rows(spark, read, (0, 1, key(1), named("a")), (0, 2, None, named("b")), (1, 3, b"{}", None))
-    with pytest.raises(KeyNull, match="2 records") as raised:
-        last_per_key(found, transform, ["id"])
-    assert raised.value.data == {
-        "count": 2,
-        "sample": [{"partition": 0, "offset": 2}, {"partition": 1, "offset": 3}],
-    }
-
-
 def test_a_key_in_several_partitions_needs_an_order(spark: SparkSession, read: Records, transform: Transform) -> None:
     found = rows(
         spark, read, (0, 5, key(1, 2), named("a")), (1, 9, key(1, 1), named("b")), (1, 1, key(2, 1), named("c"))
@@ -121,15 +109,6 @@ def test_equal_orders_are_told_apart_by_partition_and_offset(
         random.Random(1).shuffle(found)
         with last_per_key(rows(spark, read, *found), transform, ["id"], "v") as net:
             assert seen(net) == {1: ("c", 3)}
-
-
-def test_a_record_without_an_order_is_refused_with_its_place(
-    spark: SparkSession, read: Records, transform: Transform
-) -> None:
-    found = rows(spark, read, (0, 1, key(1, 1), named("a")), (0, 2, key(1), named("b")))
-    with pytest.raises(OrderUnknown) as raised:
-        last_per_key(found, transform, ["id"], "v")
-    assert raised.value.data == {"count": 1, "sample": [{"partition": 0, "offset": 2}]}
 
 
 @pytest.mark.parametrize("column", ["name", "NAME", "offset", "timestamp"])

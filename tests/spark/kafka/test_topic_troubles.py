@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import (
@@ -19,13 +20,16 @@ from airflow_backfill.core.errors import (
     InvalidSpec,
     KafkaOption,
     KeyInvalid,
+    NotAllowedNow,
     OrderUnknown,
     TopicMissing,
     Undecodable,
 )
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.control_folder import dead_letters_beside
 from airflow_backfill.spark.kafka import decoders
 from airflow_backfill.spark.kafka.decoders import ColumnDecoder
 from airflow_backfill.spark.run.interpreter import Shell
@@ -62,15 +66,48 @@ def test_undecodable_records_go_to_their_table_once(
     assert all(row["reason"].startswith("value ") for row in letters)
 
 
-def test_an_undecodable_record_stops_a_build_without_a_table_for_it(topic: Topic, make_build: MakeBuild) -> None:
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_an_undecodable_record_stops_a_build_until_such_records_may_be_put_aside(
+    spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild, handed_over: bool
+) -> None:
+    """Without a key, too: a record without one has no row."""
     topic.create()
-    topic.send([Record(b'{"id": 1}'), Record(b"secret")])
-    build = make_build(select=["id"], topic={"value": "json:id BIGINT"})
+    bad = [Record(b"secret", b'{"id": 1}'), Record(b'{"n": 3}', b"{}"), Record(None, None)]
+    topic.send([Record(b'{"n": 1}', b'{"id": 1}'), *([] if handed_over else bad)])
+    landing.land_all()
+    build = make_build(key=["id"], select=["id", "n"], topic={"key": "json:id BIGINT", "value": "json:n INT"})
+    if handed_over:
+        build.hand_off()
+        topic.send(bad)
+        landing.land_all()
+    else:
+        build.plan()
+    for _ in range(2):
+        with pytest.raises(Undecodable, match="table-backfill dead-letter TARGET") as raised:
+            build.upstream() if handed_over else build.snapshot()
+        assert [one["offset"] for one in raised.value.data["sample"]] == [1, 2, 3]
+        assert "secret" not in str(raised.value.to_json())
+    assert build.content() == ([(1, 1)] if handed_over else [])
+    ordered(build.target, Command(Verb.DEAD_LETTER))
+    build.upstream() if handed_over else build.hand_off()
+    topic.send([Record(b"{", b'{"id": 2}'), Record(b'{"n": 2}', b'{"id": 2}')])
+    landing.land_all()
+    build.upstream()
+    state = build.reader.state()
+    assert build.content() == [(1, 1), (2, 2)]
+    assert state.control.dead_letters and state.totals.undecodable_rows == 4
+    letters = spark.read.format("delta").load(dead_letters_beside(build.target, state.plan.build))
+    assert [row["offset"] for row in letters.orderBy("offset").collect()] == [1, 2, 3, 4]
+
+
+def test_only_a_build_without_a_table_of_dead_letters_gets_one_beside_its_target(
+    topic: Topic, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    topic.create()
+    build = make_build(topic={"undecodable": f"dead_letters:{tmp_path / 'dead'}"})
     build.plan()
-    with pytest.raises(Undecodable) as raised:
-        build.snapshot()
-    assert raised.value.data["sample"][0]["offset"] == 1 and "secret" not in str(raised.value)
-    assert build.content() == []
+    with pytest.raises(NotAllowedNow, match="already names a table of dead letters"):
+        ordered(build.target, Command(Verb.DEAD_LETTER))
 
 
 def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(

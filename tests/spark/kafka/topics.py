@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ from confluent_kafka import Message
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.state.step import Done
 from demo.kafka.topic import Record, Topic
 from tests.spark.build import Build
 
@@ -96,25 +93,11 @@ class TopicBuild(Build):
         asked = {"select": PLACES, **given, **spec}
         self.spec = BackfillSpec.parse({name: value for name, value in asked.items() if value is not None})
 
-    def first_rounds(self, count: int) -> None:
-        """A snapshot that ends after so many rounds of the build."""
-        self.run(_FirstRounds(0, 1, self.size, self, count))
-
     def content(self) -> list[tuple[Any, ...]]:
         return sorted(tuple(found) for found in self.rows().collect())
 
 
 MakeBuild = Callable[..., TopicBuild]
-
-
-@dataclass(frozen=True)
-class _FirstRounds(SnapshotGoal):
-    build: TopicBuild
-    rounds: int
-
-    def step(self, state: Any, seen: Any) -> Any:
-        done = sum(record.event.value == "offsets" for record in self.build.records())
-        return Done() if done >= self.rounds else super().step(state, seen)
 
 
 class _Nowhere:

@@ -84,6 +84,7 @@ def test_every_kind_of_commit_is_told_apart(sample: Sample) -> None:
         ("RESTORE", True, False, False, False),
         ("WRITE", False, False, False, False),
     ]
+    assert [commit.restored for commit in commits] == [None] * 8 + [3, None]
     merge, first_delete, second_delete, optimize = commits[3:7]
     assert merge.changed.rows is None
     assert merge.changed.files == merge.metrics["numTargetChangeFilesAdded"]

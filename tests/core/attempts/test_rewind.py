@@ -1,0 +1,150 @@
+"""A target that somebody has changed and restored: its build goes on from the records of the restored version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.attempts.recovery import recover
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow, TargetDiverged
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.load import load
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.control import Command, Control, Verb
+from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.builds import caught_up, finished, logged, planned, upstream, writing
+from tests.core.model_target import Model
+from tests.core.running import Running
+from tests.core.tasks import CONSUME, FINISH, READ, VERIFY, follow
+
+SMALL = SnapshotGoal(0, 1, RoundSize(100, 100))
+
+
+def half_read() -> Model:
+    """A build whose snapshot is not complete."""
+    model = planned()
+    writing(model, SMALL, 4)
+    return model
+
+
+def rewound(model: Model) -> BuildState:
+    state: BuildState = Running(model, recover(model.attempt())).finish()
+    return state
+
+
+def state_at(model: Model, version: int) -> BuildState:
+    state: BuildState = Running(model, load(at=version)).finish()
+    return state
+
+
+STANDS: dict[str, Callable[[], Model]] = {
+    "planned": planned,
+    "snapshot": half_read,
+    "consume_log": logged,
+    "catch_up": caught_up,
+    "finished": lambda: finished(times=2),
+    "upstream": lambda: upstream(2),
+}
+
+
+@pytest.mark.parametrize("where", STANDS)
+def test_the_build_goes_on_from_the_restored_version(where: str) -> None:
+    model = STANDS[where]()
+    good = model.target.head
+    before = state_at(model, good)
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    with pytest.raises(TargetDiverged):
+        model.state()
+    state = rewound(model)
+    assert (state.phase, state.positions, state.totals) == (before.phase, before.positions, before.totals)
+    assert (state.handoff, state.bound, state.certificate) == (before.handoff, before.bound, before.certificate)
+    assert state.stands == before.stands or not before.known
+    assert model.records()[-1].event is Event.REWIND
+    for goal in (READ, CONSUME, VERIFY, FINISH):
+        if before.phase in (Phase.SNAPSHOT, Phase.CONSUME_LOG) and goal in (VERIFY, FINISH):
+            break
+        model.run(goal)
+    if before.phase in (Phase.FINISHED, Phase.UPSTREAM):
+        model.write()
+        assert model.run(follow(model.source.head)).applied == model.source.head
+
+
+def test_a_round_that_landed_on_top_of_foreign_rows_is_read_again() -> None:
+    model = planned()
+    attempt = writing(model, SMALL, 4)
+    good = model.target.head
+    before = state_at(model, good)
+    model.foreign("DELETE")
+    with pytest.raises(TargetDiverged):
+        attempt.finish()
+    assert model.records()[-1].event is Event.FILES
+    model.foreign("RESTORE", restored=good)
+    assert rewound(model).positions == before.positions
+    state = model.run(READ)
+    assert state.sealed and state.totals.snapshot_rows == 60
+
+
+def test_a_round_that_lands_after_the_restore_is_noticed() -> None:
+    model = planned()
+    late = writing(model, SMALL, 4)
+    good = model.target.head
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    rewinding = Running(model, recover(model.attempt()))
+    rewinding.until(fx.CommitRecord)
+    late.step()
+    with pytest.raises(TargetDiverged):
+        rewinding.finish()
+    with pytest.raises(NotAllowedNow, match="changed rows"):
+        rewound(model)
+    model.foreign("RESTORE", restored=good)
+    assert rewound(model).positions == state_at(model, good).positions
+    with pytest.raises(TargetDiverged):
+        late.finish()
+    assert model.run(READ).totals.snapshot_rows == 60
+
+
+@pytest.mark.parametrize(
+    ("commits", "why"),
+    [
+        ([("DELETE", {})], "version 5 of the target changed rows"),
+        ([("DELETE", {}), ("RESTORE", {})], "version 6 of the target changed rows"),
+        ([("DELETE", {}), ("RESTORE", {"restored": 4}), ("WRITE", {})], "version 7 of the target changed rows"),
+        ([("DELETE", {}), ("RESTORE", {"restored": 5})], "RESTORE TABLE delta"),
+    ],
+    ids=["none", "to a time", "and rows since", "to the damage"],
+)
+def test_without_the_rows_of_a_sound_version_nothing_is_written(
+    commits: list[tuple[str, dict[str, int]]], why: str
+) -> None:
+    """Not a fence either, which would end the work of others."""
+    model = half_read()
+    assert model.target.head == 4
+    for operation, fields in commits:
+        model.foreign(operation, **fields)
+    head = model.target.head
+    with pytest.raises(BackfillError, match=why):
+        rewound(model)
+    assert model.target.head == head
+
+
+def test_a_sound_build_is_left_alone() -> None:
+    """So a rewind that is repeated does nothing, too."""
+    model = half_read()
+    model.foreign("OPTIMIZE", data_change=False)
+    head = model.target.head
+    assert rewound(model).positions == model.state().positions and model.target.head == head
+
+
+def test_orders_stay_in_force_but_for_a_cancel() -> None:
+    model = half_read()
+    good = model.target.head
+    model.order(Command(Verb.PAUSE))
+    model.order(Command(Verb.CANCEL))
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    assert rewound(model).control == Control(2, paused=True)
