@@ -60,7 +60,7 @@ MENDS = (
         "        skips = topic.skips or self.observed.control.skips",
         "        skips = topic.skips",
         (
-            "tests/core/strategies/test_source.py::"
+            "tests/core/strategies/test_retention.py::"
             "test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered",
             LOST + "test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered",
         ),

@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterable, Set
 from typing import Any
 
-from airflow_backfill.core.errors import (
-    SchemaChanged,
-)
+from airflow_backfill.core.errors import SchemaChanged
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
@@ -21,9 +19,25 @@ def schema_change(
     *,
     used: Iterable[str] | None = None,
     allow_new: bool = False,
-    not_null: bool = True,
 ) -> SchemaChanged | None:
-    """The first difference of two schemas that affects rows, with epoch and column; None if there is none.
+    """The first ``difference`` of two schemas, with the epoch; None if there is none."""
+    found = difference(before, after, used=used, allow_new=allow_new)
+    if found is None:
+        return None
+    what, data = found
+    return SchemaChanged(f"epoch {version} {what}", epoch=version, **data)
+
+
+def difference(
+    before: str,
+    after: str,
+    *,
+    used: Iterable[str] | None = None,
+    allow_new: bool = False,
+    not_null: bool = True,
+) -> tuple[str, dict[str, Any]] | None:
+    """The first difference of two schemas that affects rows, as a verb with its object, and the column; None if there
+    is none.
 
     Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
     columns do not, and neither does column mapping that is switched on: it names each column's files as they are. With
@@ -34,27 +48,17 @@ def schema_change(
     try:
         new = _columns(after, not_null)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return SchemaChanged(
-            f"epoch {version} has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file",
-            epoch=version,
-        )
+        return f"has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file", {}
     for name, shape in old.items():
         if name not in new:
-            return SchemaChanged(f"epoch {version} drops or renames column {name!r}", epoch=version, column=name)
+            return f"drops or renames column {name!r}", {"column": name}
         if _in_files(new[name]) != _in_files(shape):
             was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
-            return SchemaChanged(
-                f"epoch {version} changes column {name!r} from {was} to {now}",
-                epoch=version,
-                column=name,
-                before=json.dumps(shape)[:500],
-                after=json.dumps(new[name])[:500],
-            )
+            shapes = {"before": json.dumps(shape)[:500], "after": json.dumps(new[name])[:500]}
+            return f"changes column {name!r} from {was} to {now}", {"column": name, **shapes}
     there = {_physical(shape) for shape in known.values()}
     added = [name for name, shape in new.items() if name not in known and _physical(shape) not in there]
-    if added and not allow_new:
-        return SchemaChanged(f"epoch {version} adds column {added[0]!r}", epoch=version, column=added[0])
-    return None
+    return (f"adds column {added[0]!r}", {"column": added[0]}) if added and not allow_new else None
 
 
 def _columns(schema_json: str, not_null: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.delta.schema import schema_change
+from airflow_backfill.core.delta.schema import difference
 from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import barrier_record
@@ -34,9 +34,9 @@ def _foreign(plan: Plan, commit: Commit) -> str | None:
         if commit.metadata.table_id != plan.target_id:
             return "another table replaced the target"
         was, is_ = plan.target_schema_json, commit.metadata.schema_json
-        changed = schema_change(was, is_, commit.version, allow_new=True, not_null=False)
+        changed = difference(was, is_, allow_new=True, not_null=False)
         if changed is not None:
-            return changed.message.replace(f"epoch {commit.version}", "it", 1)
+            return f"it {changed[0]}"
     record = barrier_record(commit)
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,123 +10,42 @@ import pytest
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
-    KafkaLost,
     NotAllowedNow,
     PartitionIncomplete,
     PartitionsGrew,
     SourceReplaced,
-    SourceUnavailable,
 )
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.sizing import FIRST_RECORDS
-from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
-from airflow_backfill.core.model.plan import Plan, SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.source.backlog import Backlog
-from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.looks import NEVER
-from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
+from airflow_backfill.core.splits.partitions import AtOffset, splits_of
 from airflow_backfill.core.splits.position import later
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import Barrier, BuildState
-from airflow_backfill.core.state.step import Move, Observed, Read, Wait
-from airflow_backfill.core.strategies.offsets_round import LATE, Poll, next_offsets
+from airflow_backfill.core.state.step import Move, Read, Wait
+from airflow_backfill.core.strategies.offsets_round import LATE, Poll
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.control import Command, Control, Verb, obey
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model.test_record import FULL
-
-E0 = 7
-LOGS = {0: Log(0, 100), 1: Log(0, 40), 2: Log(0, 0)}
-EVERYTHING = RoundSize(rows=1_000)
-
-
-def plan(logs: Mapping[int, Log] = LOGS, lanes: int = 1, spec: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    splits = tuple(opened(n, log, None, None) for n, log in logs.items())
-    topic = {"name": "clicks", **spec}
-    asked = BackfillSpec.parse({"name": "t", "source": "/l", "target": "/t", "strategy": "source", "topic": topic})
-    facts = SourceFacts("landing", E0, "{}", ())
-    return Plan("build", asked, "target", "{}", 0, facts, Partitions("id", splits, "rules"), lanes, {})
-
-
-def seen(*rows: int, now: int = 1_000, at: int = 0, interval: int | None = None) -> Observed:
-    """As many epochs after the pinned one as there are numbers of rows."""
-    epochs = [Epoch(E0 + 1 + n, at, count, count) for n, count in enumerate(rows)]
-    view = SourceView("landing", E0 + len(rows), E0, Backlog(epochs), None, at, interval)
-    return Observed(now, view, Control())
-
-
-def turn(
-    state: BuildState,
-    looked: Observed,
-    *,
-    topic: fx.Topic | None = None,
-    sifted: fx.Landed | None = None,
-    fetched: Mapping[int, Batch] | None = None,
-    step: Poll | None = None,
-    lane: int = 0,
-    begins: bool = False,
-    lost: Exception | None = None,
-    ingested: Mapping[int, int] | None = None,
-    decoded: fx.Decoded | None = None,
-    landed: Mapping[int, Batch] | None = None,
-) -> tuple[Move | Wait | None, list[Any]]:
-    """What a round comes to, and what it asked for until it was decided. Without ``fetched`` every offset holds a
-    record, without ``decoded`` each becomes a row. ``lost``: why no record can be fetched.
-    """
-    generator = next_offsets(state, lane, looked, step or Poll(EVERYTHING, EVERYTHING), begins=begins)
-    asked: list[Any] = []
-    answer: Any = None
-    while True:
-        fails = lost is not None and bool(asked) and isinstance(asked[-1], fx.FetchRecords) and asked[-1].hold
-        try:
-            effect = generator.throw(lost) if lost is not None and fails else generator.send(answer)
-        except StopIteration as stop:
-            return stop.value, asked
-        if isinstance(effect, fx.DecodeRecords):
-            answer = decoded or fx.Decoded(0, 0)
-            continue
-        asked.append(effect)
-        match effect:
-            case fx.ReadSourceLog():
-                answer = looked.source
-            case fx.AskBroker():
-                answer = topic or fx.Topic("id", LOGS)
-            case fx.ReadLanded():
-                answer = sifted or fx.Landed({})
-            case fx.ReadIngested():
-                answer = ingested or {}
-            case fx.FetchRecords({}, kept=fx.Kept()) if not effect.hold and landed is not None:
-                answer = fx.Fetched(landed, 10)
-            case fx.FetchRecords():
-                ranges = {**effect.ranges, **(effect.kept.ranges if effect.kept is not None else {})}
-                whole = {n: Batch(some.start, some.last, len(some)) for n, some in ranges.items()}
-                answer = fx.Fetched(whole if fetched is None else fetched, 10)
-
-
-def splits(move: Move | Wait | None) -> dict[int, Split]:
-    assert isinstance(move, Move) and move.positions is not None
-    return {p.split.partition: p.split for p in move.positions if isinstance(p, AtOffset)}
-
-
-def all_at(**changes: Any) -> BuildState:
-    """A build of which every partition stands alike."""
-    return further(BuildState.planned(plan()), **{f"p{n}": replace(split, **changes) for n, split in PLANNED.items()})
-
-
-def taken(move: Move | Wait | None) -> fx.TakeOffsets:
-    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets)
-    return move.work
-
-
-def further(state: BuildState, **changes: Split) -> BuildState:
-    positions = [AtOffset(E0, changes.get(f"p{n}", p.split)) for n, p in enumerate(state.positions)]
-    return replace(state, positions=tuple(positions))
+from tests.core.topic_rounds import (
+    E0,
+    EVERYTHING,
+    LOGS,
+    LONG,
+    PLANNED,
+    all_at,
+    further,
+    plan,
+    seen,
+    splits,
+    taken,
+    turn,
+)
 
 
 def test_the_first_round_is_small_because_nobody_knows_how_large_records_are() -> None:
@@ -339,50 +256,6 @@ def test_another_topic_of_the_same_name_is_refused() -> None:
         turn(BuildState.planned(plan()), seen(), topic=fx.Topic("id", {0: LOGS[0]}))
 
 
-def test_records_that_retention_took_are_missed() -> None:
-    with pytest.raises(KafkaLost, match="needs offset 0, but Kafka's log starts at 3"):
-        turn(BuildState.planned(plan()), seen(), topic=fx.Topic("id", {**LOGS, 0: Log(3, 100)}), landed={})
-
-
-def test_records_that_retention_took_are_read_where_they_landed() -> None:
-    """In a range of their own, at the newest epoch of the landing table that there is."""
-    topic = fx.Topic("id", {**LOGS, 0: Log(3, 100)})
-    move, asked = turn(BuildState.planned(plan()), seen(0, 0), topic=topic)
-    assert asked[2] == fx.FetchRecords({}, hold=False, kept=fx.Kept({0: Offsets(0, 3)}, E0 + 2))
-    assert asked[3] == fx.FetchRecords({1: Offsets(0, 40)}, kept=fx.Kept({0: Offsets(0, 3)}, E0 + 2))
-    assert (splits(move)[0].floor, splits(move)[0].scanned, splits(move)[0].lost) == (3, 2, 0)
-
-
-SHORT = fx.Topic("id", {**LOGS, 0: Log(30, 100)})
-SOME = {0: Batch(10, 19, 10)}
-
-
-def test_what_retention_takes_faster_than_it_is_read_is_not_refused_for_good() -> None:
-    """If the rest may be skipped, the next round reads on; else the loss is named, with the command that passes it."""
-    lost = KafkaLost("deleted since the broker was asked")
-    with pytest.raises(SourceUnavailable) as late:
-        turn(BuildState.planned(plan(spec={"expired": "skip"})), seen(), lost=lost)
-    assert late.value.retry
-
-
-def test_what_is_passed_over_is_counted_if_that_is_wanted() -> None:
-    move, _ = turn(BuildState.planned(plan(spec={"expired": "skip"})), seen(), topic=SHORT, landed=SOME)
-    assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
-    with pytest.raises(KafkaLost) as lost:
-        turn(BuildState.planned(plan()), seen(), topic=SHORT, landed=SOME)
-    assert lost.value.data["missing"] == 20 and "table-backfill skip" in lost.value.message
-
-
-def test_what_is_lost_while_a_history_is_read_is_passed_over_once_that_is_ordered() -> None:
-    ordered = replace(seen(), control=obey(Control(), [(1, Command(Verb.SKIP))]))
-    move, _ = turn(BuildState.planned(plan()), ordered, topic=SHORT, landed=SOME)
-    assert (splits(move)[0].floor, splits(move)[0].lost) == (30, 20)
-
-
-PLANNED = {n: opened(n, log, None, None) for n, log in LOGS.items()}
-LONG = PLANNED[0]
-
-
 def sealed(state: BuildState) -> BuildState:
     """The state of a build that consumes the log."""
     return replace(state, newest=Barrier(1, 0, replace(FULL, phase=Phase.CONSUME_LOG), 0))
@@ -392,29 +265,3 @@ def test_the_history_lasts_until_somebody_has_judged_every_partition_that_was_na
     state, task = all_at(state=Finished(), target=None), ConsumeLogGoal(RoundSize(), MaxLag(epochs=0), 3)
     named = replace(state, positions=state.plan.splits.widened(state.positions, len(state.positions) + 1, E0))
     assert isinstance(task.step(state, seen()), Move) and isinstance(task.step(named, seen()), Read)
-
-
-@pytest.mark.parametrize(
-    ("key", "compacted", "landed", "expected"),
-    [
-        (("id",), True, 59, Offsets(0, 40)),
-        (("id",), True, 20, Offsets(0, 21)),
-        (("id",), True, None, None),
-        (("id",), False, 59, Offsets(0, 40)),
-        ((), True, 59, None),
-    ],
-)
-def test_a_tombstone_that_is_compacted_away_is_looked_for_where_it_landed(
-    key: tuple[str, ...], compacted: bool, landed: int | None, expected: Offsets | None
-) -> None:
-    logs = {0: Log(0, 40 if landed is None else max(landed + 1, 40))}
-    some = plan(logs)
-    found = Partitions("id", tuple(opened(0, log, landed, None) for log in logs.values()), "rules", compacted)
-    state = BuildState.planned(replace(some, splits=found, spec=replace(some.spec, key=key)))
-    step, topic = Poll(EVERYTHING, RoundSize(rows=40)), fx.Topic("id", logs)
-    for fetched in ({0: Batch(3, 38, 9)}, {}):
-        move, _ = turn(state, seen(), topic=topic, fetched=fetched, step=step)
-        assert isinstance(move, Move)
-        assert getattr(move.work, "compacted", None) == (fx.Kept({0: expected}, E0) if expected else None)
-    move, _ = turn(state, seen(), topic=topic, step=step)
-    assert isinstance(move, Move) and isinstance(move.work, fx.TakeOffsets) and move.work.compacted is None
