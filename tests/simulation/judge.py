@@ -16,6 +16,7 @@ from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.control import Verb
 from tests.simulation.announcement_judge import AnnouncementJudge
 from tests.simulation.invariant import WHOLE, Violation, must
+from tests.simulation.lane_judge import LaneJudge
 from tests.simulation.partition_judge import PartitionJudge
 from tests.simulation.source import transform
 from tests.simulation.target import Bag, Landed
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
 class Judge:
     world: World
     seen: int = 0
-    lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The last record of each transaction id."""
-    versions: dict[tuple[int, int], int] = field(default_factory=dict)
-    """And its version, by lane and layout."""
+    lanes: LaneJudge = field(default_factory=LaneJudge)
     progress: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an
     epoch.
@@ -87,7 +85,7 @@ class Judge:
                 continue
             document = json.loads(landed.commit.user_metadata or "null")
             if "airflow_backfill_fence" in document:
-                self._fence(landed)
+                self.lanes.fence(landed)
             elif "airflow_backfill_plan" in document:
                 self._plan(landed, document)
             elif "airflow_backfill_seen" in document:
@@ -154,15 +152,8 @@ class Judge:
         self.world.borders = borders
 
     def _barrier(self, landed: Landed, document: dict[str, Any]) -> None:
-        app, seq = next(iter(landed.commit.txns.items()))
-        last = self.lanes.get(app)
-        must(seq == (last["seq"] + 1 if last else 1), f"seq {seq} of {app} has a hole or a twin")
         must(self.pinned is not None, "a barrier before the plan")
-        self._fencing(app, last, document)
-        least = 0 if last is None or document["event"] == "recover" else last["progress"]
-        must(least <= document["progress"] <= 10_000, "the progress fell, or is more than the whole")
-        self.versions[document["lane"], document["layout"]["number"]] = landed.commit.version
-        self.lanes[app] = document
+        self.lanes.barrier(landed, document)
         if document["event"] == "recover":
             self._recovered(document)
             return
@@ -199,49 +190,6 @@ class Judge:
             if "epoch" in position:
                 self.stands(position["epoch"], landed.writer)
         return self.stale
-
-    def _fence(self, landed: Landed) -> None:
-        """Nothing lands in the lane any more."""
-        must(not landed.commit.data_change, "a fence with rows")
-        ((app, seq),) = landed.commit.txns.items()
-        lane = {"layout": {"number": int(app.split("/")[1]), "lanes": 0}, "attempt": "", "generation": 0}
-        last = {**self.lanes.get(app, lane), "seq": seq, "event": "close", "fence": True}
-        self.lanes[app] = last
-
-    def _fencing(self, app: str, last: dict[str, Any] | None, document: dict[str, Any]) -> None:
-        event = document["event"]
-        if event == "close" and document["lane"] == 0:
-            self._decided(document)
-        if last is not None:
-            must(last["event"] != "close", "a barrier in a lane that was closed")
-            if event == "close" and document["lane"] > 0:
-                decision = self.lanes[app.rpartition("/")[0] + "/0"]
-                same = all(decision.get(name) == document[name] for name in ("next_lanes", "decided_by"))
-                must(same, "a lane was closed for what nobody has decided")
-            elif event in ("claim", "close", "recover", "rewind"):
-                takes = document["generation"] > last["generation"] or document["attempt"] == last["attempt"]
-                must(takes, "an older attempt took a lane from a newer one")
-            else:
-                must(document["attempt"] == last["attempt"], "a barrier by an attempt that does not own the lane")
-        else:
-            must(event in ("claim", "close", "recover", "rewind"), "a lane that begins without a claim")
-        number = document["layout"]["number"]
-        for other in self.lanes.values():
-            if other["layout"]["number"] < number:
-                must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
-            if other["layout"]["number"] == number and "fence" not in other:
-                must(other["layout"] == document["layout"], "two layouts have one number")
-
-    def _decided(self, document: dict[str, Any]) -> None:
-        """Whoever decides on other lanes is newer than all that work in these, and than who decided on these."""
-        number, lanes = document["layout"]["number"], document["layout"]["lanes"]
-        written = [d for d in self.lanes.values() if "fence" not in d]
-        known = [d for d in written if self.versions[d["lane"], d["layout"]["number"]] <= document["prev"]]
-        others = [d["generation"] for d in known if d["layout"]["number"] == number and d["lane"] > 0]
-        others += [d["decided_by"] for d in known if d["layout"]["number"] == number - 1 and d["event"] == "close"]
-        newest = max(others, default=0)
-        if document["next_lanes"] != lanes:
-            must(document["generation"] > newest, "an older attempt decided on a newer one's lanes")
 
     def _recovered(self, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""

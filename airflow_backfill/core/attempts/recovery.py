@@ -43,12 +43,11 @@ from airflow_backfill.core.state.effect import (
     ReadCommands,
     ReadCommit,
     ReadHead,
-    ReadPlan,
     ReadSourceLog,
     ReadTransactions,
     Transactions,
 )
-from airflow_backfill.core.state.load import Remains, load, remains
+from airflow_backfill.core.state.load import Remains, load, plan_of, remains
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
@@ -69,13 +68,7 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
     for _ in range(TRIES):
         found = yield from ReadTransactions()
         build = _build(found.versions)
-        plan = yield from ReadPlan(build)
-        if plan is None:
-            raise RecordInvalid(
-                f"the plan of build {build} is neither in the target's log nor beside the target, so the build "
-                "cannot go on; plan it again with on_existing='restart'",
-                build=build,
-            )
+        plan = yield from plan_of(build)
         _check_table(plan, found)
         source = None if epoch is None else (yield from _source(plan, epoch)).commit(epoch)
         left = yield from remains()

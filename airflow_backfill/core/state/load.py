@@ -62,7 +62,7 @@ def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[B
         version -= 1
         if news is not None and 0 <= news[1].newest <= version <= news[1].prev:
             version = news[1].newest
-    plan = yield from _plan(newest.record.build, build)
+    plan = yield from plan_of(newest.record.build, build)
     carried = () if proven else _carried(newest)
     lanes = carried or (yield from _lanes(newest, walked, version))
     announced = yield from _announced(plan, newest, walked)
@@ -143,7 +143,8 @@ def _planned_build(commit: Commit) -> str | None:
     return None
 
 
-def _plan(build: str, wanted: str | None) -> Asks[Plan]:
+def plan_of(build: str, wanted: str | None = None) -> Asks[Plan]:
+    """The plan of the target's build; NotPlanned if that is not ``wanted`` (if given), RecordInvalid without a plan."""
     if wanted is not None and build != wanted:
         raise NotPlanned(f"the target belongs to build {build}, not to {wanted}", found=build, wanted=wanted)
     plan = yield from ReadPlan(build)
@@ -157,7 +158,7 @@ def _plan(build: str, wanted: str | None) -> Asks[Plan]:
 
 
 def _just_planned(build: str, wanted: str | None, walked: list[Commit], head: int) -> Asks[BuildState]:
-    plan = yield from _plan(build, wanted)
+    plan = yield from plan_of(build, wanted)
     for commit in reversed(walked):
         check_commit(plan, commit)
     state = replace(BuildState.planned(plan), proven=head)
