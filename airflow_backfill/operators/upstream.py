@@ -61,7 +61,7 @@ class UpstreamOperator(RoundsOperator):
         def since(told: Told) -> dict[str, Any] | None:
             before = told or {}
             rows = totals.upstream_rows - before.get("total_rows", 0)
-            if rows == 0:
+            if rows <= 0:  # after a rewind there are fewer, until they are applied again
                 return None
             return {
                 "target": state.plan.spec.target,

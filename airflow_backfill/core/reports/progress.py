@@ -127,9 +127,9 @@ class Speed:
 
     @staticmethod
     def between(old: Sample, new: Sample) -> Speed | None:
-        """The speed between two samples; None if no time lies between them, or a change of the phase."""
+        """The speed between two samples; None if no time lies between them, or a change of the phase, or a rewind."""
         seconds = (new.at - old.at) / 1000
-        if seconds <= 0 or old.phase is not new.phase:
+        if seconds <= 0 or old.phase is not new.phase or new.rows < old.rows:
             return None
         nearing = None if old.left is None or new.left is None else (old.left - new.left) / seconds
         return Speed((new.rows - old.rows) / seconds, (new.bytes - old.bytes) / seconds, nearing)

@@ -146,6 +146,7 @@ def test_the_speed_is_what_happened_between_two_samples() -> None:
     assert speed == Speed(10.0, 200.0, 15.0)
     assert Speed.between(sample(1_000), sample(1_000)) is None
     assert Speed.between(sample(1_000), sample(2_000, phase=Phase.CONSUME_LOG)) is None
+    assert Speed.between(sample(1_000, 10), sample(2_000, 5)) is None
 
 
 def test_the_time_left_of_a_table_goes_by_bytes() -> None:
