@@ -44,8 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        check_commit(state.plan, commit)\n",
-        "",
+        "        check_commit(state.plan, commit)\n        record = barrier_record(commit)\n",
+        "        record = barrier_record(commit)\n",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
@@ -243,8 +243,8 @@ MUTANTS = (
     ),
     Mutant(
         "a rewind goes on from the version before the restored one",
-        "            return commit.restored\n",
-        "            return commit.restored - 1\n",
+        "            return commit.restored, since[::-1]\n",
+        "            return commit.restored - 1, since[::-1]\n",
         trouble="restore",
         often={"rewind": 1},
     ),

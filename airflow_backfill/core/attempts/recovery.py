@@ -3,8 +3,7 @@
 Records disappear if the log is cleaned up too early. They are wrong after another writer has changed or restored the
 target. There are two ways out, each of them one barrier:
 
-* A rewind. The user has restored the target to an older version, and nothing has changed rows since. The records up to
-  that version describe these rows exactly, so the build goes on from them, in their phase.
+* A rewind (``rewind``). The user has restored the target to an older version, and nothing has changed rows since.
 * A recovery to an epoch. The plan, the rows and the transaction ids (which Delta keeps in checkpoints) are left, and
   the user names the epoch of the rows. The barrier puts the build into catch-up with this hand-off epoch, and only a
   verification can finish it. Rows that differ, even most of an unfinished snapshot, are repaired before. Older records
@@ -19,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from airflow_backfill.core.attempts.rewind import RESTORE, older, rewound
 from airflow_backfill.core.errors import (
     BackfillError,
     Fenced,
@@ -27,7 +27,6 @@ from airflow_backfill.core.errors import (
     RecordInvalid,
     TargetContended,
 )
-from airflow_backfill.core.model.announcement import Announced, announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
@@ -80,14 +79,14 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
         _check_newest(me, left)
         place = _place(found.versions, plan, left)
         if epoch is None:
-            yield from _older(build)  # refused before a fence ends anybody's work
+            yield from older(build)  # refused before a fence ends anybody's work
         head = yield from ReadHead()
         fenced = yield from _fenced(place, build, me, head)
         if not fenced:
             continue
         record = _record(plan, place, me, left, prev=head)
         if epoch is None:
-            record = yield from _rewound(record)
+            record = yield from rewound(record)
         else:
             record = _stands_at(epoch, record, plan, source=source, base=left.totals)
         record = replace(record, control=(yield from _in_force(left)))
@@ -126,7 +125,7 @@ def _source(plan: Plan, epoch: int) -> Asks[SourceView]:
     if not plan.splits.recoverable:
         raise NotAllowedNow(
             "only the records say where a topic's history ends and its landing table begins, so no epoch replaces "
-            f"them; {_RESTORE}, or plan the build again with on_existing='restart'"
+            f"them; {RESTORE}, or plan the build again with on_existing='restart'"
         )
     if epoch < plan.source.epoch:
         raise NotAllowedNow(
@@ -229,64 +228,6 @@ def _stands_at(epoch: int, record: Record, plan: Plan, source: CommitId | None, 
         handoff=epoch,
         progress=max(CATCH_UP[1], record.progress or 0),
     )
-
-
-def _older(build: str) -> Asks[tuple[int, BuildState]]:
-    """The target's newest version, and the build as of the older version whose rows it has. NotAllowedNow if no RESTORE
-    names that.
-    """
-    head = yield from ReadHead()
-    at = yield from _restored(head)
-    state = yield from load(build, at)
-    if state.announced is not None:
-        state = replace(state, announced=(yield from _announced(state.announced, at, head)))
-    return head, state
-
-
-def _announced(then: Announced, at: int, head: int) -> Asks[Announced]:
-    """What a chain has announced up to now, which nothing takes back."""
-    for version in range(head, at, -1):
-        found = announcement((yield from ReadCommit(version)))
-        if found is not None:
-            return Announced.at(version, found)
-    return then
-
-
-def _rewound(record: Record) -> Asks[Record]:
-    """The record of a rewind. The fences are committed, so whatever older attempts have written is there to see."""
-    head, state = yield from _older(record.build)
-    return replace(
-        record,
-        prev=head,
-        phase=state.phase,
-        positions=state.positions,
-        base=state.totals,
-        source=max(state.stands, key=lambda commit: commit.version, default=None),
-        bound=state.bound,
-        handoff=state.handoff,
-        certificate=state.certificate,
-        cost=state.cost,
-        announced=None if state.announced is None else state.announced.version,
-        news=state.news,
-    )
-
-
-def _restored(head: int) -> Asks[int]:
-    """The older version whose rows the target has. NotAllowedNow if no RESTORE names it, or if rows changed since."""
-    for version in range(head, -1, -1):
-        commit = yield from ReadCommit(version)
-        if commit.restored is not None:
-            return commit.restored
-        if commit.data_change or commit.belied:
-            raise NotAllowedNow(
-                f"version {version} of the target changed rows ({commit.operation or 'unknown operation'}) and is no "
-                f"RESTORE to a version; {_RESTORE}",
-                version=version,
-            )
-    raise NotAllowedNow(f"the target was not restored; {_RESTORE}")
-
-
-_RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage, then recover again, without --epoch"
 
 
 def _record(plan: Plan, place: _Place, me: Attempt, left: Remains, prev: int) -> Record:

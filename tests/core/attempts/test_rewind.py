@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,16 @@ from airflow_backfill.core.errors import BackfillError, NotAllowedNow, TargetDiv
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import caught_up, finished, logged, planned, upstream, writing
-from tests.core.model_target import Model
+from tests.core.model_target import TARGET_ID, Model
 from tests.core.running import Running
 from tests.core.tasks import CONSUME, FINISH, READ, VERIFY, follow
 
+NO_COLUMN = {"data_change": False, "metadata": TableMetadata(TARGET_ID, '{"type":"struct","fields":[]}')}
 SMALL = SnapshotGoal(0, 1, RoundSize(100, 100))
 
 
@@ -115,11 +118,15 @@ def test_a_round_that_lands_after_the_restore_is_noticed() -> None:
         ([("DELETE", {}), ("RESTORE", {})], "version 6 of the target changed rows"),
         ([("DELETE", {}), ("RESTORE", {"restored": 4}), ("WRITE", {})], "version 7 of the target changed rows"),
         ([("DELETE", {}), ("RESTORE", {"restored": 5})], "RESTORE TABLE delta"),
+        (
+            [("DELETE", {}), ("RESTORE", {"restored": 4}), ("DROP COLUMNS", NO_COLUMN)],
+            "version 7 of the target: it drops",
+        ),
     ],
-    ids=["none", "to a time", "and rows since", "to the damage"],
+    ids=["none", "to a time", "and rows since", "to the damage", "and a column less since"],
 )
 def test_without_the_rows_of_a_sound_version_nothing_is_written(
-    commits: list[tuple[str, dict[str, int]]], why: str
+    commits: list[tuple[str, dict[str, Any]]], why: str
 ) -> None:
     """Not a fence either, which would end the work of others."""
     model = half_read()

@@ -1,0 +1,82 @@
+"""Takes a build back to the version to which somebody has restored its target (docs/decisions.md).
+
+A version of the target never changes, and the records up to it say what its rows are. If nothing has changed rows since
+the RESTORE, the build goes on from these records, in their phase. What a chain has announced stays announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_backfill.core.errors import NotAllowedNow
+from airflow_backfill.core.model.announcement import Announced, announcement
+from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead
+from airflow_backfill.core.state.load import load
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.target_table.foreign_commits import check_commit
+from airflow_backfill.core.values.commit import Commit
+
+RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage, then recover again, without --epoch"
+
+
+def older(build: str) -> Asks[tuple[int, BuildState]]:
+    """The target's newest version, and the build as of the older version whose rows it has. NotAllowedNow if no RESTORE
+    names that, TargetDiverged if somebody has changed the table since.
+    """
+    head = yield from ReadHead()
+    at, since = yield from _restored(head)
+    state = yield from load(build, at)
+    for commit in since:
+        check_commit(state.plan, commit)
+    if state.announced is not None:
+        state = replace(state, announced=(yield from _announced(state.announced, at, head)))
+    return head, state
+
+
+def _announced(then: Announced, at: int, head: int) -> Asks[Announced]:
+    """What a chain has announced up to now, which nothing takes back."""
+    for version in range(head, at, -1):
+        found = announcement((yield from ReadCommit(version)))
+        if found is not None:
+            return Announced.at(version, found)
+    return then
+
+
+def rewound(record: Record) -> Asks[Record]:
+    """The record of a rewind. The fences are committed, so whatever older attempts have written is there to see."""
+    head, state = yield from older(record.build)
+    return replace(
+        record,
+        prev=head,
+        phase=state.phase,
+        positions=state.positions,
+        base=state.totals,
+        source=max(state.stands, key=lambda commit: commit.version, default=None),
+        bound=state.bound,
+        handoff=state.handoff,
+        certificate=state.certificate,
+        cost=state.cost,
+        announced=None if state.announced is None else state.announced.version,
+        news=state.news,
+    )
+
+
+def _restored(head: int) -> Asks[tuple[int, Sequence[Commit]]]:
+    """The older version whose rows the target has, and the commits since the RESTORE that names it. NotAllowedNow if
+    there is none, or if rows changed since.
+    """
+    since: list[Commit] = []
+    for version in range(head, -1, -1):
+        commit = yield from ReadCommit(version)
+        if commit.restored is not None:
+            return commit.restored, since[::-1]
+        if commit.data_change or commit.belied:
+            raise NotAllowedNow(
+                f"version {version} of the target changed rows ({commit.operation or 'unknown operation'}) and is no "
+                f"RESTORE to a version; {RESTORE}",
+                version=version,
+            )
+        since.append(commit)
+    raise NotAllowedNow(f"the target was not restored; {RESTORE}")
