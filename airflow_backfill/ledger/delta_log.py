@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.values.commit import Commit, Protocol, TableMetadata
@@ -24,6 +25,8 @@ FEW = 3
 """Fewer commits than these are read one after the other: threads cost more than they save."""
 BATCH = 4 * READERS
 """Commits that are read ahead."""
+SEARCHED = 10_000
+"""Newest commits in which a file is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,25 @@ class DeltaLog:
 
     def _mark(self, version: int) -> bytes | None:
         return self._start(version, MARK_BYTES)
+
+    def first_adding(self, file: str) -> int | None:
+        """The first of the newest ``SEARCHED`` versions that adds a data file of this name; None if none does."""
+        head = self.head()
+        versions = range(max(head - SEARCHED + 1, 0), head + 1)
+        with ThreadPoolExecutor(READERS, "commits") as pool:
+            for start in range(0, len(versions), BATCH):
+                some = versions[start : start + BATCH]
+                for version, adds in zip(some, pool.map(partial(self._adds, file.encode()), some), strict=True):
+                    if adds:
+                        return version
+        return None
+
+    def _adds(self, file: bytes, version: int) -> bool:
+        try:
+            lines = actions.lines(self._store.chunks(f"{LOG}/{commit_name(version)}"))
+            return any(line.lstrip().startswith(b'{"add"') and file in line for line in lines)
+        except (NotFound, Malformed):
+            return False
 
     def newest_first(self, stop: int = 0) -> Iterator[Commit]:
         """The commits from the head down to ``stop``, read lazily.

@@ -126,6 +126,13 @@ def test_newest_first_reads_only_what_is_asked_for(write_log: WriteLog) -> None:
         next(walk)
 
 
+def test_a_file_is_found_where_it_was_added_first(write_log: WriteLog) -> None:
+    added, removed = {"add": {"path": "p=1/f-1.parquet"}}, {"remove": {"path": "p=1/f-2.parquet"}}
+    known = commits(0, 6) | {name(1): "no json", name(2): text(removed), name(3): text(removed, added)}
+    table = write_log(known | {name(4): text(added, {"add": {"path": "f-2.parquet"}})})
+    assert [log(table).first_adding(f"f-{n}.parquet") for n in range(1, 4)] == [3, 4, None]
+
+
 @pytest.mark.parametrize("content", ["", '{"commitInfo":{}}\n{"add":', "no json"])
 def test_a_damaged_commit_is_no_end_of_history(content: str, write_log: WriteLog) -> None:
     table = write_log(commits(0, 3) | {name(2): content})

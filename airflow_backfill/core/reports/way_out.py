@@ -54,9 +54,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SPARK_INCOMPLETE": "Add the jar, package or setting to Spark's configuration, then clear the task.",
     "FILE_DAMAGED": (
-        "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'. Or keep "
-        "the target, if the file is the source's and the build has a key: correct the source, "
-        f"{_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
+        "Restore the file and clear the task, or repair the table and plan again with on_existing='restart'. If the "
+        "file is the target's: do what the message says. Or keep the target, if the build has a key: correct the "
+        f"source, {_RECOVER} with the epoch of the correction {_THEN_REPAIR}"
     ),
     "TARGET_REFUSES": (
         "Drop the rule from the target, then clear the task. If no build was planned yet, let the plan create the "
@@ -70,7 +70,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        f"{_KEEP} Only the first two help if a file with rows of the target is lost. Raise the source's retention."
+        f"{_KEEP} If a file with rows of the target is lost, only the first two help, or the RESTORE that the message "
+        "names. Raise the source's retention."
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "

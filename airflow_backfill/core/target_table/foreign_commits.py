@@ -15,15 +15,20 @@ def check_commit(plan: Plan, commit: Commit) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
     why = _foreign(plan, commit)
     if why is not None:
-        target = plan.spec.target
         raise TargetDiverged(
-            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; run "
-            f"RESTORE TABLE delta.`{target}` TO VERSION AS OF {commit.version - 1}, then "
-            f"`table-backfill recover {target} --why REASON`, then clear the task; or plan the build again with "
-            "on_existing='restart'",
+            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; "
+            f"{way_back(plan.spec.target, commit.version - 1)}; or plan the build again with on_existing='restart'",
             version=commit.version,
             operation=commit.operation,
         )
+
+
+def way_back(target: str, version: int) -> str:
+    """What leads a build back to a version of its target, in words."""
+    return (
+        f"run RESTORE TABLE delta.`{target}` TO VERSION AS OF {version}, then `table-backfill recover {target} --why "
+        "REASON`, then clear the task"
+    )
 
 
 def _foreign(plan: Plan, commit: Commit) -> str | None:

@@ -35,6 +35,7 @@ from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.compaction import compact
+from airflow_backfill.spark.target_table.lost_file import with_way_back
 from airflow_backfill.spark.verify.repair import rewrites
 
 if TYPE_CHECKING:
@@ -87,12 +88,15 @@ class Shell:
             raise ApplicationFailed("the application was stopped; the task is retried")
         try:
             return self._interruptibly(effect)
-        except BackfillError:
-            raise
+        except BackfillError as error:
+            raise self._coded(error) from error.__cause__
         except Exception as error:
-            failure = coded(error)
+            failure = self._coded(error)
             log.error("%s failed: %s", type(effect).__name__, failure, exc_info=not redacts())
             raise failure from error
+
+    def _coded(self, error: Exception) -> BackfillError:
+        return with_way_back(coded(error), self.target, self.reader.log)
 
     def _interruptibly(self, effect: fx.Effect[Any]) -> Any:
         if isinstance(effect, fx.ReadCommands) and (why := self._superseded()) is not None:
@@ -220,13 +224,13 @@ class Shell:
         try:
             commit()
         except BackfillError as error:
-            return fx.CommitOutcome(error=error)
+            return fx.CommitOutcome(error=self._coded(error))
         except Exception as error:
             conflict = conflict_of(error)
             if conflict is not None:
                 log.warning("another writer's commit came first: %s", conflict)
                 return fx.CommitOutcome(conflict=conflict)
-            failure = coded(error)
+            failure = self._coded(error)
             log.error("the commit failed: %s", failure, exc_info=not redacts())
             return fx.CommitOutcome(error=failure)
         crash_point("after_commit")
