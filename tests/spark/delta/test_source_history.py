@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -49,6 +50,32 @@ def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept
 
     build.repair(applied)
     build.assert_equal_at(applied)
+    build.upstream()
+    build.assert_equal_at(source.head)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("spec", [{}, {"key": None, "strategy": "chain"}], ids=["with a key", "without"])
+def test_a_target_is_restored_to_before_the_backup_of_its_source(
+    spark: SparkSession, source: Source, tmp_path: Path, spec: dict[str, Any]
+) -> None:
+    """Nothing is repaired, and nothing but the epochs since is read again."""
+    build = Build(source, tmp_path / "target", **spec)
+    build.hand_off()
+    source.append(4000, 4040)
+    build.upstream()
+    good = build.reader.log.head()
+    shutil.copytree(source.path, tmp_path / "backup")
+    source.append(5000, 5040)
+    build.upstream()
+    shutil.rmtree(source.path)
+    shutil.move(str(tmp_path / "backup"), source.path)
+    forget(spark)
+    source.append(6000, 6030)
+    with pytest.raises(SourceReplaced):
+        build.upstream()
+    spark.sql(f"RESTORE TABLE delta.`{build.target}` TO VERSION AS OF {good}")
+    build.recover()
     build.upstream()
     build.assert_equal_at(source.head)
 
