@@ -214,9 +214,9 @@ MUTANTS = (
         "        return position",
     ),
     Mutant(
-        "a recovery repeats a sequence number",
-        "        seq=place.seq,",
-        "        seq=max(place.seq - 1, 1),",
+        "a recovery begins in the layout that may be about to open",
+        "    return _Place(newest + 2, {",
+        "    return _Place(newest + 1, {",
     ),
     Mutant(
         "a recovery is called proven",

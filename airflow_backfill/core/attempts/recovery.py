@@ -9,8 +9,8 @@ target. There are two ways out, each of them one barrier:
   verification can finish it. Rows that differ, even most of an unfinished snapshot, are repaired before. Older records
   are used only for what does not depend on rows: the newest attempt, the commands in force, the totals.
 
-A cancel is lifted. If several lanes may be working, each gets a fence first, so that no older attempt commits. The
-barrier begins a layout of one lane.
+A cancel is lifted. Each lane gets a fence first, so that no older attempt commits. The barrier begins a layout of one
+lane, behind every layout that has a fence: a recovery that was killed, or is late, leaves none in its way.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_backfill.core.attempts.rewind import RESTORE, older, rewound
+from airflow_backfill.core.attempts.rewind import RESTORE, rewound, standing
 from airflow_backfill.core.errors import (
-    BackfillError,
     Fenced,
     NotAllowedNow,
     NotPlanned,
@@ -58,12 +57,13 @@ TRIES = 5
 
 
 def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
-    """The state after the recovery to ``epoch``, or after a rewind if that is None; a build whose records are sound
-    needs no rewind. Raises NotAllowedNow if no verification could ever succeed, or, of a rewind, if the target was not
-    restored.
+    """The state after the recovery to ``epoch``, or after a rewind if that is None: to the version that a RESTORE
+    names, or to the newest one if its records are sound. Raises NotAllowedNow if no verification could ever succeed,
+    or, of a rewind, if the target was not restored.
+
+    It always writes, also if a sound build needs nothing: a late recovery of before may be about to write fences, and
+    only a newer record in a layout behind these keeps them out of the way.
     """
-    if epoch is None and (sound := (yield from _sound())) is not None:
-        return sound
     for _ in range(TRIES):
         found = yield from ReadTransactions()
         build = _build(found.versions)
@@ -79,7 +79,7 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
         _check_newest(me, left)
         place = _place(found.versions, plan, left)
         if epoch is None:
-            yield from older(build)  # refused before a fence ends anybody's work
+            yield from standing(build)  # refused before a fence ends anybody's work
         head = yield from ReadHead()
         fenced = yield from _fenced(place, build, me, head)
         if not fenced:
@@ -99,16 +99,6 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
         if written.error is not None:
             raise written.error
     raise TargetContended(f"other commits came first in each of {TRIES} tries; try again", tries=TRIES)
-
-
-def _sound() -> Asks[BuildState | None]:
-    """The state, if the records can be read and match the rows: a rewind that is repeated does nothing."""
-    try:
-        return (yield from load())
-    except BackfillError as error:
-        if error.retry:
-            raise
-        return None
 
 
 def _check_table(plan: Plan, found: Transactions) -> None:
@@ -157,10 +147,9 @@ def _in_force(left: Remains) -> Asks[Control]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the recovery's barrier goes, and which lanes (layout, number) need a fence before."""
+    """The layout of the recovery's barrier, and which lanes (layout, number) need a fence before."""
 
     layout: int
-    seq: int
     fences: Mapping[tuple[int, int], int]
     """The transaction number of each fence."""
 
@@ -175,13 +164,11 @@ def _build(versions: Mapping[str, int]) -> str:
 
 
 def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
-    """The next number of the only lane, if that lane is known to be open. Otherwise a new layout, after the newest one
-    and after the one that may be about to open. Lanes that may exist without a record count as lanes.
+    """A new layout, after the newest one and after the one that may be about to open. Lanes that may exist without a
+    record count as lanes.
     """
     records = [barrier.record for barrier in left.lanes]
-    began = {
-        (int(layout), int(lane)) for _, layout, lane in (n.split("/") for n in versions if _is_lane(n, plan.build))
-    }
+    began = set(_lanes_in(versions, plan.build).values())
     newest = max((layout for layout, _ in began), default=1)
     here = [record for record in records if record.layout.number == newest]
     count = max([1, *(lane + 1 for layout, lane in began if layout == newest), *(r.layout.lanes for r in here)])
@@ -189,17 +176,17 @@ def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
     seqs = {
         lane: versions.get(app_id(plan.build, *lane), 0) + 1 for lane in began | {(newest, n) for n in range(count)}
     }
-    if count == 1 and any(record.seq + 1 == seqs[newest, 0] and not record.closed for record in here):
-        return _Place(newest, seqs[newest, 0], {})
     # Older layouts get fences too: the newest one may be an incomplete recovery that wrote only fences.
     older = {(r.layout.number, n) for r in records for n in range(r.layout.lanes)} - seqs.keys()
     coming = max(count, *(record.next_lanes or 1 for record in here), 1)
-    return _Place(newest + 2, 1, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
+    return _Place(newest + 2, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
 
 
-def _is_lane(name: str, build: str) -> bool:
-    parts = name.split("/")
-    return parts[0] == build and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit()
+def _lanes_in(versions: Mapping[str, int], build: str) -> dict[str, tuple[int, int]]:
+    """Layout and number of each lane among the transaction ids."""
+    parted = {name: name.split("/") for name in versions}
+    lanes = {name: parts[1:] for name, parts in parted.items() if parts[0] == build and len(parts) == 3}
+    return {name: (int(n), int(lane)) for name, (n, lane) in lanes.items() if n.isdigit() and lane.isdigit()}
 
 
 def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:
@@ -211,7 +198,7 @@ def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:
     landed: set[str] = set()
     for version in range(head + 1, there + 1):
         commit = yield from ReadCommit(version)
-        if fences and commit.user_metadata == fences[0].encode():
+        if commit.user_metadata == fences[0].encode():
             landed |= commit.txns.keys()
     return landed >= {fence.app_id for fence in fences}
 
@@ -237,7 +224,7 @@ def _record(plan: Plan, place: _Place, me: Attempt, left: Remains, prev: int) ->
         plan=plan.fingerprint,
         layout=Layout(place.layout, 1),
         lane=0,
-        seq=place.seq,
+        seq=1,
         generation=me.generation,
         attempt=me.name,
         prev=prev,

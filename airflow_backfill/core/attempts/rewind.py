@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_backfill.core.errors import NotAllowedNow
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow
 from airflow_backfill.core.model.announcement import Announced, announcement
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead
@@ -21,11 +21,16 @@ from airflow_backfill.core.values.commit import Commit
 RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage, then recover again, without --epoch"
 
 
-def older(build: str) -> Asks[tuple[int, BuildState]]:
-    """The target's newest version, and the build as of the older version whose rows it has. NotAllowedNow if no RESTORE
-    names that, TargetDiverged if somebody has changed the table since.
+def standing(build: str) -> Asks[tuple[int, BuildState]]:
+    """The target's newest version, and the build as of the version whose rows it has: that one, or the older one that a
+    RESTORE names. NotAllowedNow if none does, TargetDiverged if somebody has changed the table since.
     """
     head = yield from ReadHead()
+    try:
+        return head, (yield from load(build, head))
+    except BackfillError as error:
+        if error.retry:
+            raise
     at, since = yield from _restored(head)
     state = yield from load(build, at)
     for commit in since:
@@ -46,7 +51,7 @@ def _announced(then: Announced, at: int, head: int) -> Asks[Announced]:
 
 def rewound(record: Record) -> Asks[Record]:
     """The record of a rewind. The fences are committed, so whatever older attempts have written is there to see."""
-    head, state = yield from older(record.build)
+    head, state = yield from standing(record.build)
     return replace(
         record,
         prev=head,

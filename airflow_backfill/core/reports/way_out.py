@@ -146,7 +146,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         f"{_RESTORE} before the foreign commit (the message names it). If its files are gone: plan again with "
         f"on_existing='restart'. {_KEEP}"
     ),
-    "TARGET_CONTENDED": "The task is retried. Pause other writers of the target.",
+    "TARGET_CONTENDED": (
+        "The task is retried. Pause other writers of the target. If a recover task has failed, run it again."
+    ),
     "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
     "MEMORY_LOST": (
         "Restore the folder that the message names, as it was after the last round, and clear the task: an older copy "
