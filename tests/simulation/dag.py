@@ -211,5 +211,7 @@ def _run_by_hand(world: World) -> None:
         elif error is not None and error.code == "HISTORY_LOST" and world.named is None and world.ages:
             world.by_hand = ""
             world.outcome = "" if way_out.put_right(world) else error.code
+        elif error is not None and error.code == "HISTORY_LOST" and mine[-1].began <= world.cleaned:
+            pass  # it slept while the log was cleaned up, and is started again
         elif error is not None and not error.retry and error.code not in ("FENCED", "TARGET_DIVERGED"):
             raise Violation(f"{world.by_hand} failed without a cause: {error}")

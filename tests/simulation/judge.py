@@ -206,9 +206,11 @@ class Judge:
         self.lifted = max(self.lifted, document["control"].get("number", 0))
 
     def _rewound(self, landed: Landed, document: dict[str, Any]) -> None:
-        """The rows are those of an older version, and so is what the record says."""
+        """The rows are those of the version before, or of one that was restored; and so is what the record says."""
         log = self.world.target.log[: landed.commit.version]
-        to = next(x.commit.restored for x in reversed(log) if x.commit.restored is not None)
+        to = log[-1].commit.version
+        if self.foreign_at is not None:
+            to = next(x.commit.restored for x in reversed(log) if x.commit.restored is not None)
         must(landed.content == self.world.target.log[to].content, "the rows are not those of the restored version")
         mark = dict(self.marks[max(version for version in self.marks if version <= to)])
         for name, value in mark.pop("partitions").items():

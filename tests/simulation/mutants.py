@@ -227,13 +227,6 @@ MUTANTS = (
         ".RowHash.TYPED),\n",
     ),
     Mutant(
-        "a rewind believes in a RESTORE on top of which rows were written",
-        "        if commit.data_change or commit.belied:\n            raise NotAllowedNow(",
-        "        if False:\n            raise NotAllowedNow(",
-        trouble="restore",
-        often={"rewind": 1, "sleep": 0.1},
-    ),
-    Mutant(
         "a rewind takes announcements back",
         "state = replace(state, announced=(yield from _announced(state.announced, at, head)))",
         "pass",

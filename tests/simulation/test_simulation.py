@@ -139,7 +139,7 @@ def test_a_recovery_is_believed_after_its_proof_only() -> None:
     what is wrong may be repaired.
     """
     ends: Counter[tuple[bool, bool, str]] = Counter()
-    for seed in range(50):
+    for seed in range(54):
         world = World(seed)
         world.fatal, world.fatal_at = "restore", 150 + 3 * seed
         world.faults |= {"rewind": 0, "recovery": 1.0, "wrong epoch": 0.3, "left wrong": 0.3, "repair": 0.5}
