@@ -24,7 +24,7 @@ ODD = ("", "x", "-1", "0", "1", "nan", "inf", "1e400", "9" * 400, "٣", "--", "-
         ("consume_log --patience 0", "patience: must be at least 1"),
         ("upstream --max-runtime nan", "max_runtime: must be at least 0"),
         ("recover --epoch -1", "epoch: must be at least 0"),
-        ("recover", "recover: the following arguments are required: --epoch; see --help"),
+        ("explain", "explain: the following arguments are required: --key; see --help"),
         ("plan --spec {} --on-existing drop", "invalid choice: 'drop'"),
     ],
 )
