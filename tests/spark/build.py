@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from airflow_backfill.core.attempts.goals import (
     VerifyGoal,
 )
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.errors import BackfillError, VerificationFailed
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -86,6 +87,13 @@ class Build:
     def recover(self, epoch: int | None = None) -> BuildState:
         """After the word of somebody that the target stands at the epoch, or after a RESTORE of the target."""
         return Shell(self.spark, self.target).run(recover(self.attempt(), epoch))
+
+    def led_back(self, error: BackfillError) -> BuildState:
+        """After what the error says: a RESTORE of the target, and a recovery."""
+        named = re.search(r"run (RESTORE TABLE .+), then `table-backfill recover .+ --why REASON`", error.message)
+        assert named is not None
+        self.spark.sql(named[1])
+        return self.recover()
 
     def repair(self, epoch: int) -> BuildState:
         """As ``recover``, where rows differ from the epoch: they are rewritten, proven and handed over."""

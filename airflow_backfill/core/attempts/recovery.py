@@ -19,13 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.attempts.rewind import RESTORE, rewound, standing
-from airflow_backfill.core.errors import (
-    Fenced,
-    NotAllowedNow,
-    NotPlanned,
-    RecordInvalid,
-    TargetContended,
-)
+from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
@@ -61,8 +55,8 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
     names, or to the newest one if its records are sound. Raises NotAllowedNow if no verification could ever succeed,
     or, of a rewind, if the target was not restored.
 
-    It always writes, also if a sound build needs nothing: a late recovery of before may be about to write fences, and
-    only a newer record in a layout behind these keeps them out of the way.
+    It always writes, even if the build is sound: an older recovery that sleeps may still write its fences, and only a
+    newer record in a layout behind them keeps them out of the way.
     """
     for _ in range(TRIES):
         found = yield from ReadTransactions()
@@ -168,7 +162,7 @@ def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
     record count as lanes.
     """
     records = [barrier.record for barrier in left.lanes]
-    began = set(_lanes_in(versions, plan.build).values())
+    began = _lanes_in(versions, plan.build)
     newest = max((layout for layout, _ in began), default=1)
     here = [record for record in records if record.layout.number == newest]
     count = max([1, *(lane + 1 for layout, lane in began if layout == newest), *(r.layout.lanes for r in here)])
@@ -182,11 +176,11 @@ def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
     return _Place(newest + 2, {**seqs, **dict.fromkeys(older, 1), **{(newest + 1, n): 1 for n in range(coming)}})
 
 
-def _lanes_in(versions: Mapping[str, int], build: str) -> dict[str, tuple[int, int]]:
+def _lanes_in(versions: Mapping[str, int], build: str) -> set[tuple[int, int]]:
     """Layout and number of each lane among the transaction ids."""
-    parted = {name: name.split("/") for name in versions}
-    lanes = {name: parts[1:] for name, parts in parted.items() if parts[0] == build and len(parts) == 3}
-    return {name: (int(n), int(lane)) for name, (n, lane) in lanes.items() if n.isdigit() and lane.isdigit()}
+    ids = (name.split("/") for name in versions)
+    lanes = (parts[1:] for parts in ids if parts[0] == build and len(parts) == 3)
+    return {(int(layout), int(lane)) for layout, lane in lanes if layout.isdigit() and lane.isdigit()}
 
 
 def _fenced(place: _Place, build: str, me: Attempt, head: int) -> Asks[bool]:

@@ -75,10 +75,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "
-        "or plan again with on_existing='restart'. If the source was put back from a backup, the target can go back, "
-        "too: RESTORE it to a version at an epoch that the source still has, run 'table-backfill recover TARGET --why "
-        "REASON', then clear the task. If a topic was created again, do that after you have deleted the "
-        "former topic's rows from the landing table, or name a new landing table."
+        "or plan again with on_existing='restart'. If a topic was created again, do that after you have deleted the "
+        "former topic's rows from the landing table, or name a new landing table. If the source was put back from a "
+        "backup, the target can go back, too: RESTORE it to a version at an epoch that the source still has, run "
+        "'table-backfill recover TARGET --why REASON', then clear the task."
     ),
     "LANDING_INVALID": (
         "Correct the landing table, or name the right one; then plan again, with on_existing='restart' if the build "

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.values.round_size import RoundSize
 from demo.kafka.topic import Record, Topic
-from tests.spark.kafka.topics import Landing, MakeBuild, TopicBuild
+from tests.spark.kafka.test_ordered_topic import START
+from tests.spark.kafka.topics import Landing, MakeBuild
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
 def keyed(number: int, value: bytes | None) -> Record:
-    return Record(value, b'{"id": %d}' % (number % 7), number % 2)
-
-
-def restored(build: TopicBuild, error: TargetDiverged) -> None:
-    """Do what the error says."""
-    named = re.search(r"run (RESTORE TABLE .+), then `table-backfill recover", str(error))
-    assert named is not None
-    build.spark.sql(named[1])
-    build.recover()
+    return Record(value, b'{"id": %d}' % (number % 7), number % 2, timestamp=START + number)
 
 
 def test_a_build_with_a_memory_of_keys_goes_on_from_a_restored_target(
@@ -41,7 +32,7 @@ def test_a_build_with_a_memory_of_keys_goes_on_from_a_restored_target(
     build.spark.sql(f"DELETE FROM delta.`{build.target}` WHERE id % 2 = 0")
     with pytest.raises(TargetDiverged) as raised:
         build.snapshot()
-    restored(build, raised.value)
+    build.led_back(raised.value)
     assert build.content() == before and before
     build.snapshot()
     build.complete()
@@ -50,7 +41,7 @@ def test_a_build_with_a_memory_of_keys_goes_on_from_a_restored_target(
     build.spark.sql(f"UPDATE delta.`{build.target}` SET value = 'nobody wrote this'")
     with pytest.raises(TargetDiverged) as raised:
         build.upstream()
-    restored(build, raised.value)
+    build.led_back(raised.value)
     build.upstream()
     last = {n % 7: (n, None if n % 5 == 0 else f"v{n}") for n in range(30)}
     last |= {n % 7: (n, None if n % 3 == 0 else f"w{n}") for n in range(30, 40)}

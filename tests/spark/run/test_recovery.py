@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -130,10 +129,7 @@ def _lead_out(build: Build, statement: str, work: Callable[[], object]) -> None:
         build.spark.sql(one.replace("$t", f"delta.`{build.target}`"))
     with pytest.raises(TargetDiverged) as raised:
         work()
-    named = re.search(r"run (RESTORE TABLE .+), then `table-backfill recover .+ --why REASON`", str(raised.value))
-    assert named is not None
-    build.spark.sql(named[1])
-    build.recover()
+    build.led_back(raised.value)
 
 
 def test_repair_rewrites_the_keys_that_differ_and_no_others(build: Build) -> None:
