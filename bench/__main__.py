@@ -26,6 +26,7 @@ from bench import contenders as c
 from bench import lag
 from bench.barriers import barriers
 from bench.growth import growth
+from bench.java import OPTIONS, java_options
 from bench.ratio import Contender, Race, Timed
 from bench.rehearsal import rehearsed
 from bench.results import Results
@@ -204,15 +205,26 @@ def proven_rows(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
 
 def served(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
     """Followers of small tables, each with a few pending epochs."""
+    race = followers(tables, _followed(spark, tables), rounds)
+    together, alone = race.contenders
+    return [*HEAD, race.row(together, alone, "at most 3")]
+
+
+def with_java_options(spark: SparkSession, tables: Tables, rounds: int) -> list[str]:
+    race = java_options(tables, _followed(spark, tables), rounds)
+    own, *others = OPTIONS
+    return [*HEAD, *(race.row(name, own, "none", named=True) for name in others)]
+
+
+def _followed(spark: SparkSession, tables: Tables) -> str:
+    """A finished build of a small table whose source has a few pending epochs."""
     source, base = tables.changed_copy("orders", 0.01, 4, 100), tables.fresh("finished")
     with _hidden_after(spark, source, 1):
         c.planned(spark, source, base, ORDERS_KEY, ORDERS)
         application = c.Application(spark, base)
         application.reach(SnapshotGoal(0, 1, c.WHOLE))
         application.hand_off()
-    race = followers(tables, base, rounds)
-    together, alone = race.contenders
-    return [*HEAD, race.row(together, alone, "at most 3")]
+    return base
 
 
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
@@ -266,6 +278,7 @@ class Measures:
             "announcements": lambda: [*lag.HEAD, lag.announced(self.spark, self.tables, self.scale, 4).row],
             "service": lambda: served(self.spark, self.tables, self.rounds),
             "start": lambda: [starting(self.rounds)],
+            "java": lambda: with_java_options(self.spark, self.tables, self.rounds),
             "rehearsal": lambda: rehearsed(self.spark, self.tables, _hidden_after, 1.0, ORDERS_KEY, ALL_ORDERS),
         }
 

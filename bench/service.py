@@ -40,7 +40,7 @@ def followers(tables: Tables, base: str, rounds: int) -> Race:
 @contextmanager
 def _served(place: str) -> Iterator[ServiceFolder]:
     """A service at work."""
-    command = submit(str(ROOT / "spark_apps" / "service.py"), "--service", place, quickly=False)
+    command = submit(str(ROOT / "spark_apps" / "service.py"), "--service", place, java="")
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait(lambda: any(Path(place, "services").glob("*.json")))

@@ -18,11 +18,11 @@ SUBMIT = Path(sys.executable).with_name("spark-submit")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 
 
-def submit(script: str, *arguments: str, quickly: bool = True) -> list[str]:
-    """The command that starts an application. With ``quickly``, with the settings of ``environment/quick.py``."""
+def submit(script: str, *arguments: str, java: str | None = None) -> list[str]:
+    """The command that starts an application, with the options of ``environment/quick.py`` for Java, or others."""
     confs = session_confs() | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
-    if not quickly:
-        del confs["spark.driver.extraJavaOptions"]
+    if java is not None:
+        confs["spark.driver.extraJavaOptions"] = java
     settings = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
     return [str(SUBMIT), "--master", "local[2]", *settings, script, *arguments]
 
@@ -35,7 +35,7 @@ def seconds_to_start(times: int, *, quickly: bool) -> float:
         script.flush()
         for _ in range(times):
             begun = time.perf_counter()
-            command = submit(script.name, quickly=quickly)
+            command = submit(script.name, java=None if quickly else "")
             subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
             took.append(time.perf_counter() - begun)
     return median(took)

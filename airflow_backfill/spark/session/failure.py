@@ -40,6 +40,10 @@ _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _FULL = "No space left on device"
 _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
+_WRITES_TABLE = "TASK_WRITE_FAILED"
+_SPILLS = ("org.apache.spark.storage.", "org.apache.spark.shuffle.", "UnsafeSorterSpillWriter")
+"""Where Spark writes to its local disks."""
+_HOST = re.compile(r"\((\S+) executor \S+\)")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 
 _RESTART = "correct it, and plan again with on_existing='restart'"
@@ -143,9 +147,17 @@ def _expired(error: BaseException) -> CredentialsExpired | None:
 
 
 def _no_space(error: BaseException) -> NoSpace | None:
-    if any(trouble.kind in _QUOTAS or _FULL in trouble.text for trouble in troubles(error)):
-        return NoSpace(f"a disk is full, or a quota is used up: {innermost(error)}; make room, the task is retried")
-    return None
+    found = list(troubles(error))
+    if not any(trouble.kind in _QUOTAS or _FULL in trouble.text for trouble in found):
+        return None
+    text, where = text_of(error), "at the target"
+    if any(name in text for name in _SPILLS) and all(trouble.condition != _WRITES_TABLE for trouble in found):
+        host = _HOST.search(text)
+        where = f"in spark.local.dir of {host[1] if host else 'the driver'}"
+    return NoSpace(
+        f"a disk is full, or a quota is used up, {where}: {innermost(error)}; make room there, the task is retried",
+        where=where,
+    )
 
 
 def _executor_lost(error: BaseException) -> ExecutorLost | None:

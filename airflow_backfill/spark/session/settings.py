@@ -50,11 +50,24 @@ _PINNED = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.columnNameOfCorruptRecord": "_corrupt_record",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.legacy.codingErrorAction": "false",
+    "spark.sql.legacy.followThreeValuedLogicInArrayExists": "true",
+    "spark.sql.legacy.integralDivide.returnBigint": "true",
+    "spark.sql.legacy.javaCharsets": "false",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.negativeIndexInArrayInsert": "false",
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
@@ -169,13 +182,16 @@ class SessionSettings:
 
     @staticmethod
     def from_json(values: Mapping[str, str]) -> SessionSettings:
-        """The settings from a plan; RecordInvalid unless they are exactly those that this version pins."""
-        if set(values) != set(_PINNED):
-            odd = sorted(set(values) ^ set(_PINNED))
+        """The settings from a plan. An older version may have pinned fewer: the others stay as the session has them.
+        RecordInvalid if it pins more than this version does.
+        """
+        unknown = sorted(set(values) - set(_PINNED))
+        if unknown:
             raise RecordInvalid(
-                f"the plan pins other session settings than this version of the package: {', '.join(odd)}; expressions "
-                "could change their meaning; run the version that planned, or plan again with on_existing='restart'",
-                settings=odd,
+                f"the plan pins session settings that this version of the package does not pin: {', '.join(unknown)}; "
+                "expressions could change their meaning; run the version that planned, or plan again with "
+                "on_existing='restart'",
+                settings=unknown,
             )
         return SessionSettings(dict(values))
 

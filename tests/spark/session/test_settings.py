@@ -132,10 +132,16 @@ def test_a_setting_that_was_given_and_differs_from_the_plan_is_refused(spark: Sp
         SessionSettings.from_json(stored).set(spark.newSession())
 
 
-def test_settings_that_were_not_pinned_are_refused(spark: SparkSession) -> None:
+def test_settings_that_this_version_does_not_pin_are_refused(spark: SparkSession) -> None:
     stored = SessionSettings.read(spark).to_json()
     with pytest.raises(RecordInvalid, match=r"spark\.evil"):
         SessionSettings.from_json(stored | {"spark.evil": "x"})
+
+
+def test_a_setting_that_an_older_plan_does_not_pin_stays_as_it_is(spark: SparkSession) -> None:
+    stored = SessionSettings.read(spark).to_json()
     stored.pop("spark.sql.ansi.enabled")
-    with pytest.raises(RecordInvalid, match="ansi"):
-        SessionSettings.from_json(stored)
+    later = spark.newSession()
+    later.conf.set("spark.sql.ansi.enabled", "false")
+    SessionSettings.from_json(stored).set(later)
+    assert later.conf.get("spark.sql.ansi.enabled") == "false"
