@@ -1,9 +1,10 @@
 """The folder of a service: requests, who has taken them, and heartbeats.
 
 ``requests/`` has one file for each request whose work is wanted. ``taken/`` names the service that has taken a request;
-its files are created only if absent. ``watched/`` has the last sign of the task that waits for a request, and
-``services/`` a heartbeat for each service. The folder is small: what ended is deleted. It holds nothing of a build: if
-it is lost, the waiting tasks end and are retried.
+its files are created only if absent. ``watched/`` has the last sign of the task that waits for a request, ``refused/``
+the errors of files that are no requests of the service's version, and ``services/`` a heartbeat for each service. The
+folder is small: what ended is deleted. It holds nothing of a build: if it is lost, the waiting tasks end and are
+retried.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import BackfillError, RecordInvalid, error_in
 from airflow_backfill.core.service.heartbeat import Heartbeat
-from airflow_backfill.core.service.request import Request
+from airflow_backfill.core.service.request import TIME_DIGITS, Request, of_attempt
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
 
@@ -68,6 +69,12 @@ class ServiceFolder:
         self._store.delete(_taken(name))
         self._store.delete(_watched(name))
 
+    def refusal(self, attempt: str) -> BackfillError | None:
+        """Why a service has refused the request of an attempt; None if none has."""
+        name = of_attempt(self._store.list("refused"), attempt)
+        found = None if name is None else self._read(_refused(name))
+        return None if found is None else error_in(found)
+
     # --- for services ---
 
     def names(self) -> list[str]:
@@ -95,6 +102,11 @@ class ServiceFolder:
             return None
         return Request.from_json(found)
 
+    def refuse(self, name: str, error: BackfillError) -> None:
+        """Remove a file that is no request, and tell whoever waits for it why."""
+        self._store.put(_refused(name), json.dumps(error.to_json()).encode())
+        self.remove(name)
+
     def sign(self, name: str) -> Any:
         """The last sign of whoever watches the request; None if nobody has left one, as older versions do."""
         return self._read(_watched(name))
@@ -108,12 +120,15 @@ class ServiceFolder:
         self._store.delete(_service(service))
 
     def sweep(self, before: int) -> None:
-        """Remove what killed services have left: heartbeats from before this time (milliseconds since 1970), and takers
-        and signs of requests that nobody wants any longer.
+        """Remove heartbeats and refusals from before this time (milliseconds since 1970), and takers and signs of
+        requests that nobody wants any longer.
         """
         for name, found in self._services():
             if found.at < before:
                 self.leave(name)
+        for name in self._store.list("refused"):
+            if not name[:TIME_DIGITS].isdecimal() or int(name[:TIME_DIGITS]) < before:
+                self._store.delete(_refused(name))
         left = {place: self._store.list(place) for place in ("taken", "watched")}
         wanted = set(self.names())  # listed last: of a request that is made meanwhile nothing was listed
         for place, names in left.items():
@@ -144,6 +159,10 @@ def _request(name: str) -> str:
 
 def _taken(name: str) -> str:
     return f"taken/{name}"
+
+
+def _refused(name: str) -> str:
+    return f"refused/{name}"
 
 
 def _watched(name: str) -> str:

@@ -194,7 +194,9 @@ class ApplicationOperator(TellsLineage):
                 context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
-        """Run, then return or raise the attempt's outcome, whatever happened to the process."""
+        """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, a coded
+        error of the launcher says why.
+        """
         trouble, before = None, REQUESTS.made
         try:
             with self._reporter(context, lambda: self._link(context, me), (me, self._document(context))):
@@ -212,6 +214,8 @@ class ApplicationOperator(TellsLineage):
         finally:
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
+        if outcome is None and isinstance(trouble, BackfillError):
+            raise trouble
         if outcome is None:
             raise ApplicationFailed(
                 f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",

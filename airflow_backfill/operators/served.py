@@ -18,6 +18,7 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.triggers.request import RequestTrigger
 from airflow_backfill.watching.request_watch import RequestWatch
@@ -96,15 +97,19 @@ class ServedOperator(BaseOperator):
         name = of_attempt(folder.names(), self.launch.attempt)
         if name is not None:
             self._conclude(self._watch_of(name))
+        else:
+            self._check_refusal(folder)
 
     def on_kill(self) -> None:
         if self._watch is not None:
             self._watch.folder.remove(self._watch.name)
 
     def _conclude(self, watch: RequestWatch) -> None:
-        """Withdraw the request and raise ApplicationFailed, if its work is lost."""
+        """Withdraw the request and raise ApplicationFailed, if its work is lost; the service's error, if it has refused
+        the request.
+        """
         if not watch.folder.wanted(watch.name):
-            return
+            return self._check_refusal(watch.folder)
         taker = watch.folder.taken_by(watch.name)
         watch.folder.remove(watch.name)
         if taker is None:
@@ -114,6 +119,11 @@ class ServedOperator(BaseOperator):
                 service=watch.service,
             )
         raise ApplicationFailed(f"service {taker} of {watch.service} has died", service=watch.service)
+
+    def _check_refusal(self, folder: ServiceFolder) -> None:
+        refusal = folder.refusal(self.launch.attempt)
+        if refusal is not None:
+            raise refusal
 
     def _watch_of(self, name: str) -> RequestWatch:
         return RequestWatch(self.served.service, name, self.served.patience_seconds, self.served.ledger_conn_id)

@@ -55,6 +55,17 @@ def test_a_file_that_is_no_request(folder: ServiceFolder, tmp_path: Path) -> Non
             folder.take(request(1).name, "s")
 
 
+def test_a_refusal_is_kept_for_a_while(folder: ServiceFolder) -> None:
+    for n in (10, 20):
+        folder.ask(request(n))
+        folder.refuse(request(n).name, RecordInvalid(f"no request {n}", file="x"))
+    assert folder.names() == []
+    folder.sweep(before=20)
+    assert folder.refusal("a10") is None and folder.refusal("a5") is None
+    kept = folder.refusal("a20")
+    assert isinstance(kept, RecordInvalid) and (kept.message, kept.data) == ("no request 20", {"file": "x"})
+
+
 def test_what_killed_services_leave_is_swept(folder: ServiceFolder) -> None:
     folder.beat("old", beat(10))
     folder.beat("new", beat(20))

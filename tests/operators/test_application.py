@@ -17,6 +17,7 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.process import TASK, lives
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.requests import REQUESTS
+from airflow_backfill.operators.served import Served
 from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
@@ -214,6 +215,14 @@ def test_an_application_that_dies_is_tried_again(context, source, target, submit
         SnapshotOperator(task_id="t", target=str(target), conf={"account.key": "canary"}).execute(context)
     assert not isinstance(raised.value, AirflowFailException)
     assert "canary" not in str(raised.value) + json.dumps(context["task_state_store"])
+
+
+def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_path):
+    built(source, target, "plan")
+    served = Served(str(tmp_path / "service"), deferrable=False)
+    operator = SnapshotOperator(task_id="t", target=str(target), submit=served, conf={"spark.executor.memory": "9g"})
+    with pytest.raises(AirflowFailException, match=r"SPEC_INVALID\] conf: .*set conf of the ServiceOperator"):
+        operator.execute(context)
 
 
 class Yarn(BaseHTTPRequestHandler):

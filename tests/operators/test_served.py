@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
+from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, RecordInvalid
 from airflow_backfill.core.service.heartbeat import Heartbeat
+from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
@@ -52,6 +53,24 @@ def test_it_ends_well_when_the_request_is_gone(context, folder, tmp_path):
     operator, waits = deferred(context, tmp_path)
     folder.remove(folder.names()[0])
     operator.resume_execution(waits.method_name, {"event": {}}, context)
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_a_service_of_another_version_says_so(context, folder, tmp_path, monkeypatch, deferrable):
+    def refused(_folder: ServiceFolder, request: Request) -> None:
+        folder._store.create(f"requests/{request.name}", b'{"format": 9}')
+        with pytest.raises(RecordInvalid) as error:
+            folder.take(request.name, "s")
+        folder.refuse(request.name, error.value)
+
+    monkeypatch.setattr(ServiceFolder, "ask", refused)
+    operator = Served(str(tmp_path), poke_interval=0.05, deferrable=deferrable)(LAUNCH)
+    with pytest.raises(RecordInvalid, match="run service and tasks with one version"):
+        try:
+            operator.execute(context)
+        except TaskDeferred as waits:
+            operator.resume_execution(waits.method_name, {"event": {}}, context)
+    assert not folder.names()
 
 
 @pytest.mark.parametrize("taken", [True, False])

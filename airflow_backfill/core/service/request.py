@@ -15,6 +15,8 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.document import count, parts, text
 
 FORMAT = 1
+TIME_DIGITS = 15
+"""At the beginning of a request's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Request:
     @property
     def name(self) -> str:
         """The name of its file. Names of older requests sort first; no two are equal, because no two attempts are."""
-        return f"{self.asked:015}{_of(self.attempt.name)}"
+        return f"{self.asked:0{TIME_DIGITS}}{_of(self.attempt.name)}"
 
     def to_json(self) -> dict[str, Any]:
         return {

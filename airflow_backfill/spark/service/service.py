@@ -130,8 +130,8 @@ class Service:
             except BackfillError as error:
                 if error.retry:
                     raise
-                log.error("%s is removed, because it is no request: %s", name, error)
-                self.folder.remove(name)
+                log.error("%s is refused: %s", name, error)
+                self.folder.refuse(name, error)
                 continue
             if request is not None:
                 self._start(request)

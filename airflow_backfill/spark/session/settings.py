@@ -60,7 +60,6 @@ _PINNED = {
     "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.legacy.codingErrorAction": "false",
     "spark.sql.legacy.followThreeValuedLogicInArrayExists": "true",
-    "spark.sql.legacy.integralDivide.returnBigint": "true",
     "spark.sql.legacy.javaCharsets": "false",
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.literal.pickMinimumPrecision": "true",

@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 
 import pytest
 
-from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.errors import RecordInvalid, SourceUnavailable
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.service_folder import ServiceFolder
@@ -151,6 +151,8 @@ def test_what_is_no_request_or_ends_badly_is_removed(folder: ServiceFolder, tmp_
     served.works.let_go.set()
     wait(lambda: not folder.names())
     assert sorted(served.works.ended) == ["good", "raises"]
+    refusal = folder.refusal("damaged")
+    assert isinstance(refusal, RecordInvalid) and "is not JSON" in refusal.message
     served.end()
 
 
