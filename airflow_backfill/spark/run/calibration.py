@@ -32,6 +32,8 @@ SAMPLE_BYTES = 64 << 20
 """Bytes of whole files that are read, or one file if it is larger."""
 READ_EPOCHS = 32
 """Epochs that are read, if their changes are no more than the sample."""
+TOUCHED_BYTES = 1 << 30
+"""Bytes of the files that these epochs may touch: to find what deletion vectors remove, Spark reads in them."""
 MERGED_ROWS = 100_000
 FEW_ROWS = 100
 """Rows of a MERGE that takes as long as one of no rows."""
@@ -83,10 +85,10 @@ def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Spee
 
 def _reading(spark: SparkSession, found: Preflight) -> float:
     """Seconds that one of the source's last epochs takes to read; 0 if there is none that is small enough."""
-    recent, size = [], 0
+    recent, changed, touched = [], 0, 0
     for epoch in reversed(found.recent[-READ_EPOCHS:]):
-        size += epoch.bytes
-        if epoch.stop is not None or size > SAMPLE_BYTES:
+        changed, touched = changed + epoch.weight, touched + epoch.bytes
+        if epoch.stop is not None or changed > SAMPLE_BYTES or touched > TOUCHED_BYTES:
             break
         recent.append(epoch.number)
     if not recent:
