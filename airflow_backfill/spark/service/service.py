@@ -63,6 +63,8 @@ class Service:
 
     def __post_init__(self) -> None:
         self._running: dict[str, _Running] = {}
+        self._unsure: set[str] = set()
+        """Requests that this service may have taken: the store failed before it knew."""
         self._beats = 0
         self._beaten = 0.0
 
@@ -122,9 +124,13 @@ class Service:
         return now - running.signed >= UNWATCHED_SECONDS
 
     def _take(self, names: Sequence[str]) -> None:
-        for name in self.folder.untaken(names) if names else ():
+        free = {*self.folder.untaken(names), *self._unsure} if names else ()
+        for name in names:
             if len(self._running) >= self.at_once:
                 return
+            if name not in free:
+                continue
+            self._unsure.add(name)
             try:
                 request = self.folder.take(name, self.name)
             except BackfillError as error:
@@ -132,7 +138,8 @@ class Service:
                     raise
                 log.error("%s is refused: %s", name, error)
                 self.folder.refuse(name, error)
-                continue
+                request = None
+            self._unsure.remove(name)
             if request is not None:
                 self._start(request)
 
