@@ -27,6 +27,10 @@ class Store(dict):
 
 @pytest.fixture
 def context() -> dict[str, Any]:
+    return new_context()
+
+
+def new_context() -> dict[str, Any]:
     """As much of a task's context as is needed to run one."""
     pushed: dict[str, Any] = {}
     ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, map_index=-1, pushed=pushed)
