@@ -25,8 +25,8 @@ from airflow_backfill.spark.session.settings import session_confs, sizes
 from bench import contenders as c
 from bench import lag
 from bench.barriers import barriers
+from bench.follower import OPTIONS, java_options
 from bench.growth import growth
-from bench.java import OPTIONS, java_options
 from bench.ratio import Contender, Race, Timed
 from bench.rehearsal import rehearsed
 from bench.results import Results

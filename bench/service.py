@@ -12,6 +12,7 @@ from airflow_backfill.core.service.request import Request
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from bench.contenders import attempt
+from bench.follower import follower
 from bench.ratio import Race, Timed
 from bench.start import ENVIRONMENT, ROOT, submit
 from bench.tables import Tables
@@ -28,11 +29,7 @@ def followers(tables: Tables, base: str, rounds: int) -> Race:
             targets = [tables.copied(base, f"served-{number}-{n}") for n in range(TABLES)]
             return lambda: _asked(folder, targets)
 
-        def alone(number: int) -> Timed:
-            target = tables.copied(base, f"alone-{number}")
-            command = submit(str(ROOT / "spark_apps" / "upstream.py"), "--target", target)
-            return lambda: subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)
-
+        alone = follower(tables, base)
         contenders = {f"{TABLES} followers in a service": together, "one follower, its own start": alone}
         return Race(f"followers of {TABLES} small tables", contenders).run(rounds)
 

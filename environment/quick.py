@@ -10,6 +10,9 @@ from pathlib import Path
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 """Compile quickly, and keep what was compiled. Right for seconds of work, wrong for minutes."""
 
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""The classes that Spark and Delta load (environment/class_archive.sh)."""
+
 INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 """Interpret expressions. Right for a few rows: to generate and compile code costs a quarter of all CPU then."""
 
@@ -25,11 +28,10 @@ def jars() -> list[str]:
 
 def confs(options: str = OPTIONS) -> dict[str, str]:
     """Settings of a local Spark, which have to be there before its Java starts."""
-    archive = Path(sys.prefix) / "spark.jsa"
     managers = "streaming" if version("pyspark").startswith("4.0.") else "streaming.checkpointing"
     return {
         "spark.driver.extraClassPath": os.pathsep.join(jars()),
-        "spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={archive}" if archive.exists() else options,
+        "spark.driver.extraJavaOptions": f"{options} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else options,
         # Delta writes a checksum after each commit. By default that renames with four calls of `readlink` and one of
         # `chmod`, each in a process of its own.
         "spark.sql.streaming.checkpointFileManagerClass": (

@@ -214,9 +214,9 @@ class ApplicationOperator(TellsLineage):
         finally:
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
-        if outcome is None and isinstance(trouble, BackfillError):
-            raise trouble
         if outcome is None:
+            if isinstance(trouble, BackfillError):
+                raise trouble
             raise ApplicationFailed(
                 f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",
                 attempt=me.name,

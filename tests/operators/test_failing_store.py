@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.reader import BuildReader
@@ -22,28 +21,9 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.testing.launcher import run_here
 from tests.airflow.task import new_context
+from tests.failing import OPERATIONS, Failing
 
-OPERATIONS = ("create", "put", "delete", "read", "list", "open", "chunks")
 TRIES = 3
-
-
-class Failing:
-    """Counts the operations of all local stores, and fails at one: before it is done, or after."""
-
-    def __init__(self) -> None:
-        self.count = self.at = 0
-        self.done = False
-
-    def wrapped(self, operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            self.count += 1
-            if self.count != self.at:
-                return operation(*arguments, **options)
-            if self.done:
-                operation(*arguments, **options)
-            raise SourceUnavailable("503")
-
-        return call
 
 
 @pytest.fixture

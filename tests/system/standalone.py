@@ -82,13 +82,12 @@ class Standalone:
         raise AssertionError(f"after {PATIENCE:.0f} s still no {what}: {self._end_of_log()}")
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        answer = self._client.request(method, f"/api/v2{path}", json=body)
-        for _ in range(LOCKED):
+        for _ in range(1 + LOCKED):
+            answer = self._client.request(method, f"/api/v2{path}", json=body)
             if answer.status_code != 500 or "Database error" not in answer.text:
                 break
             # SQLite has one writer: Airflow's scheduler held its database for longer than the API server waits.
             Event().wait(INTERVAL)
-            answer = self._client.request(method, f"/api/v2{path}", json=body)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
 

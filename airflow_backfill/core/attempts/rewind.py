@@ -1,4 +1,4 @@
-"""Takes a build back to the version to which somebody has restored its target (docs/decisions.md).
+"""Takes a build back to the version to which its target was restored (docs/decisions.md).
 
 A version of the target never changes, and the records up to it say what its rows are. If nothing has changed rows since
 the RESTORE, the build goes on from these records, in their phase. What a chain has announced stays announced.
@@ -23,7 +23,7 @@ RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage,
 
 def standing(build: str) -> Asks[tuple[int, BuildState]]:
     """The target's newest version, and the build as of the version whose rows it has: that one, or the older one that a
-    RESTORE names. NotAllowedNow if none does, TargetDiverged if somebody has changed the table since.
+    RESTORE names. NotAllowedNow if none does, TargetDiverged if the table was changed since.
     """
     head = yield from ReadHead()
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
 
@@ -17,6 +16,7 @@ from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.spark.service import service as module
 from airflow_backfill.spark.service.service import Service
+from tests.failing import OPERATIONS, Failing
 
 SOON = 30.0
 
@@ -195,55 +195,25 @@ def test_it_outlives_a_store_that_fails_for_a_while(folder: ServiceFolder, monke
     served.end()
 
 
-class FailsOnce(LocalStore):
-    """Fails at one operation: before it is done, or after, so that only the answer is lost."""
-
-    def __init__(self, root: str, done: bool) -> None:
-        super().__init__(root)
-        self._done, self.left = done, 0
-
-    def _once(self, operation, *arguments):  # type: ignore[no-untyped-def]
-        self.left -= 1
-        if self.left:
-            return operation(*arguments)
-        if self._done:
-            operation(*arguments)
-        raise SourceUnavailable("503")
-
-    def create(self, name, data):  # type: ignore[no-untyped-def]
-        return self._once(super().create, name, data)
-
-    def put(self, name, data):  # type: ignore[no-untyped-def]
-        return self._once(super().put, name, data)
-
-    def delete(self, name):  # type: ignore[no-untyped-def]
-        return self._once(super().delete, name)
-
-    def read(self, name, limit):  # type: ignore[no-untyped-def]
-        return self._once(super().read, name, limit)
-
-    def list(self, folder, after=""):  # type: ignore[no-untyped-def]
-        return self._once(super().list, folder, after)
-
-
 @pytest.mark.parametrize("done", [True, False])
 def test_no_request_is_forgotten_if_the_store_fails_once(tmp_path: Path, done: bool) -> None:
     for operation in range(1, 30):
-        place = str(tmp_path / f"service-{operation}")
-        sound, store = ServiceFolder.at(place), FailsOnce(place, done)
-        served = Served(ServiceFolder(store))
-        served.works.let_go.set()
-        wait(partial(sound.heartbeat, served.service.name))
-        store.left = operation
-        sound._store.create("requests/000-damaged.json", b"{")
-        ask(sound, "a", "b")
-        wait(partial(_empty, sound))
-        assert sorted(served.works.ended) == ["a", "b"] and sound.refusal("damaged") is not None
-        served.end()
+        _serve_while_it_fails(str(tmp_path / f"service-{operation}"), operation, done)
 
 
-def _empty(folder: ServiceFolder) -> bool:
-    return not folder.names()
+def _serve_while_it_fails(place: str, operation: int, done: bool) -> None:
+    failing, store, sound = Failing(done), LocalStore(place), ServiceFolder.at(place)
+    for name in OPERATIONS:
+        setattr(store, name, failing.wrapped(getattr(store, name)))
+    served = Served(ServiceFolder(store))
+    served.works.let_go.set()
+    wait(lambda: sound.heartbeat(served.service.name))
+    failing.at = failing.count + operation
+    sound._store.create("requests/000-damaged.json", b"{")
+    ask(sound, "a", "b")
+    wait(lambda: not sound.names())
+    assert sorted(served.works.ended) == ["a", "b"] and sound.refusal("damaged") is not None
+    served.end()
 
 
 def test_it_ends_with_spark(folder: ServiceFolder) -> None:
