@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from airflow_backfill.core.attempts.refusal import check_reason, refusal
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned, SourceUnavailable
 from airflow_backfill.core.values.control import Command, Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
@@ -57,10 +58,14 @@ def check_errand(target: str | BuildReader, errand: Errand, signed: Signature) -
 
 
 def acknowledged(target: str | BuildReader, number: int, seconds: float) -> bool:
-    """Whether a barrier acknowledges the command within ``seconds``."""
+    """Whether a barrier acknowledges the command within ``seconds``. The command stands, so a store that does not
+    answer for a while is no error.
+    """
     reader, deadline = BuildReader.of(target), time.monotonic() + seconds
-    while reader.state().control.number < number:
+    while True:
+        with suppress(SourceUnavailable):
+            if reader.state().control.number >= number:
+                return True
         if time.monotonic() >= deadline:
             return False
         time.sleep(POLL_SECONDS)
-    return True

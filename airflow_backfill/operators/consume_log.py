@@ -21,6 +21,7 @@ from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
+from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,8 +70,12 @@ class ConsumeLogOperator(LogRoundsOperator):
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
         watch = self._watch(context)
+        patience = Patience(self.log, 1 if self.deferrable else PATIENCE_POLLS)  # the trigger has had its own
         while True:
-            observed = watch.live()
+            observed = patience.ask(watch.live)
+            if observed is None:
+                time.sleep(self.poke_interval)
+                continue
             if self.task().done(observed.state):
                 return self.result(observed.state)
             match observed.verdict:

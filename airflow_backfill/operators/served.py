@@ -21,6 +21,7 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.triggers.request import RequestTrigger
+from airflow_backfill.watching.patience import Patience
 from airflow_backfill.watching.request_watch import RequestWatch
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class ServedOperator(BaseOperator):
         if self.served.deferrable:
             trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval)
             self.defer(trigger=trigger, method_name="resumed")
-        while not watch.over():
+        patience = Patience(self.log)
+        while not patience.ask(watch.over):
             time.sleep(self.served.poke_interval)
         self._conclude(watch)
 

@@ -19,6 +19,7 @@ from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
+from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience
 from airflow_backfill.watching.watched_build import WatchedBuild
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class BuildSensor(BaseSensorOperator):
     def watched(self) -> WatchedBuild:
         """The build, read anew by each poll, and each fact of it once."""
         return WatchedBuild(LedgerHook(self.ledger_conn_id), self.target, self.build)
+
+    @cached_property
+    def patience(self) -> Patience:
+        """Borne by a task that polls itself. The others have a trigger that bears it, or a process for each poll."""
+        return Patience(self.log, 1 if self.deferrable or self.reschedule else PATIENCE_POLLS)
 
     @abstractmethod
     def look(self) -> Any:
@@ -111,7 +117,9 @@ class BuildSensor(BaseSensorOperator):
             return self._look_or_defer(context, event["deadline"])
 
     def poke(self, context: Context) -> PokeReturnValue:
-        found = self.look()
+        found = self.patience.ask(self.look)
+        if self.patience.error is not None:
+            return PokeReturnValue(False)
         if not isinstance(found, Waiting):
             return PokeReturnValue(True, found)
         if found.reasons != self._told:

@@ -114,7 +114,7 @@ class GateSensor(BuildSensor):
         if self._progress is not None:
             warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
             self._known = warnings.tell(self._progress)
-        if found.is_done or self.consume_log is None:
+        if found.is_done or self.consume_log is None or self.patience.error is not None:
             return found
         observed = self.watch.live()
         if not observed.wake or observed.state.phase is Phase.SNAPSHOT:

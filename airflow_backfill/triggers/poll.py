@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_backfill.core.errors import BackfillError, SourceUnavailable
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.watching.patience import Patience
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
 
 THREADS = 32
 """Polls of one triggerer that run at once."""
-PATIENCE_POLLS = 10
-"""Polls in a row that may fail because a store does not answer. The wait may take weeks, and each time that it resumes
-its task with an error costs one of the task's retries.
-"""
 ERROR = "error"
 """The key in an event of the error for which the trigger fires."""
 _POOL = ThreadPoolExecutor(THREADS, "table-backfill-poll")
@@ -47,7 +44,7 @@ def say_error(log: Logger, event: Mapping[str, Any] | None) -> None:
 class PollTrigger(BaseTrigger):
     """
     Fires once: when ``due`` is true, when the build has an error, which the task then raises itself, or at the
-    deadline. A store that does not answer is an error after ``PATIENCE_POLLS`` polls.
+    deadline. A store that does not answer is an error after ten polls.
 
     All that it needs is in its arguments, so several copies may run at once with the same result. Other errors are
     raised: Airflow then fails the trigger with its traceback.
@@ -66,8 +63,8 @@ class PollTrigger(BaseTrigger):
         super().__init__()
         self.poke_interval = poke_interval
         self.deadline = deadline
-        self._unanswered = 0
-        self._error: str | None = None
+        self._patience = Patience(self.log)
+        self._error: BackfillError | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
@@ -83,8 +80,8 @@ class PollTrigger(BaseTrigger):
             # Once at least: by the clock of the worker that looks again, the deadline may have yet to come.
             await asyncio.sleep(self.poke_interval)
             over = await self.poll() or (self.deadline is not None and time.time() >= self.deadline)
-        error = {} if self._error is None else {ERROR: self._error}
-        yield TriggerEvent({"deadline": self.deadline, **error})
+        error = self._error or self._patience.error
+        yield TriggerEvent({"deadline": self.deadline, **({} if error is None else {ERROR: str(error)})})
 
     async def poll(self) -> bool:
         """Whether the task has something to do, if only to raise the build's error."""
@@ -93,15 +90,8 @@ class PollTrigger(BaseTrigger):
 
     def _due(self) -> bool:
         try:
-            due = self.due()
-        except SourceUnavailable as error:
-            self._unanswered += 1
-            self.log.warning("poll %d of %d that failed in a row: %s", self._unanswered, PATIENCE_POLLS, error)
-            self._error = str(error)
-            return self._unanswered >= PATIENCE_POLLS
+            return bool(self._patience.ask(self.due))
         except BackfillError as error:
             self.log.info("resuming the task because of an error: %s", error)
-            self._error = str(error)
+            self._error = error
             return True
-        self._unanswered, self._error = 0, None
-        return due

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -11,13 +12,14 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, RecordInvalid
+from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec, RecordInvalid, SourceUnavailable
 from airflow_backfill.core.service.heartbeat import Heartbeat
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.operators.served import Served, ServedOperator, requested
+from airflow_backfill.watching.patience import PATIENCE_POLLS
 
 LAUNCH = Launch(
     "/apps/snapshot.py", ("--target", "/t", "--full"), "p.zip", {}, {}, name="n", task_id="g.snapshot", attempt="me",
@@ -71,6 +73,22 @@ def test_a_service_of_another_version_says_so(context, folder, tmp_path, monkeyp
         except TaskDeferred as waits:
             operator.resume_execution(waits.method_name, {"event": {}}, context)
     assert not folder.names()
+
+
+@pytest.mark.parametrize("silent", [PATIENCE_POLLS - 1, PATIENCE_POLLS])
+def test_a_store_that_does_not_answer_for_a_while_costs_no_retry(context, folder, tmp_path, monkeypatch, silent):
+    answers = iter([True, *[SourceUnavailable("away")] * silent, False, False])
+
+    def wanted(_folder: ServiceFolder, _name: str) -> bool:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(ServiceFolder, "wanted", wanted)
+    operator = Served(str(tmp_path), deferrable=False, poke_interval=0.001)(LAUNCH)
+    with pytest.raises(SourceUnavailable, match="away") if silent == PATIENCE_POLLS else nullcontext():
+        operator.execute(context)
 
 
 @pytest.mark.parametrize("taken", [True, False])

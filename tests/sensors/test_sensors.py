@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
@@ -19,6 +19,8 @@ from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
 from airflow_backfill.testing.launcher import run_here
+from airflow_backfill.watching.gate_watch import GateWatch
+from airflow_backfill.watching.patience import PATIENCE_POLLS
 from tests.airflow.launchers import run_later
 from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
 
@@ -268,6 +270,46 @@ def test_the_door_waits_for_the_build_it_was_told(context, source, target):
     built(source, target, *WHOLE)
     with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*not to another"):
         door(target, build="another").execute(context)
+
+
+def goes_away(monkeypatch, read: str, times: int) -> None:
+    """The store does not answer the first ``times`` calls of a read."""
+    answered, calls = getattr(GateWatch, read), iter(range(times))
+
+    def silent(watch):
+        if next(calls, None) is not None:
+            raise SourceUnavailable("away")
+        return answered(watch)
+
+    monkeypatch.setattr(GateWatch, read, silent)
+
+
+@pytest.mark.parametrize("kind", ["gate", "gate with its consumer", "consumer"])
+@pytest.mark.parametrize("silent", [PATIENCE_POLLS - 1, PATIENCE_POLLS])
+def test_a_store_that_is_away_for_a_while_costs_no_retry(context, source, target, monkeypatch, kind, silent):
+    built(source, target, "plan", "snapshot", "consume_log")
+    consumer = refresher(target, poke_interval=0.05)
+    goes_away(monkeypatch, "live" if kind == "consumer" else "gate", silent)
+    task = {
+        "gate": gate(target, timeout=60),
+        "gate with its consumer": gate(target, timeout=60, consume_log=consumer),
+        "consumer": consumer,
+    }[kind]
+    if silent == PATIENCE_POLLS:
+        with pytest.raises(AirflowException, match=r"SOURCE_UNAVAILABLE.*away"):
+            task.execute(context)
+    else:
+        assert task.execute(context)["epoch"] == 3
+
+
+@pytest.mark.parametrize("options", [{"deferrable": True}, {"mode": "reschedule"}])
+def test_who_has_a_trigger_or_a_process_for_each_poll_does_not_wait_for_the_store_itself(
+    context, source, target, monkeypatch, options
+):
+    built(source, target, "plan", "snapshot", "consume_log")
+    goes_away(monkeypatch, "gate", 1)
+    with pytest.raises(SourceUnavailable, match="away"):
+        gate(target, **options).poke(context)
 
 
 def admission(target, **options):

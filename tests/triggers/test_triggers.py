@@ -17,8 +17,8 @@ from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
-from airflow_backfill.triggers.poll import PATIENCE_POLLS
 from airflow_backfill.watching.gate_watch import GateWatch
+from airflow_backfill.watching.patience import PATIENCE_POLLS
 from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
 SOON = 30
