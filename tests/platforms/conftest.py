@@ -58,7 +58,7 @@ def submit(example: ModuleType, platform: Platform) -> Any:
             if hasattr(operator, wait):
                 setattr(operator, wait, 0.05)
         if hasattr(operator, "waiter_delay"):
-            operator.waiter_delay = 1
+            operator.waiter_delay, operator.waiter_max_attempts = 0.05, 1200
         return operator
 
     return quick
