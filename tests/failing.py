@@ -1,4 +1,4 @@
-"""A store that fails once: before an operation is done, or after it, so that only the answer is lost."""
+"""Stores that fail once, before an operation is done or after it (only the answer is lost), or for a while."""
 
 from __future__ import annotations
 
@@ -25,5 +25,21 @@ class Failing:
             if self.done:
                 operation(*arguments, **options)
             raise SourceUnavailable("503")
+
+        return call
+
+
+class Away:
+    """The first calls of what it wraps are not answered; ``left`` is how many such calls are still to come."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def wrapped(self, operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self.left == 0:
+                return operation(*arguments, **options)
+            self.left -= 1
+            raise SourceUnavailable("away")
 
         return call

@@ -111,10 +111,12 @@ class GateSensor(BuildSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         found = super().poke(context)
+        if self.patience.error is not None:
+            return found
         if self._progress is not None:
             warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
             self._known = warnings.tell(self._progress)
-        if found.is_done or self.consume_log is None or self.patience.error is not None:
+        if found.is_done or self.consume_log is None:
             return found
         observed = self.watch.live()
         if not observed.wake or observed.state.phase is Phase.SNAPSHOT:

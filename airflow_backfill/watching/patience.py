@@ -27,7 +27,7 @@ class Patience:
 
     def __init__(self, log: Logger, polls: int = PATIENCE_POLLS) -> None:
         self._log = log
-        self.polls = polls
+        self._polls = polls
         self.error: SourceUnavailable | None = None
         """What the last poll met, if the store did not answer."""
         self._unanswered = 0
@@ -39,9 +39,9 @@ class Patience:
         except SourceUnavailable as error:
             self.error = error
             self._unanswered += 1
-            if self._unanswered >= self.polls:
+            if self._unanswered >= self._polls:
                 raise
-            self._log.warning("poll %d of %d that failed in a row: %s", self._unanswered, self.polls, error)
+            self._log.warning("poll %d of %d that failed in a row: %s", self._unanswered, self._polls, error)
             return None
         self._unanswered, self.error = 0, None
         return found

@@ -9,12 +9,12 @@ import pytest
 
 from airflow_backfill.builds.ordering import acknowledged, ordered
 from airflow_backfill.cli.main import main
-from airflow_backfill.core.errors import BackfillError, SourceUnavailable
-from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.reader import BuildReader
 from tests.core.tasks import CANCEL, READ, follow
+from tests.failing import Away
 from tests.ledger.json_target import JsonBuild
 
 Captured = pytest.CaptureFixture[str]
@@ -98,16 +98,10 @@ def test_waiting_goes_on_while_the_store_is_away(build: JsonBuild, monkeypatch: 
     build.plan()
     number = ordered(build.location, Command(Verb.HOLD))
     build.run(READ)
-    state, away = BuildReader.state, iter(range(2))
-
-    def now_and_then(reader: BuildReader) -> BuildState:
-        if next(away, None) is not None:
-            raise SourceUnavailable("away")
-        return state(reader)
-
-    monkeypatch.setattr(BuildReader, "state", now_and_then)
+    away = Away(2)
+    monkeypatch.setattr(BuildReader, "state", away.wrapped(BuildReader.state))
     assert acknowledged(build.location, number, seconds=60)
-    assert next(away, None) is None
+    assert away.left == 0
 
 
 def test_waiting_for_nobody_ends_with_1_and_says_so(build: JsonBuild, capsys: Captured) -> None:

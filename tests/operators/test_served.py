@@ -20,6 +20,7 @@ from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.operators.served import Served, ServedOperator, requested
 from airflow_backfill.watching.patience import PATIENCE_POLLS
+from tests.failing import Away
 
 LAUNCH = Launch(
     "/apps/snapshot.py", ("--target", "/t", "--full"), "p.zip", {}, {}, name="n", task_id="g.snapshot", attempt="me",
@@ -77,15 +78,7 @@ def test_a_service_of_another_version_says_so(context, folder, tmp_path, monkeyp
 
 @pytest.mark.parametrize("silent", [PATIENCE_POLLS - 1, PATIENCE_POLLS])
 def test_a_store_that_does_not_answer_for_a_while_costs_no_retry(context, folder, tmp_path, monkeypatch, silent):
-    answers = iter([True, *[SourceUnavailable("away")] * silent, False, False])
-
-    def wanted(_folder: ServiceFolder, _name: str) -> bool:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(ServiceFolder, "wanted", wanted)
+    monkeypatch.setattr(ServiceFolder, "wanted", Away(silent).wrapped(lambda folder, name: False))
     operator = Served(str(tmp_path), deferrable=False, poke_interval=0.001)(LAUNCH)
     with pytest.raises(SourceUnavailable, match="away") if silent == PATIENCE_POLLS else nullcontext():
         operator.execute(context)

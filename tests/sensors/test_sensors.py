@@ -23,6 +23,7 @@ from airflow_backfill.watching.gate_watch import GateWatch
 from airflow_backfill.watching.patience import PATIENCE_POLLS
 from tests.airflow.launchers import run_later
 from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
+from tests.failing import Away
 
 
 def gate(target, **options):
@@ -272,24 +273,13 @@ def test_the_door_waits_for_the_build_it_was_told(context, source, target):
         door(target, build="another").execute(context)
 
 
-def goes_away(monkeypatch, read: str, times: int) -> None:
-    """The store does not answer the first ``times`` calls of a read."""
-    answered, calls = getattr(GateWatch, read), iter(range(times))
-
-    def silent(watch):
-        if next(calls, None) is not None:
-            raise SourceUnavailable("away")
-        return answered(watch)
-
-    monkeypatch.setattr(GateWatch, read, silent)
-
-
 @pytest.mark.parametrize("kind", ["gate", "gate with its consumer", "consumer"])
 @pytest.mark.parametrize("silent", [PATIENCE_POLLS - 1, PATIENCE_POLLS])
 def test_a_store_that_is_away_for_a_while_costs_no_retry(context, source, target, monkeypatch, kind, silent):
     built(source, target, "plan", "snapshot", "consume_log")
     consumer = refresher(target, poke_interval=0.05)
-    goes_away(monkeypatch, "live" if kind == "consumer" else "gate", silent)
+    read = "live" if kind == "consumer" else "gate"
+    monkeypatch.setattr(GateWatch, read, Away(silent).wrapped(getattr(GateWatch, read)))
     task = {
         "gate": gate(target, timeout=60),
         "gate with its consumer": gate(target, timeout=60, consume_log=consumer),
@@ -307,7 +297,7 @@ def test_who_has_a_trigger_or_a_process_for_each_poll_does_not_wait_for_the_stor
     context, source, target, monkeypatch, options
 ):
     built(source, target, "plan", "snapshot", "consume_log")
-    goes_away(monkeypatch, "gate", 1)
+    monkeypatch.setattr(GateWatch, "gate", Away(1).wrapped(GateWatch.gate))
     with pytest.raises(SourceUnavailable, match="away"):
         gate(target, **options).poke(context)
 
