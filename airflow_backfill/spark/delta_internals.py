@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from airflow_backfill.core.errors import QueryRefused
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.ledger.java_class import java_class
 
@@ -68,29 +70,48 @@ class Draft:
     """An append in two steps: ``add`` writes files, ``commit`` makes them part of the table.
 
     The caller reads the rows once and counts them before it decides to commit. Without a commit no version names the
-    files, and VACUUM removes them.
+    files, and VACUUM removes them. Unlike Delta's own append with a transaction id, it does not rebuild the table's
+    state (see ``_version_of``).
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark = spark
+        self._spark, self._path = spark, path
         _activate(spark)
         self._none = _none(spark)
         self._transaction = _delta_log(spark, path).startTransaction(self._none, self._none)
         self._actions = _java(spark, "java.util.ArrayList")()
 
     def add(self, rows: DataFrame) -> None:
-        """Write these rows to files. They have the table's columns."""
+        """Write these rows to files. QueryRefused unless the table has their columns: ``writeFiles`` checks no type."""
+        there = {field.name.lower(): field.dataType.simpleString() for field in self._schema.fields}
+        for name, kind in ((field.name, field.dataType.simpleString()) for field in rows.schema.fields):
+            if there.get(name.lower()) != kind:
+                found = f"type {there[name.lower()]}" if name.lower() in there else "no such column"
+                raise QueryRefused(
+                    f"column {name!r} of {self._path} must have type {kind}, but there is {found}: the table was "
+                    "changed since the plan, and the rows do not fit; change it back and clear the task, or plan again "
+                    "with on_existing='restart'",
+                    column=name,
+                )
         written = self._transaction.writeFiles(rows._jdf)
         self._actions.addAll(_converters(self._spark).asJava(written))
+
+    @cached_property
+    def _schema(self) -> StructType:
+        return StructType.fromJson(json.loads(self._transaction.metadata().schema().json()))
 
     @property
     def rows(self) -> int:
         """The number of rows written so far."""
         return sum(int(one.numLogicalRecords().get()) for one in _each(self._actions))
 
+    def is_new(self, app_id: str, version: int) -> bool:
+        """Whether the table has no commit of the transaction id yet."""
+        return _version_of(self._spark, self._transaction, app_id) < version
+
     def commit(self, app_id: str, version: int, user_metadata: str) -> None:
         """Commit the files. Transaction id and conflicts work as in ``commit_nothing``."""
-        if _version_of(self._spark, self._transaction, app_id) >= version:
+        if not self.is_new(app_id, version):
             return
         spark, some, none = self._spark, _java(self._spark, "scala.Option").apply, self._none
         now = _java(spark, "java.lang.System").currentTimeMillis()
@@ -136,10 +157,10 @@ def partition_columns(spark: SparkSession, path: str) -> list[str]:
 
 @contextmanager
 def rebuilding(spark: SparkSession, path: str) -> Iterator[None]:
-    """Rebuild the table's state in a thread while the block runs. Delta needs it for the next commit.
+    """Rebuild the table's state in a thread while the block runs. Delta needs it for the next MERGE.
 
-    Otherwise a write with a transaction id waits for it: half a second on a small table, longer on one with many files.
-    An error here is ignored: the commit hits it again and reports it.
+    Otherwise the MERGE waits for it: half a second on a small table, longer on one with many files. An error here is
+    ignored: the MERGE hits it again and reports it.
     """
 
     def rebuild() -> None:

@@ -158,10 +158,10 @@ def a_whole_build(spark: SparkSession) -> None:
     assert "one of two writers won each of" in build.report["commit_guarantee"]
     source.sql("DELETE FROM $table WHERE $id < 50")
     build.hand_off()
-    build.assert_equal_at(2)
+    build.assert_equal_in_spark(2)
     source.append(1000, 1020)
     build.upstream()
-    build.assert_equal_at(3)
+    build.assert_equal_in_spark(3)
 
 
 ALL = (

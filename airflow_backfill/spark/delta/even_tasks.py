@@ -42,11 +42,14 @@ def even_tasks(spark: SparkSession, sizes: Sequence[int]) -> Iterator[None]:
 
 
 def task_bytes(sizes: Sequence[int], cores: int) -> int:
-    """The maximum bytes of a task with which the last core ends soonest: a core's share, or up to half more."""
+    """The maximum bytes of a task with which the last core ends soonest: a core's share, or up to half more; of little
+    data up to twice as much, with which files of any sizes make at most one task for each core.
+    """
     total = sum(sizes)
     tasks = cores * max(1, -(-total // (cores * MOST_BYTES)))
     share = max(1, -(-total // tasks), min(LEAST_BYTES, -(-total // FEW_TASKS)))
-    tries = (share + share * step // STEPS for step in range(STEPS // 2))
+    most = max(share * 3 // 2, min(share * 2, MOST_BYTES))
+    tries = (min(share + share * step // STEPS, most) for step in range(STEPS + 1))
     return min(tries, key=lambda limit: end(filled(sizes, limit), cores))
 
 

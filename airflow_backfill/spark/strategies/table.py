@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -122,10 +123,10 @@ class TableRounds:
         Raises DuplicateKey if a key then has several rows.
         """
         spec, transform, repeated = self.plan.spec, self.transform, self._repeated_keys
-        with rebuilding(self.spark, self.target):
-            changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
-            for line in changes.how:
-                log.info(line)
+        changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
+        for line in changes.how:
+            log.info(line)
+        with nullcontext() if changes.only_adds else rebuilding(self.spark, self.target):
             changed = net_changes(
                 changes, transform, self.key, part, digested=piece is not None, split=self._split_epochs
             )

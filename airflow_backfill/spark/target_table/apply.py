@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType
 
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.ledger.java_error import troubles
-from airflow_backfill.spark.delta_internals import commit_nothing, partition_columns
+from airflow_backfill.spark.delta_internals import Draft, commit_nothing, partition_columns
 from airflow_backfill.spark.session.application_conf import application_conf
 from airflow_backfill.spark.session.failure import EMPTY_PARTITION
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
@@ -59,17 +59,10 @@ class Txn:
 
 def append(rows: DataFrame, target: str, txn: Txn, user_metadata: str) -> None:
     """Append these rows in one commit. For what fails see ``guarded``."""
-    (
-        guarded(rows, target)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", txn.app_id)
-        .option("txnVersion", str(txn.version))
-        .option("userMetadata", user_metadata)
-        .option("mergeSchema", "false")
-        .option("optimizeWrite", "false")
-        .save(target)
-    )
+    draft = Draft(rows.sparkSession, target)
+    if draft.is_new(txn.app_id, txn.version):
+        draft.add(guarded(rows, target))
+        draft.commit(txn.app_id, txn.version, user_metadata)
 
 
 def texts_among(columns: Sequence[str], rows: DataFrame) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -63,6 +63,8 @@ def test_the_last_core_ends_soon(sizes: list[int], cores: int, tasks: list[int])
 
 
 @given(st.lists(st.integers(1, 300 * MB), min_size=1, max_size=60), st.integers(1, 16))
+@example([100] * 5, 4)
+@example([3] * 4, 3)
 def test_no_core_works_for_much_longer_than_its_share(sizes: list[int], cores: int) -> None:
     size = task_bytes(sizes, cores)
     assert 1 <= size <= 1.5 * MOST_BYTES

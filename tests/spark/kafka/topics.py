@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.model.spec import BackfillSpec
 from demo.kafka.topic import Record, Topic
-from tests.spark.build import Build
+from tests.spark.build import Build, rows_of
 
 SCHEMA = pa.schema(
     [
@@ -94,7 +94,7 @@ class TopicBuild(Build):
         self.spec = BackfillSpec.parse({name: value for name, value in asked.items() if value is not None})
 
     def content(self) -> list[tuple[Any, ...]]:
-        return sorted(tuple(found) for found in self.rows().collect())
+        return sorted(rows_of(self.target))
 
 
 MakeBuild = Callable[..., TopicBuild]

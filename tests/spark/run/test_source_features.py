@@ -134,7 +134,7 @@ def test_a_whole_build(spark: SparkSession, tmp_path: Path, made: Source, case: 
         source.sql(after.replace("$t", "$table"))
     source.sql("DELETE FROM $table WHERE id % 7 = 3")
     build.complete()
-    build.assert_equal_at(source.head)
+    build.assert_equal_in_spark(source.head)
 
 
 KEYS = {
@@ -176,4 +176,4 @@ def changed(build: Build) -> None:
     build.source.sql("UPDATE $table SET name = 'later' WHERE n % 3 = 0")
     build.source.sql("DELETE FROM $table WHERE n % 5 = 1")
     build.complete()
-    build.assert_equal_at(build.source.head)
+    build.assert_equal_in_spark(build.source.head)

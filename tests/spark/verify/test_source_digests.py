@@ -232,11 +232,12 @@ def test_a_build_with_a_full_proof_stores_no_digests(source: Source, tmp_path: P
 def test_rows_are_digested_while_they_are_written(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = source.at(source.head)
+    rows, copy = source.at(source.head), str(tmp_path / "copy")
+    rows.limit(0).write.format("delta").save(copy)
 
     def appended(version: int) -> ObservedRows:
         seen = ObservedRows.of(rows)
-        append(seen.rows, str(tmp_path / "copy"), Txn("a", version), "{}")
+        append(seen.rows, copy, Txn("a", version), "{}")
         return seen
 
     assert appended(1).digest() == digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0))[0]
