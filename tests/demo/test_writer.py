@@ -91,7 +91,7 @@ LIGHT = CommitOutcome("delta-rs", ("orders", "lineitem"), 40)
 HEAVY = CommitOutcome("spark", ("lineitem",), 8)
 
 
-@pytest.fixture(scope="module", params=[LIGHT, HEAVY], ids=["delta-rs", "spark"])
+@pytest.fixture(scope="module", params=[LIGHT, pytest.param(HEAVY, marks=pytest.mark.soak)], ids=["delta-rs", "spark"])
 def written(request, spark, raw, loaded, tmp_path_factory) -> CommitOutcome:
     asked: CommitOutcome = request.param
     home = tmp_path_factory.mktemp(asked.engine)

@@ -13,7 +13,7 @@ from tests.simulation.invariant import Violation
 from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "60"))
-SEEDS_OF_TOPICS = 40
+SEEDS_OF_TOPICS = 28
 SEEDS_OF_HISTORIES = 40
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 RARE = (102,)
@@ -61,9 +61,10 @@ def test_every_seed_of_a_topic_ends_as_it_must() -> None:
     assert set(FATAL_TO_TOPICS.values()) <= set(+outcomes), "a fatal fault that no seed reached proves nothing"
 
 
-@pytest.mark.parametrize("task", ["finish", "upstream"])
-def test_a_memory_that_is_dropped_too_early_brings_back_what_was_deleted(task: str) -> None:
-    for seed in range(60):
+@pytest.mark.parametrize(("task", "known"), [("finish", 1), ("upstream", 35)])
+def test_a_memory_that_is_dropped_too_early_brings_back_what_was_deleted(task: str, known: int) -> None:
+    """``known``: the seed that noticed it last, tried first."""
+    for seed in (known, *range(60)):
         world = World(seed, topic=True, keyed=True)
         world.forgets = task
         if world.ordered:

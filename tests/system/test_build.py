@@ -37,16 +37,14 @@ def test_a_build_goes_on_after_kills_of_one_application_after_the_other(workload
         assert apps.run("consume_log", *left, crash="before_apply:1:group") is None
         assert BuildReader(target).state().phase is Phase.CONSUME_LOG
         finished = apps.result("consume_log", *left)
-        followed = apps.result("upstream")
 
-    assert finished["phase"] == "finished" and followed["epoch"] > finished["epoch"]
+    assert finished["phase"] == "finished" and finished["epoch"] >= planned["snapshot_epoch"] + 10
     cost = finished["cost"]
-    assert followed["cost"] == cost and min(cost[f"{name}_bytes"] for name in ("read", "written", "shuffled")) > 0
-    assert cost["attempts"] == len(BuildReader(target).control.attempts()) - 1, "all but the upstream"
+    assert min(cost[f"{name}_bytes"] for name in ("read", "written", "shuffled")) > 0
+    assert cost["attempts"] == len(BuildReader(target).control.attempts())
     assert cost["uncounted"] <= 2, "two were killed, perhaps before their first sign of life"
     workload.check(target, finished["epoch"], finished["target_version"])
-    workload.check(target, followed["epoch"], followed["target_version"])
-    _each_epoch_once(target, planned["snapshot_epoch"], followed["epoch"])
+    _each_epoch_once(target, planned["snapshot_epoch"], finished["epoch"])
     _no_file_read_again(events, target, killed.totals.snapshot_files)
 
 

@@ -39,6 +39,7 @@ def test_missing_jars_are_named(tmp_path: Path) -> None:
     assert "set spark.jars.packages to io.delta:delta-spark_4.2_2.13:4.4.0" in refused(tmp_path, {})["message"]
 
 
+@pytest.mark.soak
 def test_a_jar_for_another_spark_is_named(tmp_path: Path) -> None:
     [ours] = [jar for jar in quick.jars() if "delta-spark" in jar]
     others = shutil.copy(ours, tmp_path / "delta-spark_4.1_2.13-4.4.0.jar")

@@ -17,10 +17,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GIVEN = {
     "spark.sql.shuffle.partitions": "64",
-    "spark.databricks.delta.snapshotPartitions": "3",
     "spark.scheduler.mode": "FIFO",
     "spark.sql.catalog.other": "org.apache.spark.sql.connector.catalog.InMemoryCatalog",
 }
+
+
+STATE = "spark.databricks.delta.snapshotPartitions"
 
 
 def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: SparkSession, tmp_path: Path) -> None:
@@ -29,18 +31,13 @@ def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: Spark
     target, logs = str(tmp_path / "target"), tmp_path / "events"
     spec = {"name": "settings", "source": source.path, "target": target, "key": ["id"]}
     given = {**GIVEN, "spark.sql.extensions": "org.example.NotThere", **event_log.confs(logs)}
-    apps = Applications(target, given)
+    apps = Applications(target, given, cores=3)
     apps.result("plan", "--spec", json.dumps(spec))
     (log,) = event_log.logs(logs, "plan")
     found = event_log.settings(log)
     assert {name: found[name] for name in GIVEN} == GIVEN
     assert found["spark.sql.extensions"] == "org.example.NotThere,io.delta.sql.DeltaSparkSessionExtension"
     assert found["spark.databricks.delta.optimizeWrite.enabled"] == "false"
-    assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 2" in apps.log[-1]
-
-    sized = tmp_path / "sized"
-    apps.conf, apps.cores = event_log.confs(sized), 3
-    apps.result("snapshot")
-    (log,) = event_log.logs(sized, "snapshot")
-    assert event_log.session_settings(log)["spark.sql.shuffle.partitions"] == "3"
-    assert "spark.sql.shuffle.partitions is 3 (3 cores, " in apps.log[-1]
+    assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 3" in apps.log[-1]
+    assert event_log.session_settings(log)[STATE] == "1"
+    assert f"{STATE} is 1 (" in apps.log[-1]

@@ -123,8 +123,8 @@ def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
 def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str, str]:
     """In how many tasks a table with so many files is opened, and in how many a round of so many bytes is shuffled.
 
-    Delta rebuilds a table's state in ``snapshotPartitions`` tasks for every commit with a transaction id, and Spark
-    shuffles in 200 by default: on a small table that costs seconds.
+    Delta rebuilds a table's state in ``snapshotPartitions`` tasks for every MERGE and for whoever reads the table, and
+    Spark shuffles in 200 by default: on a small table that costs seconds.
     """
     state = min(max(1, -(-table_files // _FILES_PER_STATE_PARTITION)), 50)
     shuffle = min(max(cores, -(-work_bytes // _BYTES_PER_SHUFFLE_PARTITION)), _MAX_PARTITIONS)

@@ -22,8 +22,6 @@ from tests.spark.history import Source, applied, create, difference
 
 pytestmark = pytest.mark.spark
 
-NO_VECTORS = pytest.param("no vectors", marks=pytest.mark.soak)
-
 
 def by_feed(files: Sequence[EpochFiles]) -> list[Leg]:
     return [Leg(EpochRange(files[0].epoch, files[-1].epoch + 1), Route.FEED, 0, "")]
@@ -94,7 +92,8 @@ def test_parts_of_the_history(history: Callable[[str], Source], after: int, thro
     check(history("vectors"), after, through, legs)
 
 
-@pytest.mark.parametrize("kind", ["vectors", NO_VECTORS])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["vectors", "no vectors"])
 def test_each_epoch_of_the_feed_is_the_step_between_two_versions(history: Callable[[str], Source], kind: str) -> None:
     """The per-version law, for all versions in one job: before, plus what comes, minus what goes, is after."""
     source = history(kind)

@@ -125,6 +125,7 @@ def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_order
     assert state.control.skips and state.certificate is not None and state.certificate.lost == 4
 
 
+@pytest.mark.soak
 def test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with(topic: Topic, make_build: MakeBuild) -> None:
     """Retention has passed the pinned end: what is beyond it is no history."""
     topic.create()

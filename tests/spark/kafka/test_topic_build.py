@@ -155,6 +155,7 @@ def test_an_open_transaction_is_waited_for(topic: Topic, landing: Landing, make_
     assert build.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_an_idle_topic_and_an_empty_one_finish(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(partitions=2)
     topic.send(numbered(4))

@@ -40,6 +40,8 @@ from tests.spark.kafka.topics import Landing, MakeBuild, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
+HANDED_OVER = [False, pytest.param(True, marks=pytest.mark.soak)]
+
 
 def test_undecodable_records_go_to_their_table_once(
     spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
@@ -66,7 +68,7 @@ def test_undecodable_records_go_to_their_table_once(
     assert all(row["reason"].startswith("value ") for row in letters)
 
 
-@pytest.mark.parametrize("handed_over", [False, True])
+@pytest.mark.parametrize("handed_over", HANDED_OVER)
 def test_an_undecodable_record_stops_a_build_until_such_records_may_be_put_aside(
     spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild, handed_over: bool
 ) -> None:
@@ -124,7 +126,7 @@ def test_a_decoder_that_has_changed_since_the_plan_stops_the_build(
     assert build.content() == []
 
 
-@pytest.mark.parametrize("handed_over", [False, True])
+@pytest.mark.parametrize("handed_over", HANDED_OVER)
 def test_a_key_that_comes_in_another_partition_stops_the_build_before_a_row_is_wrong(
     topic: Topic, landing: Landing, make_build: MakeBuild, handed_over: bool
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_table_that_is_no_landing_is_refused(topic: Topic, landing: Landing, m
         make_build().plan()
 
 
+@pytest.mark.soak
 def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
     topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
 ) -> None:

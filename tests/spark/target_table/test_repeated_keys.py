@@ -38,6 +38,7 @@ def test_rows_that_are_added_with_keys_that_are_there(source: Source, tmp_path: 
     build.assert_equal_at(source.head)
 
 
+@pytest.mark.soak
 def test_the_log_phase_goes_on_when_the_older_row_is_deleted(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", where="n IS NULL OR n % 2 = 0")
     build.read()
