@@ -24,6 +24,7 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.session.settings import session_confs, sizes
 from bench import contenders as c
 from bench import lag
+from bench.appends import FILES, appends
 from bench.barriers import barriers
 from bench.follower import OPTIONS, java_options
 from bench.growth import growth
@@ -270,6 +271,7 @@ class Measures:
             "growth": self.growth,
             "larger table": self.larger_table,
             "size": lambda: growing_snapshots(self.spark, self.tables, LINEITEM, LINEITEM_KEY, self.rounds),
+            "appends": self.appends,
             "barriers": self.barriers,
             "strategies": self.strategies,
             "proof": self.proof,
@@ -312,6 +314,11 @@ class Measures:
             small, large = race.contenders
             found.append(race.row(large, small, goal, named=True))
         return found
+
+    def appends(self) -> list[str]:
+        races = [appends(self.spark, self.tables, files, self.rounds) for files in FILES]
+        other = "Delta's append with a transaction id"
+        return [*HEAD, *(race.row("table backfill", other, "at most 1") for race in races)]
 
     def barriers(self) -> list[str]:
         race = barriers(self.spark, self.tables, self.tables.source("orders", 0.01), self.rounds)

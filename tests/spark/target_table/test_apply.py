@@ -84,10 +84,12 @@ def assert_barrier(commit: list[dict[str, Any]], txn: Txn, user_metadata: str) -
 
 
 def test_an_append_is_one_commit(spark: SparkSession, target: str) -> None:
+    """And one job, however many files the table has: its state is not rebuilt."""
     rows = spark.sql("SELECT 100 AS id, 'new' AS v, CAST(NULL AS INT) AS n")
     txn = Txn("build/0/0", 7)
+    before = jobs(spark)
     append(rows, target, txn, '{"seq": 7}')
-    assert len(commits(target)) == 2
+    assert len(commits(target)) == 2 and jobs(spark) == before + 1
     assert_barrier(commits(target)[1], txn, '{"seq": 7}')
     assert (100, "new", None) in content(spark, target)
     append(rows, target, txn, "again")
