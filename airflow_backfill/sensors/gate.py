@@ -19,7 +19,7 @@ from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.telling.warnings import Callbacks, Warnings
 from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
-from airflow_backfill.watching.gate_watch import GateWatch
+from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -77,6 +77,7 @@ class GateSensor(BuildSensor):
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self._rendered = False
         self._progress: Mapping[str, Any] | None = None
+        self._observed: Observation | None = None  # for the consumer of the log, by the last look
         self._known: dict[str, Any] = {}
 
     def settings(self) -> list[str]:
@@ -103,6 +104,7 @@ class GateSensor(BuildSensor):
         self._progress = observed.progress
         match observed.verdict:
             case Waiting() as waiting:
+                self._observed = None if self.consume_log is None else self.watch.live()
                 return waiting
             case Broken(error):
                 raise error
@@ -116,10 +118,8 @@ class GateSensor(BuildSensor):
         if self._progress is not None:
             warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
             self._known = warnings.tell(self._progress)
-        if found.is_done or self.consume_log is None:
-            return found
-        observed = self.watch.live()
-        if not observed.wake or observed.state.phase is Phase.SNAPSHOT:
+        observed = self._observed
+        if found.is_done or observed is None or not observed.wake or observed.state.phase is Phase.SNAPSHOT:
             return found
         self._refresher(context).run_application(context)
         return super().poke(context)

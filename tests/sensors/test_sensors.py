@@ -292,6 +292,27 @@ def test_a_store_that_is_away_for_a_while_costs_no_retry(context, source, target
         assert task.execute(context)["epoch"] == 3
 
 
+@pytest.mark.parametrize("silent", [PATIENCE_POLLS - 1, PATIENCE_POLLS])
+def test_a_closed_gate_bears_it_where_it_looks_for_its_consumer_too(context, source, target, monkeypatch, silent):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, 3)
+    monkeypatch.setattr(GateWatch, "live", Away(silent).wrapped(GateWatch.live))
+    run = ConsumeLogOperator.run_application
+
+    def consumed(task, context):
+        run(task, context)
+        order(target, Verb.RELEASE)
+
+    monkeypatch.setattr(ConsumeLogOperator, "run_application", consumed)
+    sensor = gate(target, max_lag=1, timeout=60, consume_log=refresher(target, max_lag=1))
+    if silent == PATIENCE_POLLS:
+        with pytest.raises(AirflowException, match=r"SOURCE_UNAVAILABLE.*away"):
+            sensor.execute(context)
+    else:
+        assert sensor.execute(context)["epoch"] == 6
+
+
 @pytest.mark.parametrize("options", [{"deferrable": True}, {"mode": "reschedule"}])
 def test_who_has_a_trigger_or_a_process_for_each_poll_does_not_wait_for_the_store_itself(
     context, source, target, monkeypatch, options
