@@ -11,7 +11,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
@@ -21,17 +20,8 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.testing.launcher import run_here
 from tests.airflow.task import new_context
-from tests.failing import OPERATIONS, Failing
 
 TRIES = 3
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
-    failing = Failing()
-    for name in OPERATIONS:
-        monkeypatch.setattr(LocalStore, name, failing.wrapped(getattr(LocalStore, name)))
-    return failing
 
 
 @pytest.mark.soak
