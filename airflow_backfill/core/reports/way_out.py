@@ -182,8 +182,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
     "SOURCE_UNAVAILABLE": (
-        "A task is retried by itself; give a command again: twice does no harm. Check the network, and addresses and "
-        "credentials in the connection of the store or the brokers."
+        "The task is retried; a command has to be given again, and twice does no harm. Check the network, addresses "
+        "and credentials in the connection of the store or the brokers."
     ),
     "NO_SPACE": (
         "Make room where the message says: beside the target (old versions of it go with VACUUM), or in "
