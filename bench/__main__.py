@@ -317,8 +317,7 @@ class Measures:
 
     def appends(self) -> list[str]:
         races = [appends(self.spark, self.tables, files, self.rounds) for files in FILES]
-        other = "Delta's append with a transaction id"
-        return [*HEAD, *(race.row("table backfill", other, "at most 1") for race in races)]
+        return [*HEAD, *(race.row(*race.contenders, "at most 1") for race in races)]
 
     def barriers(self) -> list[str]:
         race = barriers(self.spark, self.tables, self.tables.source("orders", 0.01), self.rounds)

@@ -11,7 +11,8 @@ from deltalake import DeltaTable, QueryBuilder
 from demo.journal import Row
 
 
-def by_delta_rs(table: Path, version: int) -> Iterator[Row]:
+def by_delta_rs(table: Path, version: int | None = None) -> Iterator[Row]:
+    """The rows of a version, or of the newest one."""
     query = QueryBuilder().register("rows", DeltaTable(table, version=version)).execute("SELECT * FROM rows")
     for batch in query:
         yield from pyarrow.record_batch(batch).to_pylist()

@@ -80,6 +80,7 @@ class Draft:
         self._none = _none(spark)
         self._transaction = _delta_log(spark, path).startTransaction(self._none, self._none)
         self._actions = _java(spark, "java.util.ArrayList")()
+        self._versions: dict[str, int] = {}  # of application ids, when the transaction started
 
     def add(self, rows: DataFrame) -> None:
         """Write these rows to files. QueryRefused unless the table has their columns: ``writeFiles`` checks no type."""
@@ -107,7 +108,9 @@ class Draft:
 
     def is_new(self, app_id: str, version: int) -> bool:
         """Whether the table has no commit of the transaction id yet."""
-        return _version_of(self._spark, self._transaction, app_id) < version
+        if app_id not in self._versions:
+            self._versions[app_id] = _version_of(self._spark, self._transaction, app_id)
+        return self._versions[app_id] < version
 
     def commit(self, app_id: str, version: int, user_metadata: str) -> None:
         """Commit the files. Transaction id and conflicts work as in ``commit_nothing``."""

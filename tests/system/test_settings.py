@@ -20,8 +20,6 @@ GIVEN = {
     "spark.scheduler.mode": "FIFO",
     "spark.sql.catalog.other": "org.apache.spark.sql.connector.catalog.InMemoryCatalog",
 }
-
-
 STATE = "spark.databricks.delta.snapshotPartitions"
 
 

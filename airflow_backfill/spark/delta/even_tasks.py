@@ -49,7 +49,7 @@ def task_bytes(sizes: Sequence[int], cores: int) -> int:
     tasks = cores * max(1, -(-total // (cores * MOST_BYTES)))
     share = max(1, -(-total // tasks), min(LEAST_BYTES, -(-total // FEW_TASKS)))
     most = max(share * 3 // 2, min(share * 2, MOST_BYTES))
-    tries = (min(share + share * step // STEPS, most) for step in range(STEPS + 1))
+    tries = range(share, most + 1, -(-share // STEPS))
     return min(tries, key=lambda limit: end(filled(sizes, limit), cores))
 
 

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.model.spec import BackfillSpec
 from demo.kafka.topic import Record, Topic
-from tests.spark.build import Build, rows_of
+from demo.reading import by_delta_rs
+from tests.spark.build import Build
 
 SCHEMA = pa.schema(
     [
@@ -94,7 +95,7 @@ class TopicBuild(Build):
         self.spec = BackfillSpec.parse({name: value for name, value in asked.items() if value is not None})
 
     def content(self) -> list[tuple[Any, ...]]:
-        return sorted(rows_of(self.target))
+        return sorted(tuple(found.values()) for found in by_delta_rs(Path(self.target)))
 
 
 MakeBuild = Callable[..., TopicBuild]
