@@ -89,7 +89,7 @@ def test_an_append_is_one_commit(spark: SparkSession, target: str) -> None:
     txn = Txn("build/0/0", 7)
     before = jobs(spark)
     append(rows, target, txn, '{"seq": 7}')
-    assert len(commits(target)) == 2 and jobs(spark) == before + 1
+    assert len(commits(target)) == 2 and len(jobs(spark) - before) == 1
     assert_barrier(commits(target)[1], txn, '{"seq": 7}')
     assert (100, "new", None) in content(spark, target)
     append(rows, target, txn, "again")
@@ -126,7 +126,7 @@ def test_an_empty_barrier_is_passed_over_where_its_number_is_there(
     before = jobs(spark)
     for version in (3, 4):
         empty(spark, target, Txn("build/0/0", version), "again")
-    assert (jobs(spark) == before) == (writer == "Delta")
+    assert (not jobs(spark) - before) == (writer == "Delta")
     assert len(commits(target)) == 3
     empty(spark, target, Txn("build/0/0", 5), "next")
     assert_barrier(commits(target)[3], Txn("build/0/0", 5), "next")
@@ -150,8 +150,9 @@ def test_an_empty_barrier_loses_to_another_with_its_number(
     assert len(commits(target)) == 2
 
 
-def jobs(spark: SparkSession) -> int:
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+def jobs(spark: SparkSession) -> set[int]:
+    """Those that Spark remembers: it forgets a tenth of them when there are a thousand."""
+    return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def test_a_merge_is_one_commit_and_leaves_no_trace_in_the_session(spark: SparkSession, target: str) -> None:
