@@ -29,22 +29,22 @@ def test_a_build_goes_on_after_kills_of_one_application_after_the_other(workload
     apps = Applications(target, event_log.confs(events))
     small, left = ("--round-rows", "2000"), (*LAG, *all_phases(lag_epochs=60)[2:])
     with workload.writer(rate=2.0):
-        planned = apps.result("plan", "--spec", workload.spec(target))
+        pinned = workload.plan(target).plan.source.epoch
         assert apps.run("snapshot", *small, crash="after_commit:3:python") is None
         killed = BuildReader(target).state()
         apps.result("snapshot", *small)
-        workload.wait_for_epochs(planned["snapshot_epoch"], 10)
+        workload.wait_for_epochs(pinned, 10)
         assert apps.run("consume_log", *left, crash="before_apply:1:group") is None
         assert BuildReader(target).state().phase is Phase.CONSUME_LOG
         finished = apps.result("consume_log", *left)
 
-    assert finished["phase"] == "finished" and finished["epoch"] >= planned["snapshot_epoch"] + 10
+    assert finished["phase"] == "finished" and finished["epoch"] >= pinned + 10
     cost = finished["cost"]
     assert min(cost[f"{name}_bytes"] for name in ("read", "written", "shuffled")) > 0
     assert cost["attempts"] == len(BuildReader(target).control.attempts())
     assert cost["uncounted"] <= 2, "two were killed, perhaps before their first sign of life"
     workload.check(target, finished["epoch"], finished["target_version"])
-    _each_epoch_once(target, planned["snapshot_epoch"], finished["epoch"])
+    _each_epoch_once(target, pinned, finished["epoch"])
     _no_file_read_again(events, target, killed.totals.snapshot_files)
 
 

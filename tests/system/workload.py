@@ -14,8 +14,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.run.planner import OnExisting, Planner
 from demo import fold, journal, load, tpch
 from tests.system.applications import ROOT
 from tests.waiting import until
@@ -53,6 +58,12 @@ class Workload:
         """What a plan is told."""
         tables = {"source": self.source, "target": target}
         return json.dumps({"name": "orders", **tables, "key": KEY, "select": SELECT, "where": WHERE, **more})
+
+    def plan(self, target: str) -> BuildState:
+        """The build, planned without an application of its own."""
+        spec = BackfillSpec.parse(json.loads(self.spec(target)))
+        state, _ = Planner(self.spark, spec, 1, Attempt(1, "plan"), RoundSize()).plan(OnExisting.RESUME)
+        return state
 
     @contextmanager
     def writer(self, rate: float = 1.0) -> Iterator[None]:
