@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, InvalidSpec, TargetExists, TargetRefuses
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.target_table.null_partitions import BECOME_NULL, or_null
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -19,7 +20,7 @@ from airflow_backfill.ledger.log_listing import LOG, LogListing
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
-from airflow_backfill.spark.target_table.apply import texts_among
+from airflow_backfill.spark.target_table.apply import becomes_null, texts_among
 from airflow_backfill.spark.transform.transform import Transform, quoted, schema_of
 
 if TYPE_CHECKING:
@@ -90,17 +91,17 @@ def check_columns(spec: BackfillSpec, metadata: TableMetadata, transform: Transf
 
 
 def check_partitions(spec: BackfillSpec, metadata: TableMetadata, rows: DataFrame) -> None:
-    """TargetRefuses if a row of the build has an empty text in a column that partitions the target."""
+    """TargetRefuses if a row of the build has, in a column that partitions the target, a text that becomes null."""
     texts = texts_among(metadata.partition_columns, rows)
     if not texts:
         return
-    counts = rows.agg(*(F.count_if(F.length(F.col(quoted(name))) == 0) for name in texts)).collect()[0]
+    counts = rows.agg(*(F.count_if(becomes_null(F.col(quoted(name)))) for name in texts)).collect()[0]
     for name, count in zip(texts, counts, strict=True):
         if count:
             raise TargetRefuses(
-                f"{spec.target} is partitioned by {name!r}, and {count} rows are empty there; Delta stores an empty "
-                f"partition value as null, so the copy would differ from the source; select NULLIF({quoted(name)}, '') "
-                f"AS {quoted(name)}, or drop the table and partition it by another column; then clear the task",
+                f"{spec.target} is partitioned by {name!r}, and {count} rows have one of the texts {BECOME_NULL} "
+                "there; Delta stores them as null in such a column, so the copy would differ from the source; select "
+                f"{or_null(quoted(name))}, or drop the table and partition it by another column; then clear the task",
                 target=spec.target,
                 column=name,
                 count=count,

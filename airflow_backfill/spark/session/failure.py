@@ -21,6 +21,7 @@ from airflow_backfill.core.errors import (
     SparkIncomplete,
     TargetRefuses,
 )
+from airflow_backfill.core.target_table.null_partitions import NULL_PARTITION, or_null
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, text_of, troubles
 from airflow_backfill.ledger.store import expired
 from airflow_backfill.spark.session.kafka_failure import kafka_error
@@ -49,7 +50,6 @@ _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 _RESTART = "correct it, and plan again with on_existing='restart'"
 _NOT_SET_UP = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _RULES = ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT")
-EMPTY_PARTITION = "a column that partitions the target has an empty text, which Delta stores as null"
 _UNSTABLE = ("42K03", "42P01")
 """SQL states of a missing path or table. Another process may be creating it, so these are retried."""
 
@@ -68,9 +68,9 @@ _FATAL: tuple[tuple[type[BackfillError], Callable[[Trouble], bool], str], ...] =
     ),
     (
         TargetRefuses,
-        lambda t: EMPTY_PARTITION in t.text,
+        lambda t: NULL_PARTITION in t.text,
         "the copy would differ from the source: correct these rows in the source, then clear the task; or drop the "
-        "target, make one with other partitions, and plan again (or select NULLIF(column, '') AS column)",
+        f"target, make one with other partitions, and plan again (or select {or_null('column')})",
     ),
     (
         ExpressionFailed,

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.target_table.null_partitions import BECOME_NULL, NULL_PARTITION
 from airflow_backfill.ledger.java_error import troubles
 from airflow_backfill.spark.delta_internals import Draft, commit_nothing, partition_columns
 from airflow_backfill.spark.session.application_conf import application_conf
-from airflow_backfill.spark.session.failure import EMPTY_PARTITION
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe
 from airflow_backfill.spark.session.staged import held_bytes
 from airflow_backfill.spark.target_table.key_ranges import in_ranges, key_ranges
@@ -71,8 +71,15 @@ def texts_among(columns: Sequence[str], rows: DataFrame) -> list[str]:
     return [name for name in columns if isinstance(kinds.get(name), StringType)]
 
 
+def becomes_null(text: Column) -> Column:
+    """Whether Delta stores this text as null in a column that partitions a table. Compared by bytes, because collations
+    may take another text for the same.
+    """
+    return text.cast("binary").isin(*(F.lit(value.encode()) for value in BECOME_NULL))
+
+
 def guarded(rows: DataFrame, target: str) -> DataFrame:
-    """The rows, which fail where a column that partitions the target has an empty text: Delta would store null. Rows
+    """The rows, which fail where a column that partitions the target has a text that Delta would store as null. Rows
     that go may have one.
     """
     texts = texts_among(partition_columns(rows.sparkSession, target), rows)
@@ -80,7 +87,7 @@ def guarded(rows: DataFrame, target: str) -> DataFrame:
         return rows
     comes = F.col(OP) != DELETE if OP in rows.columns else F.lit(True)
     checked = {
-        name: F.when(comes & (F.length(text) == 0), F.raise_error(F.lit(EMPTY_PARTITION))).otherwise(text)
+        name: F.when(comes & becomes_null(text), F.raise_error(F.lit(NULL_PARTITION))).otherwise(text)
         for name, text in ((name, F.col(quoted(name))) for name in texts)
     }
     return rows.withColumns(checked)

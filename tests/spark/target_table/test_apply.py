@@ -56,23 +56,24 @@ def net_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> NetChanges:
     return net_changes(changes, transform_of(spark, changes), ("id",))
 
 
-def test_an_empty_text_does_not_become_null_in_a_partition(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "__HIVE_DEFAULT_PARTITION__"])
+def test_no_text_becomes_null_in_a_partition(spark: SparkSession, tmp_path: Path, text: str) -> None:
     path = str(tmp_path / "target")
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT, v STRING, n INT) USING delta PARTITIONED BY (v)")
     rows = spark.createDataFrame([(1, "a", 1), (2, None, 1)], "id int, v string, n int")
     append(rows, path, Txn("a", 1), "first")
-    emptied = [(1, "a", 1, "update_preimage", 5), (1, "", 1, "update_postimage", 5)]
+    emptied = [(1, "a", 1, "update_preimage", 5), (1, text, 1, "update_postimage", 5)]
     for write in (
-        lambda: append(rows.replace("a", ""), path, Txn("a", 2), "second"),
+        lambda: append(rows.replace("a", text), path, Txn("a", 2), "second"),
         lambda: merge(net_of(spark, emptied), path, ["id"], Txn("a", 2), "second"),
     ):
         with pytest.raises((PySparkException, Py4JJavaError)) as raised:
             write()
         assert isinstance(coded(raised.value), TargetRefuses)
-    corrected = [(1, "", 1, "update_preimage", 6), (1, "b", 1, "update_postimage", 6)]
+    corrected = [(1, text, 1, "update_preimage", 6), (1, "b", 1, "update_postimage", 6)]
     with net_of(spark, emptied + corrected) as net:
         merge(net, path, ["id"], Txn("a", 2), "second")
-    with net_of(spark, [(2, "", 1, "delete", 7)]) as net:
+    with net_of(spark, [(2, text, 1, "delete", 7)]) as net:
         merge(net, path, ["id"], Txn("a", 3), "third")
     assert content(spark, path) == {(1, "b", 1)}
 
