@@ -20,7 +20,7 @@ from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.settings import assert_safe, size_session
-from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.source.changes import sample_of
 from airflow_backfill.spark.source.key_groups import GROUP_BYTES, MANY_KEYS, KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import DataFile
@@ -134,7 +134,7 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     groups = KeyGroups.of(rows, found.spec.key, found.rows is None or found.rows >= MANY_KEYS)
     counted = groups.count()
     if counted.nameless:
-        sample = [shown(row) for row in groups.nameless().limit(SAMPLE).collect()]
+        sample = sample_of(groups.nameless(), SAMPLE)
         raise KeyNull(
             f"{counted.nameless} rows have no key, for example {sample[0]}; a key must identify every row; give them "
             "one in the source, or delete them there, then clear the task",
@@ -146,7 +146,7 @@ def check_keys(found: Preflight, rows: DataFrame) -> None:
     twins = groups.repeated()
     count = twins.count()
     if count:
-        sample = [shown(row) for row in twins.limit(SAMPLE).collect()]
+        sample = sample_of(twins, SAMPLE)
         raise DuplicateKey(
             f"{count} keys have several rows, for example {sample[0]}; a key must identify one row; delete all rows "
             "but one of each key in the source, or name more key columns, then clear the task",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import ChangesIncomplete
-from airflow_backfill.spark.session import redaction
+from airflow_backfill.spark.session.redaction import shown
+from airflow_backfill.spark.transform.transform import quoted
 
 CHANGE_TYPE = "_change_type"
 EPOCH = "_commit_version"
@@ -117,7 +118,14 @@ def _wrong(one: Expected, read: Mapping[str, int]) -> tuple[str, int, int] | Non
     return next(((what, must, did) for what, must, did in counts if must is not None and must != did), None)
 
 
-def shown(row: Row) -> dict[str, Any]:
-    """A key and its epoch, as an error shows them."""
-    values = row.asDict().items()
-    return dict(("epoch", str(value)) if name == EPOCH else (name, redaction.shown(value)) for name, value in values)
+def sample_of(rows: DataFrame, limit: int) -> list[dict[str, str | None]]:
+    """The first keys, with their epochs if there are any, as an error shows them. Spark makes the texts: Python knows
+    no year above 9999, and may be in another time zone.
+    """
+    found = rows.limit(limit).select(*(F.col(quoted(name)).cast("string").alias(name) for name in rows.columns))
+    return [dict(map(_shown, row.asDict().items())) for row in found.collect()]
+
+
+def _shown(named: tuple[str, str | None]) -> tuple[str, str | None]:
+    name, value = named
+    return ("epoch", value) if name == EPOCH else (name, shown(value))

@@ -28,7 +28,7 @@ class KeyValue:
     names: tuple[str, ...]
     kinds: tuple[DataType, ...]
     texts: tuple[str, ...]
-    values: tuple[Any, ...]
+    values: tuple[str, ...]
 
     @staticmethod
     def parse(spark: SparkSession, schema: StructType, key: Sequence[str], given: Sequence[str]) -> KeyValue:
@@ -37,7 +37,8 @@ class KeyValue:
         columns = [fields[name.lower()] for name in key]
         texts = _texts(given, [column.name for column in columns])
         kinds = tuple(column.dataType for column in columns)
-        typed = [F.lit(text).try_cast(kind) for text, kind in zip(texts, kinds, strict=True)]
+        # As texts: Python knows no year above 9999.
+        typed = [F.lit(text).try_cast(kind).cast("string") for text, kind in zip(texts, kinds, strict=True)]
         (row,) = spark.range(1).select(*(value.alias(f"value_{i}") for i, value in enumerate(typed))).collect()
         for column, text, value in zip(columns, texts, row, strict=True):
             if value is None:
@@ -94,7 +95,7 @@ def _comparable(value: Any, kind: DataType) -> Any:
         if isinstance(kind, DecimalType):
             return Decimal(str(value))
         if isinstance(kind, DateType):
-            return value if isinstance(value, date) else date.fromisoformat(value)
+            return date.fromisoformat(value)
     except (ArithmeticError, TypeError, ValueError):
         return None
     # Statistics hold the first characters of long strings, and code points sort as Spark's UTF-8 does.

@@ -18,7 +18,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.source.changes import sample_of
 from airflow_backfill.spark.source.key_groups import KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
 from airflow_backfill.spark.source.source import FilesOfRange, KeyFiles, Source
@@ -149,14 +149,15 @@ class Ranges:
                     count=counted.nameless,
                     epoch=epoch,
                 )
-            twins = groups.repeated().collect() if counted.repeated else []
-        if twins:
-            sample = [shown(row) | {"epoch": str(epoch)} for row in twins[:SHOWN_KEYS]]
+            twins = groups.repeated()
+            count = twins.count() if counted.repeated else 0
+            sample = [one | {"epoch": str(epoch)} for one in sample_of(twins, SHOWN_KEYS)] if count else []
+        if count:
             raise DuplicateKey(
-                f"{len(twins)} keys have several rows in the source at epoch {epoch}, for example {sample}; changes "
+                f"{count} keys have several rows in the source at epoch {epoch}, for example {sample}; changes "
                 "are applied by key, so rows would be lost; delete all rows but one of each key in the source, then "
                 "clear the task",
-                count=len(twins),
+                count=count,
                 epoch=epoch,
                 sample=sample,
             )

@@ -25,7 +25,7 @@ from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.digest.digest import HASHES, Digest, sums
 from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
-from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, shown
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, sample_of
 from airflow_backfill.spark.source.digest import balance, changed_digests
 from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.literal import literal, ordinal
@@ -277,8 +277,7 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
     if came == went:
         return
     columns = [F.col(quoted(k)) for k in key]
-    found = staged.where(_nameless(key)).select(*columns, EPOCH).limit(_SAMPLE).collect()
-    sample = [shown(row) for row in found]
+    sample = sample_of(staged.where(_nameless(key)).select(*columns, EPOCH), _SAMPLE)
     raise KeyNull(
         f"{max(came, went)} changed rows have no key, for example {sample[0]}; changes are applied by key, so they "
         "would be lost; give them a key in the source, or delete them there, then clear the task; if the correction is "

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import DuplicateKey
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, shown
+from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, sample_of
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table.net_change import NEW, PLACE, REPEATED, NetChanges
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
@@ -81,7 +81,7 @@ class RepeatedKeys:
             return
         comes = net.staged.where(F.col(CHANGE_TYPE).isin(*COMES)).join(twins, list(self.key), "left_semi")
         last = comes.groupBy(*_columns(self.key)).agg(F.max(EPOCH).alias(EPOCH))
-        sample = [shown(row) for row in last.orderBy(EPOCH, *_columns(self.key)).limit(SAMPLE).collect()]
+        sample = sample_of(last.orderBy(EPOCH, *_columns(self.key)), SAMPLE)
         raise DuplicateKey(
             f"{count} keys have several rows in the source at epoch {epoch}, for example {sample}; changes are applied "
             f"by key, so rows would be lost; {self._way_out(twins)}",

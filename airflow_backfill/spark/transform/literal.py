@@ -51,16 +51,17 @@ def ordinal(column: Column, kind: DataType) -> Column:
 
 
 def literal(value: Any, kind: DataType) -> str | None:
-    """The value as SQL; None if it has no exact and short form."""
+    """The value as SQL; None for a text that has no exact and short form."""
     try:
         if isinstance(kind, TimestampType):
             return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z'"
         if isinstance(kind, DateType):
             return f"DATE'{(date(1970, 1, 1) + timedelta(days=value)).isoformat()}'"
-    except OverflowError:
-        return None
+    except OverflowError:  # Python does not know the year
+        return f"{'DATE_FROM_UNIX_DATE' if isinstance(kind, DateType) else 'TIMESTAMP_MICROS'}({value})"
     if isinstance(kind, StringType):
-        plain = value.isprintable() and "'" not in value and "\\" not in value
+        # Bytes that are no UTF-8 have become the replacement character on their way to Python.
+        plain = value.isprintable() and not {"'", "\\", "\ufffd"} & set(value)
         return f"'{value}'" if plain and len(value) <= _MAX_CHARACTERS else None
     if isinstance(kind, DecimalType):
         return f"CAST({value:f} AS {kind.simpleString()})"

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DuplicateKey, KeyNull
 from airflow_backfill.spark.session.staged import held
-from airflow_backfill.spark.source.changes import shown
+from airflow_backfill.spark.source.changes import sample_of
 from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT
 from airflow_backfill.spark.target_table.repeated_keys import SAMPLE
 from airflow_backfill.spark.transform.transform import any_missing, quoted
@@ -46,10 +46,10 @@ def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
     """Raise KeyNull or DuplicateKey if a later change could not identify an added row."""
     columns = [F.col(quoted(name)) for name in key]
     odd = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where((F.col("count") > 1) | any_missing(columns))
-    found = odd.drop("count").limit(SAMPLE).collect()
-    if not found:
+    sample = sample_of(odd.drop("count"), SAMPLE)
+    if not sample:
         return
-    sample, nameless = [shown(row) for row in found], any(None in row for row in found)
+    nameless = any(None in one.values() for one in sample)
     kind, what = (KeyNull, "rows without a key") if nameless else (DuplicateKey, "several rows of one key")
     raise kind(
         f"the source has {what} at epoch {epoch}, for example {sample}, so nothing is repaired: later changes could "

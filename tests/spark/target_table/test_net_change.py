@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.source.changes import Changes, Expected
@@ -36,6 +38,21 @@ def seen(net: NetChanges) -> set[tuple[Any, ...]]:
     rows = net.frame.drop(NEW).collect()
     assert len(rows) == len({row[0] for row in rows}) == net.upserts + net.deletes
     return {("delete", row[0]) if row[-1] == "delete" else tuple(row[:-1]) for row in rows}
+
+
+@pytest.mark.parametrize("key", [b"\xc3", b"\xed\xa0\x80", b"\xff", "\ufffd".encode(), "é".encode()])
+def test_bounds_hold_a_key_of_any_bytes(spark: SparkSession, key: bytes) -> None:
+    """Python replaces what is no UTF-8, and then another text is a bound."""
+    schema = SCHEMA.replace("id int", "id binary")
+    made = changes_of(
+        spark,
+        [(key, "v", 1, "insert", 5), (key, "v", 1, "update_preimage", 6), (key, "w", 1, "update_postimage", 6)],
+        schema,
+    )
+    changes = replace(made, frame=made.frame.withColumn("id", F.col("id").cast("string")))
+    with net_changes(changes, transform_of(spark, changes), ("id",)) as net:
+        for low, high in net.bounds.values():
+            assert net.frame.where(F.col("id").between(F.expr(low), F.expr(high))).count() == 1
 
 
 def test_the_last_change_of_each_key_wins(spark: SparkSession) -> None:
