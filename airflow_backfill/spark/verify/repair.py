@@ -17,8 +17,10 @@ from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.source.changes import sample_of
 from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT
 from airflow_backfill.spark.target_table.repeated_keys import SAMPLE
-from airflow_backfill.spark.transform.transform import any_missing, quoted
+from airflow_backfill.spark.transform.transform import OWN, any_missing, quoted
 from airflow_backfill.spark.verify.proof import Proof
+
+_ROWS = OWN + "rows"
 
 
 @contextmanager
@@ -45,8 +47,8 @@ def rewrites(proof: Proof, epoch: int, version: int) -> Iterator[DataFrame]:
 def _check_keys(rows: DataFrame, key: Sequence[str], epoch: int) -> None:
     """Raise KeyNull or DuplicateKey if a later change could not identify an added row."""
     columns = [F.col(quoted(name)) for name in key]
-    odd = rows.where(F.col(OP) == UPSERT).groupBy(*columns).count().where((F.col("count") > 1) | any_missing(columns))
-    sample = sample_of(odd.drop("count"), SAMPLE)
+    counted = rows.where(F.col(OP) == UPSERT).groupBy(*columns).agg(F.count(F.lit(1)).alias(_ROWS))
+    sample = sample_of(counted.where((F.col(_ROWS) > 1) | any_missing(columns)).drop(_ROWS), SAMPLE)
     if not sample:
         return
     nameless = any(None in one.values() for one in sample)
