@@ -134,7 +134,7 @@ def parse(
     """
     _check_case(spark, source_schema.fieldNames())
     for field in source_schema.fields:
-        _check_name(field.name, f"column {field.name!r} of the source")
+        _check_name(field.name, f"column {field.name!r} of the source", _RENAME)
     checker = Checker(spark, source_schema, ALLOWED | make_functions(spark, functions or {}))
     columns = [quoted(f.name) for f in source_schema.fields] if select is None else list(select)
     if not columns:
@@ -144,7 +144,7 @@ def parse(
     uses: set[str] = set()
     for sql in columns:
         found = checker.column(sql)
-        _check_name(found.field.name, sql)
+        _check_name(found.field.name, sql, "give it another name with AS")
         if isinstance(found.field.dataType, _NOT_STORED):
             kind = found.field.dataType.simpleString()
             raise InvalidExpression(f"{sql!r} has type {kind}, which a table cannot store; cast it", expression=sql)
@@ -201,17 +201,22 @@ def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
             )
 
 
-def _check_name(name: str, expression: str) -> None:
+_RENAME = (
+    "rename it there (ALTER TABLE ... RENAME COLUMN, which needs the table property delta.columnMapping.mode = 'name')"
+)
+
+
+def _check_name(name: str, expression: str, way_out: str) -> None:
     if name.lower() in RESERVED or name.lower().startswith(OWN):
         raise InvalidExpression(
-            f"{expression}: the column name {name!r} is reserved; give it another name with AS",
+            f"{expression}: the column name {name!r} is reserved for changes and for what is added to them; {way_out}",
             expression=expression,
             name=name,
         )
     if not name.strip() or len(name) > 255 or any(ord(c) < 32 for c in name):
         raise InvalidExpression(
             f"{expression}: {name[:300]!r} is not a valid column name (empty, longer than 255 characters, or with "
-            "control characters); give it another name with AS",
+            f"control characters); {way_out}",
             expression=expression,
         )
 
