@@ -20,7 +20,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 BUCKETS = 4096
 SHOWN = 20
+Place = tuple[pa.RecordBatch, int]
+"""A row: its batch, and which one of it."""
 
 
 class NotChecked(Exception):
@@ -62,19 +64,43 @@ def read_beside(target: str, name: str) -> bytes:
         return stream.read()
 
 
-def rows_of(table: str, version: int, options: dict[str, str], query: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
+def rows_of(table: str, version: int, options: dict[str, str], query: str) -> Iterator[tuple[bytes, Place]]:
     """Each row of a version, with a hash of its values."""
     opened = DeltaTable(table, version=version, storage_options=options)
     for batch in QueryBuilder().register("t", opened).execute(query):
         yield from hashed(pa.record_batch(batch))
 
 
-def hashed(batch: pa.RecordBatch) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Each row of a batch, with a hash of its values."""
-    kinds = [field.type for field in batch.schema]
-    for row in batch.to_pylist():
+def hashed(batch: pa.RecordBatch) -> Iterator[tuple[bytes, Place]]:
+    """Each row of a batch, with a hash of its values. Dates and timestamps are numbers: Python knows few years."""
+    numbers = with_times(batch, {pa.types.is_date32: pa.int32(), pa.types.is_timestamp: pa.int64()})
+    kinds = [field.type for field in numbers.schema]
+    for index, row in enumerate(numbers.to_pylist()):
         values = [plain(value, kind) for value, kind in zip(row.values(), kinds, strict=True)]
-        yield hashlib.blake2b(repr(values).encode(), digest_size=16).digest(), row
+        yield hashlib.blake2b(repr(values).encode(), digest_size=16).digest(), (batch, index)
+
+
+def readable(batch: pa.RecordBatch, index: int) -> dict[str, Any]:
+    """A row as people read it."""
+    texts = dict.fromkeys((pa.types.is_date32, pa.types.is_timestamp), pa.string())
+    return dict(with_times(batch.slice(index, 1), texts).to_pylist()[0])
+
+
+def with_times(batch: pa.RecordBatch, become: Mapping[Callable[[pa.DataType], bool], pa.DataType]) -> pa.RecordBatch:
+    """The batch with dates and timestamps, also inside of other values, as other types."""
+
+    def other(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            return pa.struct([field.with_type(other(field.type)) for field in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(other(kind.key_type), other(kind.item_type))
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(other(kind.value_type))
+        return next((new for is_one, new in become.items() if is_one(kind)), kind)
+
+    kinds = [other(kind) for kind in batch.schema.types]
+    columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def plain(value: Any, kind: pa.DataType) -> Any:
@@ -108,15 +134,16 @@ def compare(sides: list[Any]) -> tuple[int, list[tuple[str, dict[str, Any]]], in
     if not unequal:
         return rows, [], 0
     balance: Counter[bytes] = Counter()
-    example: dict[bytes, dict[str, Any]] = {}
+    example: dict[bytes, Place] = {}
     for sign, side in zip((1, -1), sides, strict=True):
-        for digest, row in side():
+        for digest, place in side():
             if bucket(digest) in unequal:
                 balance[digest] += sign
-                example.setdefault(digest, row)
+                example.setdefault(digest, place)
     differing = [(digest, n) for digest, n in balance.items() if n]
-    shown = [("only in the source" if n > 0 else "only in the target", example[digest]) for digest, n in differing]
-    return rows, shown[:SHOWN], sum(abs(n) for _, n in differing)
+    sides_by_sign = {True: "only in the source", False: "only in the target"}
+    shown = [(sides_by_sign[n > 0], readable(*example[digest])) for digest, n in differing[:SHOWN]]
+    return rows, shown, sum(abs(n) for _, n in differing)
 
 
 def bucket(digest: bytes) -> int:

@@ -176,7 +176,7 @@ def test_a_list_without_columns_and_columns_with_one_name(spark: SparkSession, s
 
 
 def test_a_source_with_columns_of_a_change_feed_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(InvalidExpression, match="reserved.*rename it there"):
+    with pytest.raises(InvalidExpression, match=r"reserved.*rename it there"):
         parse(spark, StructType.fromDDL("id bigint, _Commit_Version int"))
 
 

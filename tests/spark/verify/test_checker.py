@@ -58,6 +58,21 @@ def test_in_a_thousand_tables_with_a_wrong_row_it_finds_what_the_proof_finds(spa
     assert len(checked) == CASES // 2
 
 
+def test_times_of_which_python_knows_nothing_are_compared_and_shown() -> None:
+    def side(day: int) -> pa.RecordBatch:
+        times = {"day": pa.array([0, day], pa.date32()), "at": pa.array([day * 86_400_000_000, 0], pa.timestamp("us"))}
+        nested = pa.array([[day], None], pa.list_(pa.date32()))
+        return pa.record_batch({**times, "days": nested})
+
+    def compared(*days: int) -> tuple[int, list[tuple[str, dict[str, object]]], int]:
+        return check.compare([lambda day=day: check.hashed(side(day)) for day in days])
+
+    assert compared(6_662_024, 6_662_024) == (2, [], 0)
+    rows, shown, count = compared(6_662_024, -900_000)
+    assert (rows, count) == (2, 4)
+    assert ("only in the source", {"day": "20210-01-02", "at": "1970-01-01 00:00:00.000000", "days": None}) in shown
+
+
 def run(target: str, *more: str) -> tuple[int, str]:
     command = [sys.executable, str(ROOT / "checker" / "check.py"), target, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
