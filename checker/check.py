@@ -73,17 +73,17 @@ def rows_of(table: str, version: int, options: dict[str, str], query: str) -> It
 
 def hashed(batch: pa.RecordBatch) -> Iterator[tuple[bytes, Place]]:
     """Each row of a batch, with a hash of its values. Dates and timestamps are numbers: Python knows few years."""
-    numbers = with_times(batch, {pa.types.is_date32: pa.int32(), pa.types.is_timestamp: pa.int64()})
+    micros = with_times(batch, {pa.types.is_timestamp: pa.timestamp("us")})  # engines have units of their own
+    numbers = with_times(micros, {pa.types.is_date32: pa.int32(), pa.types.is_timestamp: pa.int64()})
     kinds = [field.type for field in numbers.schema]
     for index, row in enumerate(numbers.to_pylist()):
         values = [plain(value, kind) for value, kind in zip(row.values(), kinds, strict=True)]
         yield hashlib.blake2b(repr(values).encode(), digest_size=16).digest(), (batch, index)
 
 
-def readable(batch: pa.RecordBatch, index: int) -> dict[str, Any]:
+def readable(row: pa.RecordBatch) -> dict[str, Any]:
     """A row as people read it."""
-    texts = dict.fromkeys((pa.types.is_date32, pa.types.is_timestamp), pa.string())
-    return dict(with_times(batch.slice(index, 1), texts).to_pylist()[0])
+    return dict(with_times(row, {pa.types.is_temporal: pa.string()}).to_pylist()[0])
 
 
 def with_times(batch: pa.RecordBatch, become: Mapping[Callable[[pa.DataType], bool], pa.DataType]) -> pa.RecordBatch:
@@ -134,15 +134,16 @@ def compare(sides: list[Any]) -> tuple[int, list[tuple[str, dict[str, Any]]], in
     if not unequal:
         return rows, [], 0
     balance: Counter[bytes] = Counter()
-    example: dict[bytes, Place] = {}
+    example: dict[bytes, dict[str, Any]] = {}
     for sign, side in zip((1, -1), sides, strict=True):
-        for digest, place in side():
+        for digest, (batch, index) in side():
             if bucket(digest) in unequal:
                 balance[digest] += sign
-                example.setdefault(digest, place)
+                if digest not in example:
+                    example[digest] = readable(batch.slice(index, 1))  # a copy, so that its batch can go
     differing = [(digest, n) for digest, n in balance.items() if n]
-    sides_by_sign = {True: "only in the source", False: "only in the target"}
-    shown = [(sides_by_sign[n > 0], readable(*example[digest])) for digest, n in differing[:SHOWN]]
+    names = ("only in the target", "only in the source")
+    shown = [(names[n > 0], example[digest]) for digest, n in differing[:SHOWN]]
     return rows, shown, sum(abs(n) for _, n in differing)
 
 

@@ -45,6 +45,9 @@ RESERVED = ("_change_type", "_commit_version", "_commit_timestamp")
 """Columns of a change feed. No column of a source or target may have these names."""
 OWN = "_backfill_"
 """Prefix of this package's own columns in intermediate rows."""
+_RENAME = (
+    "rename it there (ALTER TABLE ... RENAME COLUMN, which needs the table property delta.columnMapping.mode = 'name')"
+)
 
 _KEYS = (
     BinaryType,
@@ -199,11 +202,6 @@ def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
                 f"the source has the columns {other!r} and {name!r}, which differ only in case, so Spark cannot tell "
                 "them apart; rename one of them"
             )
-
-
-_RENAME = (
-    "rename it there (ALTER TABLE ... RENAME COLUMN, which needs the table property delta.columnMapping.mode = 'name')"
-)
 
 
 def _check_name(name: str, expression: str, way_out: str) -> None:

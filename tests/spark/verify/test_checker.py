@@ -68,6 +68,8 @@ def test_times_of_which_python_knows_nothing_are_compared_and_shown() -> None:
         return check.compare([lambda day=day: check.hashed(side(day)) for day in days])
 
     assert compared(6_662_024, 6_662_024) == (2, [], 0)
+    nanoseconds = side(20_000).cast(side(0).schema.set(1, pa.field("at", pa.timestamp("ns", "UTC"))))
+    assert check.compare([lambda: check.hashed(nanoseconds), lambda: check.hashed(side(20_000))]) == (2, [], 0)
     rows, shown, count = compared(6_662_024, -900_000)
     assert (rows, count) == (2, 4)
     assert ("only in the source", {"day": "20210-01-02", "at": "1970-01-01 00:00:00.000000", "days": None}) in shown
