@@ -14,6 +14,7 @@ from airflow_backfill.builds.phase_times import phase_times
 from airflow_backfill.builds.status import planning, shown
 from airflow_backfill.core.attempts.refusal import refusal
 from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Errand, Verb
@@ -24,6 +25,8 @@ COMMITS = 60
 """Commits of the target in the drawings."""
 CELLS = 120
 """Cells of the strip of splits, at most."""
+SNAPSHOT = "snapshot"
+"""The application that reads splits."""
 SHOWN_READING = 8
 """Splits that are being read, in words."""
 
@@ -46,7 +49,7 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
         **shown(look),
         "in_force": look.control.to_json(),
         "key": list(state.plan.spec.key),
-        "splits": strip(state),
+        "splits": strip(state, look.statuses),
         "phases": phases,
         "history": look.history.to_json(),
         "explanations": stored.result(),
@@ -54,12 +57,13 @@ def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, An
     }
 
 
-def strip(state: BuildState) -> dict[str, Any]:
+def strip(state: BuildState, attempts: Sequence[AttemptStatus]) -> dict[str, Any]:
     """How far the splits are, in at most ``CELLS`` cells of neighbours: from 0 to 1, and in words; and the first of
-    those that are being read. Of a split, records count files, chunks, or records and rows of a partition. Neither the
-    rows of a file nor the tries of a split are in them: only which attempt committed a lane's last round.
+    those that are being read. Of a split, records count files, chunks, or records and rows of a partition, not the rows
+    of a file. Its tries are those of its lane, as far as one of these attempts, oldest first, tells.
     """
-    parts = [_part(state, split, position) for split, position in enumerate(state.positions)]
+    lanes = [_lane(state, lane, attempts) for lane in range(state.layout.lanes)]
+    parts = [_part(state, split, position, lanes) for split, position in enumerate(state.positions)]
     count = min(len(parts), CELLS)
     borders = [len(parts) * n // count for n in range(count + 1)] if count else []
     cells = [
@@ -78,7 +82,7 @@ class _Part:
     stands: str
     counts: Mapping[str, int]
     by: str | None
-    """Who reads it."""
+    """Who reads it; None if nobody has to."""
     reading: bool
 
 
@@ -95,18 +99,27 @@ def _said(first: int, parts: Sequence[_Part]) -> str:
     return f"{said_of_all}; {counted}" if counted else said_of_all
 
 
-def _part(state: BuildState, split: int, position: Position) -> _Part:
+def _part(state: BuildState, split: int, position: Position, lanes: Sequence[str]) -> _Part:
     splits, epoch = state.plan.splits, position.newest_epoch
     done, counts = splits.share(split, position), splits.counts(split, position)
     if position.read:
         stands = "read" if epoch is None else f"stands at epoch {epoch}"
         return _Part(done, stands, counts, None, reading=False)
     stands = "being read" if position.begun else "not started"
-    return _Part(done, stands, counts, _by(state, split), reading=position.begun)
+    by = next(said for lane, said in enumerate(lanes) if state.owns(lane, split))
+    return _Part(done, stands, counts, by, reading=position.begun)
 
 
-def _by(state: BuildState, split: int) -> str | None:
-    """The attempt that committed the last round of the split's lane."""
-    lane = next(lane for lane in range(state.layout.lanes) if state.owns(lane, split))
+def _lane(state: BuildState, lane: int, attempts: Sequence[AttemptStatus]) -> str:
+    """The attempt that committed the lane's last round, and its newest one with Airflow's number of the try."""
     barrier = state.lanes[lane]
-    return None if barrier is None else f"lane {lane}, last committed by attempt {barrier.record.generation}"
+    committed = 0 if barrier is None else barrier.record.generation
+    said = [f"lane {lane}"] if barrier is None else [f"lane {lane}", f"last committed by attempt {committed}"]
+    newest = next((one for one in reversed(attempts) if _reads(one, lane, state.layout.lanes)), None)
+    if newest is not None and newest.try_number is not None and newest.generation >= committed:
+        said.append(f"attempt {newest.generation} is try {newest.try_number}")
+    return ", ".join(said)
+
+
+def _reads(one: AttemptStatus, lane: int, lanes: int) -> bool:
+    return one.task == SNAPSHOT and one.instance is not None and (lanes == 1 or one.instance.map_index == lane)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, Life
 from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state.state import BuildState
@@ -19,19 +20,41 @@ def half_read(splits: int) -> BuildState:
     return replace(build, plan=plan, positions=positions, layout=Layout(1, 2), lanes=(build.newest, None))
 
 
+def attempt(generation: int, lane: int, tried: int, task: str = "snapshot") -> AttemptStatus:
+    instance = Instance("orders", "snapshot", "run", lane)
+    return AttemptStatus(generation, f"a{generation}", task, Life.RUNNING, instance, tried)
+
+
 def test_a_split_says_what_records_hold_of_it_and_no_more() -> None:
-    found = strip(half_read(3))
+    found = strip(half_read(3), ())
     assert [cell["said"] for cell in found["cells"]] == [
         "split 0: stands at epoch 7; files read: 2, files left: 0",
-        "split 1: being read; files read: 1, files left: 1",
+        "split 1: being read; files read: 1, files left: 1; lane 1",
         "split 2: not started; files read: 0, files left: 2; lane 0, last committed by attempt 7",
     ]
     assert [cell["done"] for cell in found["cells"]] == [1.0, 0.5, 0.0]
-    assert found["reading"] == ["split 1: being read; files read: 1, files left: 1"]
+    assert found["reading"] == ["split 1: being read; files read: 1, files left: 1; lane 1"]
+
+
+def test_a_split_says_the_newest_try_of_its_lane() -> None:
+    tries = (attempt(6, 0, 1), attempt(9, 0, 3), attempt(10, 1, 2), attempt(11, 0, 5, "verify"))
+    assert [cell["said"].split("; ")[-1] for cell in strip(half_read(3), tries)["cells"]] == [
+        "files read: 2, files left: 0",
+        "lane 1, attempt 10 is try 2",
+        "lane 0, last committed by attempt 7, attempt 9 is try 3",
+    ]
+    before_its_commit = strip(half_read(3), tries[:1])["cells"][2]["said"]
+    assert before_its_commit.endswith("lane 0, last committed by attempt 7")
+
+
+def test_a_single_lane_has_no_index() -> None:
+    build = replace(half_read(3), layout=Layout(1, 1))
+    found = strip(replace(build, lanes=build.lanes[:1]), (attempt(9, -1, 4),))
+    assert found["reading"][0].endswith("attempt 9 is try 4")
 
 
 def test_many_splits_share_cells_and_add_up() -> None:
-    found = strip(half_read(3 * CELLS))
+    found = strip(half_read(3 * CELLS), ())
     assert (found["count"], len(found["cells"]), len(found["reading"])) == (3 * CELLS, CELLS, 8)
     assert found["cells"][-1] == {
         "done": 0.5,

@@ -387,7 +387,7 @@ const Attempt = ({ one, now }) => {
       h(
         Flex,
         { gap: 3 },
-        one.run_id && h(Link, { to: `${taskAddress(one)}?try_number=${one.try_number ?? 1}` }, "log"),
+        one.run_id && h(Link, { to: `${taskAddress(one)}?try_number=${one.try_number ?? 1}` }, one.try_number > 1 ? `log of try ${one.try_number}` : "log"),
         /^https?:\/\//.test(one.ui ?? "") && h(Text, { as: "a", href: one.ui, target: "_blank", rel: "noreferrer", color: "fg.info", textDecoration: "underline" }, "Spark"),
       ),
     ),
