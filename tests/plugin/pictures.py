@@ -5,6 +5,7 @@ Debian, and neither Spark nor Java.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def main(place: Path) -> None:
+    if missing := [name for name in ("chromium", "pngquant") if shutil.which(name) is None]:
+        sys.exit(f"{' and '.join(missing)} must be on PATH: apt install {' '.join(missing)}")
     airflow = AirflowProcess(place, NAMES)
     airflow.run("db", "migrate")
     airflow.run("dags", "reserialize")
