@@ -5,7 +5,6 @@ build that is ten thousand epochs behind takes as long as one that is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
@@ -24,6 +23,7 @@ from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import glance_at_source
+from airflow_backfill.ledger.open_store import StoreOptions
 from airflow_backfill.ledger.reader import BuildReader
 
 COMMITS = 3
@@ -34,7 +34,7 @@ RESTS = (Phase.FINISHED, Phase.CANCELLED)
 """Phases in which nobody waits for the source."""
 
 
-def glance(target: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     """As ``status``, with less: of the attempts only the last one is looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
     the state from being read; that of the source, or of a file beside the target, is in ``trouble``.

@@ -16,7 +16,7 @@ from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDel
 from airflow_backfill.core.reports.health import in_words
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import LOG
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.store import Store
 
@@ -28,10 +28,8 @@ PATIENCE_SECONDS = 30.0
 """How long to wait for the next answer of any build before those that are left count as unreachable."""
 FIGURES = ("name", "strategy", "percent", "rows_per_second", "seconds_left", "health")
 
-Options = Mapping[str, str] | None
 
-
-def listing(folder: str, options: Options) -> Answer:
+def listing(folder: str, options: StoreOptions) -> Answer:
     """Every build below ``folder``; an unreachable one makes the answer not good. SourceUnavailable if the folder
     itself cannot be listed.
     """

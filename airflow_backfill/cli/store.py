@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import redirect_stdout
+from typing import Any
 
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.options import invalid
@@ -19,8 +20,8 @@ def reader(options: argparse.Namespace) -> BuildReader:
     return builds
 
 
-def store_options(conn_id: str | None) -> dict[str, str] | None:
-    """The settings in the connection's extra; None without a connection: obstore then reads the environment.
+def store_options(conn_id: str | None) -> dict[str, Any] | None:
+    """The settings in the connection; None without a connection: obstore then reads the environment.
 
     Airflow looks for the connection in ``AIRFLOW_CONN_…`` and its secrets backends; its database is not opened.
     InvalidSpec if there is no such connection.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
+from airflow_backfill.hooks.aws_connection import TYPE, settings_of_now, store_settings
 from airflow_backfill.hooks.connection import connection
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -36,15 +39,17 @@ def store_environment(conn_id: str | None) -> dict[str, str]:
     They contain secrets: call this when a task runs, and never put them into a template. Spark passes them on to its
     executors. A store of another kind than S3 has none.
     """
-    settings = {} if conn_id is None else _settings(conn_id)
+    settings = {} if conn_id is None else _settings(conn_id, settings_of_now)
     return {variable: settings[name] for name, variable in VARIABLES.items() if name in settings}
 
 
-def _settings(conn_id: str) -> dict[str, str]:
-    """The settings in a connection's extra; those without a value are left out. SourceUnavailable without the
-    connection, InvalidSpec if it holds no settings where they are looked for.
+def _settings(conn_id: str, of_aws: Callable[[Connection], dict[str, Any]]) -> dict[str, Any]:
+    """The settings in a connection's extra; those without a value are left out. ``of_aws``: reads one of the type
+    ``aws``. SourceUnavailable without the connection, InvalidSpec if it holds no settings where they are looked for.
     """
     found = connection("ledger_conn_id", conn_id)
+    if found.conn_type == TYPE:
+        return of_aws(found)
     settings = found.extra_dejson  # also hides its values in logs; empty if it is no JSON
     try:
         right = isinstance(json.loads(found.extra or "{}"), dict)
@@ -64,7 +69,7 @@ class LedgerHook(BaseHook):
     Opens the logs of sources and targets, and the control folder beside a target.
 
     :param ledger_conn_id: a connection whose extra has the settings of the tables' store, such as ``aws_access_key_id``
-        and ``aws_endpoint``; by default they come from the environment.
+        and ``aws_endpoint``, or one of Airflow's type ``aws``; by default they come from the environment.
     """
 
     conn_name_attr = "ledger_conn_id"
@@ -101,8 +106,6 @@ class LedgerHook(BaseHook):
         return ServiceFolder.at(location, options=self.options)
 
     @cached_property
-    def options(self) -> dict[str, str] | None:
-        """The settings of the store, from the connection's extra; None without a connection."""
-        if self.ledger_conn_id is None:
-            return None
-        return _settings(self.ledger_conn_id)
+    def options(self) -> dict[str, Any] | None:
+        """The settings of the store, from the connection; None without one."""
+        return None if self.ledger_conn_id is None else _settings(self.ledger_conn_id, store_settings)

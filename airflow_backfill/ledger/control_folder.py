@@ -26,7 +26,7 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 from airflow_backfill.ledger.spending import OUTCOME, SPENT, STARTED, WORKER, Spending
 from airflow_backfill.ledger.store import NotFound, Store
 
@@ -58,7 +58,7 @@ class ControlFolder:
         self._ordered: tuple[str, Mapping[int, dict[str, Any]]] = "", {}
 
     @staticmethod
-    def beside(target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ControlFolder:
+    def beside(target: str, spark: Any = None, options: StoreOptions = None) -> ControlFolder:
         """The control folder of the target at this location; ``options`` as for ``open_store``."""
         Location.parse(target)  # whose error names the target, not the folder
         return ControlFolder(open_store(location_beside(target), spark=spark, options=options))

@@ -12,6 +12,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
+from airflow_backfill.ledger.aws_profile import Profile
 from airflow_backfill.ledger.location import Location, first_line
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
@@ -44,7 +45,7 @@ class ObjectStore:
     Some services with an S3 API ignore that condition: test it before you plan a build on such a service.
     """
 
-    def __init__(self, location: Location, options: Mapping[str, str]) -> None:
+    def __init__(self, location: Location, options: Mapping[str, Any]) -> None:
         self._location = location
         if location.scheme not in _SCHEMES or not location.authority:
             raise InvalidSpec(f"{self.url} cannot be read without Spark; use one of {', '.join(_SCHEMES)}, or a path")
@@ -174,18 +175,23 @@ class ObjectStore:
 
 @lru_cache(_CLIENTS)
 def _client(
-    bucket: str, prefix: str, options: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]
+    bucket: str, prefix: str, options: tuple[tuple[str, Any], ...], environment: tuple[tuple[str, str], ...]
 ) -> Any:
     """The client of a bucket: one for all stores of a process with the same settings, so that they share connections.
 
-    ``environment`` holds the variables that the client reads by itself: with other ones it is another client.
+    ``environment`` holds the variables that are read for it: with other ones it is another client.
     """
-    of_client = {name: value for key, value in options if (name := key.removeprefix(prefix)) in _CLIENT_OPTIONS}
-    plain = any(value.startswith("http://") for _, value in options)
+    given = dict(options)
+    provider = given.pop(f"{prefix}credential_provider", None)
+    if provider is None and prefix == "aws_":
+        provider = Profile.given(given)
+    of_client = {name: given.pop(key) for key in (*given,) if (name := key.removeprefix(prefix)) in _CLIENT_OPTIONS}
+    plain = any(value.startswith("http://") for value in given.values())
     return import_module("obstore.store").from_url(
         bucket,
-        config={key: value for key, value in options if key.removeprefix(prefix) not in _CLIENT_OPTIONS},
+        config=given,
         client_options={**({"allow_http": "true"} if plain else {}), **of_client} or None,
+        credential_provider=provider,
         retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_backfill.core.model.plan import Plan
@@ -12,22 +12,20 @@ from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.delta_source import DeltaSourceLog, DeltaWatch
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 
 
-def open_source(location: str, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceLog:
+def open_source(location: str, spark: Any = None, options: StoreOptions = None) -> SourceLog:
     """The log of the table at ``location``; reads nothing yet. For ``spark`` and ``options`` see ``open_store``."""
     return DeltaSourceLog(DeltaLog(open_store(location, spark=spark, options=options)))
 
 
-def watch_source(plan: Plan, spark: Any = None, options: Mapping[str, str] | None = None) -> SourceWatch:
+def watch_source(plan: Plan, spark: Any = None, options: StoreOptions = None) -> SourceWatch:
     """Watches the source of a plan."""
     return _NoLog(plan) if plan.spec.source is None else open_source(plan.spec.source, spark, options).watch(plan)
 
 
-def glance_at_source(
-    plan: Plan, after: int, known: int | None = None, options: Mapping[str, str] | None = None
-) -> Glance:
+def glance_at_source(plan: Plan, after: int, known: int | None = None, options: StoreOptions = None) -> Glance:
     """One glance at the source of a plan, in fewer requests than a watch takes, which remembers more. ``known``: an
     epoch that the source has had a short time ago, from which on its log is listed.
     """

@@ -10,6 +10,11 @@ from typing import Any
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.store import Store
 
+StoreOptions = Mapping[str, Any] | None
+"""obstore's settings, such as ``aws_endpoint``; they are strings, but for ``aws_credential_provider``: a function that
+returns the credentials for the next minutes, as obstore's ``credential_provider``. None: those of the environment.
+"""
+
 _wrapper: ContextVar[Callable[[Store], Store] | None] = ContextVar("wrapper", default=None)
 
 
@@ -23,17 +28,17 @@ def wrapped(wrapper: Callable[[Store], Store]) -> Iterator[None]:
         _wrapper.reset(token)
 
 
-def open_store(url: str, *, spark: Any = None, options: Mapping[str, str] | None = None) -> Store:
+def open_store(url: str, *, spark: Any = None, options: StoreOptions = None) -> Store:
     """The store of a location: local files directly, others through Spark's Hadoop if ``spark`` is given, else obstore.
 
-    ``options`` are obstore's settings, such as ``aws_endpoint``; Spark uses its own configuration.
+    Spark uses its own configuration, not ``options``.
     """
     wrapper = _wrapper.get()
     store = _open(url, spark, options)
     return store if wrapper is None else wrapper(store)
 
 
-def _open(url: str, spark: Any, options: Mapping[str, str] | None) -> Store:
+def _open(url: str, spark: Any, options: StoreOptions) -> Store:
     # Imported here: a reader of local files needs only the first.
     location = Location.parse(url)
     if location.local:

@@ -20,7 +20,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import Newest
 from airflow_backfill.ledger.enclosures import TargetLog
 from airflow_backfill.ledger.features import check_readable
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 from airflow_backfill.ledger.read_ahead import ReadAhead
 
 _Result = TypeVar("_Result")
@@ -31,7 +31,7 @@ class BuildReader:
     state until another commit is the newest.
     """
 
-    def __init__(self, target: str, spark: Any = None, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, target: str, spark: Any = None, options: StoreOptions = None) -> None:
         self.target = target
         self.options = options
         self.control = ControlFolder.beside(target, spark, options)

@@ -10,13 +10,13 @@ retried.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, RecordInvalid, error_in
 from airflow_backfill.core.service.heartbeat import Heartbeat
 from airflow_backfill.core.service.request import TIME_DIGITS, Request, of_attempt
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 from airflow_backfill.ledger.store import NotFound, Store
 
 MAX_BYTES = 1 << 20
@@ -30,7 +30,7 @@ class ServiceFolder:
         self._store = store
 
     @staticmethod
-    def at(location: str, spark: Any = None, options: Mapping[str, str] | None = None) -> ServiceFolder:
+    def at(location: str, spark: Any = None, options: StoreOptions = None) -> ServiceFolder:
         """The folder at this location; ``options`` as for ``open_store``."""
         return ServiceFolder(open_store(location, spark=spark, options=options))
 

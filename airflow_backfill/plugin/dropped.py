@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
@@ -13,17 +13,18 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.open_store import StoreOptions
 
 DROPPED = "dropped"
 """The phase of such a build, on the page only."""
 
-_Look = Callable[[str, Mapping[str, str] | None], dict[str, Any]]
+_Look = Callable[[str, StoreOptions], dict[str, Any]]
 
 
 def or_dropped(look: _Look) -> _Look:
     """``look``, which tells of a dropped build what is left of it, instead of raising that there is no table."""
 
-    def looked(target: str, options: Mapping[str, str] | None) -> dict[str, Any]:
+    def looked(target: str, options: StoreOptions) -> dict[str, Any]:
         try:
             return look(target, options)
         except (NotPlanned, SourceNotDelta):
@@ -35,7 +36,7 @@ def or_dropped(look: _Look) -> _Look:
     return looked
 
 
-def dropped(target: str, options: Mapping[str, str] | None, now: int) -> dict[str, Any] | None:
+def dropped(target: str, options: StoreOptions, now: int) -> dict[str, Any] | None:
     """What is left of a build whose last attempt has deleted its target; None for any other. ``now``: milliseconds."""
     control = ControlFolder.beside(target, options=options)
     statuses = attempts(control, None, now, ATTEMPTS).statuses

@@ -19,6 +19,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Errand, Verb
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.open_store import StoreOptions
 from airflow_backfill.ledger.reader import BuildReader
 
 COMMITS = 60
@@ -31,7 +32,7 @@ SHOWN_READING = 8
 """Splits that are being read, in words."""
 
 
-def whole(target: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+def whole(target: str, options: StoreOptions = None) -> dict[str, Any]:
     """The status, and what is drawn: phases, splits, the last barriers; the attempts that have left an explanation; and
     the orders that would have no effect.
     """
