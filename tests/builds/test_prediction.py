@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from airflow_backfill.builds.history import barriers_in
 from airflow_backfill.builds.prediction import prediction
 from airflow_backfill.cli.main import main
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
+from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.reports.prediction import described
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.phase import Event
 from airflow_backfill.ledger.enclosures import TargetLog
+from tests.core.model_target import PATIENCE, ROUND
 from tests.core.tasks import CATCH_UP, CONSUME, READ
 from tests.ledger.json_target import JsonBuild
 
@@ -43,6 +48,20 @@ def test_what_happened_is_compared(build: JsonBuild, capsys: pytest.CaptureFixtu
     assert found["snapshot"]["error"] == round(found["snapshot"]["actual"] / 10 - 1, 3)
     assert main(["status", build.location]) == 0
     assert "predicted snapshot 10 seconds, took" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("epochs", "seconds"), [(0, 4.0), (3, 6.0)])
+def test_the_log_may_be_left_to_the_catch_up(build: JsonBuild, epochs: int, seconds: float) -> None:
+    """The gate may be open at once: then the hand-off epoch is pinned before anything is applied."""
+    build.run(READ)
+    build.write(times=epochs)
+    build.run(ConsumeLogGoal(ROUND, MaxLag(epochs=99), PATIENCE))
+    build.run(CatchUpGoal(ROUND, MaxLag(epochs=99), PATIENCE))
+    events = [one.record.event for one in barriers_in(build.reader.log, build.reader.state().plan.build, range(99))]
+    pinned = [Event.SEAL, Event.CLAIM, Event.PIN]
+    assert events[events.index(Event.SEAL) :] == ([*pinned, Event.EPOCHS] if epochs else pinned)
+    found = prediction(build.location)
+    assert found is not None and found["log"] == {"predicted": 4.0, "actual": seconds, "error": seconds / 4 - 1}
 
 
 def test_few_commits_of_a_long_build_are_read(build: JsonBuild, monkeypatch: pytest.MonkeyPatch) -> None:

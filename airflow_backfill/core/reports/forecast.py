@@ -58,7 +58,8 @@ class Work:
     @property
     def seconds(self) -> float:
         speeds = self.speeds
-        return speeds.start_seconds + self.bytes * self.often / speeds.copy_bytes + speeds.commit_seconds * self.rounds
+        begins = speeds.start_seconds + speeds.warm_up_seconds
+        return begins + self.bytes * self.often / speeds.copy_bytes + speeds.commit_seconds * self.rounds
 
 
 def report(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_backfill.core.splits.position import applied_by
 from airflow_backfill.core.state.state import Barrier
 from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.phase import Event
-
-_LATER = (Event.PIN, Event.CERTIFY, Event.FINISH)
 
 
 def compared(rehearsal: Mapping[str, Any], barriers: Sequence[Barrier]) -> dict[str, dict[str, Any]]:
@@ -17,12 +16,12 @@ def compared(rehearsal: Mapping[str, Any], barriers: Sequence[Barrier]) -> dict[
     share of the prediction; None for what has not happened yet. ``barriers``: all of the build, oldest first.
 
     The snapshot lasts from its first claim to the seal, pauses and retries included; the log from the seal until a
-    round has applied everything that was pending when it began.
+    round has applied everything that was pending when it began, or the target stands at the hand-off epoch.
     """
     one_by_one = iter(barriers)
     began = next((one.at for one in barriers if one.record.event is Event.CLAIM), None)
     sealed = next((one.at for one in one_by_one if one.record.event is Event.SEAL), None)
-    caught_up = next((one.at for one in one_by_one if one.record.event in _LATER or _takes_all(one)), None)
+    caught_up = next((one.at for one in one_by_one if _takes_all(one) or _stands_at_handoff(one)), None)
     predicted = rehearsal["snapshot_seconds"] - rehearsal["start_seconds"]
     return {
         "snapshot": _compared(predicted, began, sealed),
@@ -43,6 +42,11 @@ def _takes_all(barrier: Barrier) -> bool:
     """Whether a round of the log applied every epoch that was pending."""
     pending, epochs = barrier.record.pending, barrier.record.epochs
     return pending is not None and epochs is not None and epochs.stop > pending.head
+
+
+def _stands_at_handoff(barrier: Barrier) -> bool:
+    handoff, applied = barrier.record.handoff, applied_by(barrier.record.positions)
+    return handoff is not None and applied is not None and applied >= handoff
 
 
 def _compared(predicted: float | None, start: int | None, end: int | None) -> dict[str, Any]:

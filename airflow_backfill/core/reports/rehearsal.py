@@ -85,9 +85,7 @@ def course(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, sta
             rows = replay.rows(taken) - replay.rows(applied)
             time += speeds.log_seconds(taken - applied, rows)
             applied, head = taken, replay.epochs(time)
-        elif caught is None or head == 0:
-            time += speeds.round_seconds
-        else:
+        elif caught is not None and head:
             time = max(replay.time(head), time) + 0.001
         lag = time - replay.time(applied) if head > applied else 0.0
         if caught is None and lag <= CAUGHT_UP_SECONDS:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-COPY_BYTES_PER_SECOND = 16_000_000
-"""Bytes of data files that one core copies."""
+COPY_BYTES_PER_SECOND = 10_000_000
+"""Bytes of data files that one core copies, in its first minutes. Later it may copy twice as many."""
+WARM_UP_SECONDS = 4.0
+"""What the first round of an application takes in addition: Java compiles then."""
 APPLY_ROWS_PER_SECOND = 35_000
 """Changed rows that one core merges."""
 COMMIT_SECONDS = 1.5
@@ -29,6 +31,7 @@ class Speeds:
     epoch_seconds: float = 0.0
     """What an epoch of the log takes in addition to its rows: it is found and read by itself."""
     start_seconds: float = START_SECONDS
+    warm_up_seconds: float = 0.0
     measured: bool = False
 
     def log_seconds(self, epochs: float, rows: float) -> float:
@@ -37,4 +40,5 @@ class Speeds:
 
     @staticmethod
     def usual(cores: int) -> Speeds:
-        return Speeds(COPY_BYTES_PER_SECOND * cores, APPLY_ROWS_PER_SECOND * cores)
+        copy, apply = COPY_BYTES_PER_SECOND * cores, APPLY_ROWS_PER_SECOND * cores
+        return Speeds(copy, apply, warm_up_seconds=WARM_UP_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,16 +10,12 @@ from airflow_backfill.core.errors import BackfillError, NotConverging
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.reports.recommend import Advice
-from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.target_table.rules import check_rules
-from airflow_backfill.spark.preflight.table import STEPS, Preflight
+from airflow_backfill.spark.preflight.table import STEPS
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
-from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.planner import Planner, facts_of
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.settings import SessionSettings
-
-log = logging.getLogger(__name__)
 
 STORE = "the target's store keeps two writers apart"
 TARGET = "the target is free, or has this build"
@@ -73,6 +68,8 @@ class Checks:
 class DryRun(Planner):
     """What a plan would do. Reads source and target; creates nothing outside a temporary folder, which it removes."""
 
+    measured_from = 0.0
+
     def explain(self) -> dict[str, Any]:
         """Plain JSON: ``checks``, the plan's ``report`` (None if a check failed before), whether all is ``good``."""
         checks, spec = Checks(), self._spec
@@ -114,7 +111,6 @@ class DryRun(Planner):
         if cut is None:
             checks.skipped(SPLITS, KEEPS_UP)
             return None
-        measured = None if self._spec.topic is not None else self._measured(found)
         draft = Plan(
             build="",
             spec=self._spec,
@@ -126,7 +122,7 @@ class DryRun(Planner):
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
         )
-        report = self._report(draft, found, guarantee, cut, advice, measured)
+        report = self._report(draft, found, guarantee, cut, advice, self._measured(found))
         slow = NotConverging("the source changes faster than the build applies; give Spark more cores")
         if report["rehearsal"]["converges"]:
             checks.run(KEEPS_UP, lambda: None)
@@ -142,10 +138,3 @@ class DryRun(Planner):
             self._spec = self._spec.with_strategy(advice.strategy)
             self._check_lanes()
         return self._spec.strategy
-
-    def _measured(self, found: Preflight) -> Speeds | None:
-        try:
-            return calibrated(self._spark, found)
-        except Exception as error:
-            log.warning("the speed cannot be measured, so the usual one is taken: %s", coded(error))
-            return None

@@ -59,8 +59,9 @@ from airflow_backfill.spark.preflight.target import (
 )
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
+from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.interpreter import Shell
-from airflow_backfill.spark.session.failure import conflict_of
+from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.removal import drop_target
 from airflow_backfill.spark.session.settings import SessionSettings
 from airflow_backfill.spark.strategies.arrangement import key_ranges
@@ -89,6 +90,9 @@ class OnExisting(str, Enum):
 
 class Planner:
     """Plans the build of ``spec`` in one Spark session."""
+
+    measured_from = 600.0
+    """Expected seconds of the snapshot from which speeds are measured on a sample, which takes up to a minute."""
 
     def __init__(
         self, spark: SparkSession, spec: BackfillSpec, lanes: int, me: Attempt, size: RoundSize | None = None
@@ -122,7 +126,7 @@ class Planner:
         draft = preparation.with_memory(draft, found)
         plan = self._shell.run(settle(draft, now_ms(), asked))
         state = self._shell.run(load(plan.build))
-        report = self._report(plan, found, guarantee, cut, advice)
+        report = self._report(plan, found, guarantee, cut, advice, self._measured(found))
         self._shell.reader.control.store_report(plan.build, report)
         return state, report
 
@@ -306,6 +310,16 @@ class Planner:
             often=lambda: key_ranges(self._spark, found).plan(found.epoch, SPLITS, self._size.bytes)[1],
         )
 
+    def _measured(self, found: Preflight) -> Speeds | None:
+        """Speeds for the report; None: the usual ones."""
+        if self._spec.topic is not None or self._work(found).seconds < self.measured_from:
+            return None
+        try:
+            return calibrated(self._spark, found)
+        except Exception as error:
+            log.warning("the speed cannot be measured, so the usual one is taken: %s", coded(error))
+            return None
+
     def _work(self, found: Preflight) -> Work:
         """The work of reading the source once."""
         cores = self._spark.sparkContext.defaultParallelism
@@ -333,7 +347,7 @@ class Planner:
         guarantee: str,
         cut: Cut,
         advice: Advice | BackfillError,
-        measured: Speeds | None = None,
+        measured: Speeds | None,
     ) -> dict[str, Any]:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:

@@ -13,6 +13,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.spark.run.dry_run import COLUMNS, KEEPS_UP, STRATEGY, TARGET, DryRun
+from airflow_backfill.spark.run.planner import Planner
 from airflow_backfill.spark.session.redaction import REDACT
 from tests.cli.schema import check
 from tests.spark.build import Build
@@ -49,7 +50,9 @@ def test_every_precondition_is_met_and_nothing_is_created(
     unfit = explained(source, target)
     assert {one["name"]: one["error"]["code"] for one in unfit["checks"] if one["error"]} == {COLUMNS: "TARGET_REFUSES"}
     build = Build(source, tmp_path / "lake" / "target")
+    monkeypatch.setattr(Planner, "measured_from", 0.0)
     build.plan()
+    assert build.report["rehearsal"]["measured"], "as of a build that takes hours"
     again = explained(source, tmp_path / "lake" / "target")
     assert again["good"] and again["report"]["existing"]
     other = explained(source, tmp_path / "lake" / "target", where="id > 3")
