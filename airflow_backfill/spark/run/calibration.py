@@ -51,7 +51,7 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
         chosen, size = chosen + 1, size + file.size
     if not size:
         return usual
-    usual = replace(usual, epoch_seconds=_reading(spark, found))
+    usual = replace(usual, epoch_seconds=_reading(spark, found), warm_up_seconds=0.0)
     rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(chosen)))
     if not spark.sparkContext.master.startswith("local"):
         seconds = _second(lambda: rows.write.format("noop").mode("overwrite").save())
