@@ -143,6 +143,8 @@ def _explain(command: argparse.ArgumentParser) -> None:
 def _plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("--explain", action="store_true", help="only check and rehearse; create nothing")
     command.add_argument("--lanes", type=int, default=1, help="number of lanes")
+    command.add_argument("--round-bytes", type=int, metavar="N", help="bytes of a round, as the tasks have them")
+    command.add_argument("--round-rows", type=int, metavar="N", help="rows of a round, as the tasks have them")
     _spark(command)
 
 

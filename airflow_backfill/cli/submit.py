@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import ApplicationFailed, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.spark.run.phases import REPORT
 from airflow_backfill.spark.session.redaction import REDACT
 from airflow_backfill.spark_home import default_jars
@@ -56,13 +57,17 @@ def explain(options: argparse.Namespace) -> dict[str, Any]:
 
 def plan(options: argparse.Namespace, spec: str) -> dict[str, Any]:
     """Run the plan application; the build's summary with the plan's report."""
-    return _submit("plan", options, ["--spec", spec, "--lanes", str(options.lanes)])
+    return _submit("plan", options, _planned(options, spec))
 
 
 def dry_run(options: argparse.Namespace, spec: str) -> dict[str, Any]:
     """Run the plan application so that it creates nothing; its checks and its report."""
-    arguments = ["--target", options.target, "--spec", spec, "--lanes", str(options.lanes), "--explain"]
-    return _report("plan", options, arguments)
+    return _report("plan", options, ["--target", options.target, *_planned(options, spec), "--explain"])
+
+
+def _planned(options: argparse.Namespace, spec: str) -> list[str]:
+    sizes = round_options(options.round_bytes, options.round_rows)
+    return ["--spec", spec, "--lanes", str(options.lanes), *sizes]
 
 
 def _build(options: argparse.Namespace) -> list[str]:

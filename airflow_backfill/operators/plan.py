@@ -12,10 +12,10 @@ from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
-from airflow_backfill.operators.rounds import round_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.round_size import RoundSize, round_options
 from airflow_backfill.operators.phase import PhaseOperator
 
 
@@ -30,10 +30,3 @@ class RoundsOperator(PhaseOperator):
 
     def settings(self) -> list[str]:
         return [*super().settings(), *round_options(self.round_bytes, self.round_rows)]
-
-
-def round_options(round_bytes: int | None, round_rows: int | None) -> list[str]:
-    """The size of a round on an application's command line; InvalidSpec if a limit is no positive whole number."""
-    RoundSize.on(1, round_bytes, round_rows)
-    given = {"--round-bytes": round_bytes, "--round-rows": round_rows}
-    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]

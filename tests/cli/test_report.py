@@ -121,11 +121,12 @@ def test_a_dry_run_shows_each_check_and_creates_nothing(
     (tmp_path / "spec.json").write_text(spec)
     reports(monkeypatch, {"code": "OK", "result": PLANNED})
     for given in (spec, str(tmp_path / "spec.json")):
-        assert main(["plan", given, "--explain", "--json", "--spark-submit", submit]) == 0
+        assert main(["plan", given, "--explain", "--round-rows", "5", "--json", "--spark-submit", submit]) == 0
         check("plan", json.loads(capsys.readouterr().out))
     received = json.loads((tmp_path / "received.json").read_text())
     entry = next(n for n, word in enumerate(received) if word.endswith("plan.py"))
     assert received[entry + 1 : entry + 3] == ["--target", target] and "--explain" in received
+    assert received[received.index("--round-rows") + 1] == "5"
     assert not (tmp_path / "lake").exists()
     failed = {**PLANNED, "checks": [{**CHECK, "result": "fail", "error": REFUSED}], "report": None, "good": False}
     reports(monkeypatch, {"code": "OK", "result": failed})
@@ -138,6 +139,13 @@ def test_a_dry_run_shows_each_check_and_creates_nothing(
 def test_a_spec_that_is_none_is_refused_without_spark(spec: str, capsys: Captured) -> None:
     assert main(["plan", spec, "--explain", "--json", "--spark-submit", "/nonexistent"]) == 1
     assert json.loads(capsys.readouterr().err)["code"] == "SPEC_INVALID"
+
+
+def test_a_round_without_rows_is_refused_without_spark(tmp_path: Path, capsys: Captured) -> None:
+    spec = json.dumps({**SPEC, "target": str(tmp_path / "target")})
+    assert main(["plan", spec, "--explain", "--round-rows", "0", "--json", "--spark-submit", "/nonexistent"]) == 1
+    error = json.loads(capsys.readouterr().err)
+    assert error["code"] == "SPEC_INVALID" and error["message"].startswith("round_rows")
 
 
 def test_the_verdict_says_what_differs() -> None:

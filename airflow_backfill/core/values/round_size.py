@@ -60,3 +60,10 @@ class RoundSize:
         for name, value in (("round_bytes", self.bytes), ("round_rows", self.rows)):
             if type(value) is not int or value < 1:
                 raise InvalidSpec(f"{name}: must be a whole number of at least 1 (got {value!r})", field=name)
+
+
+def round_options(round_bytes: int | None, round_rows: int | None) -> list[str]:
+    """The size of a round on an application's command line; InvalidSpec if a limit is no positive whole number."""
+    RoundSize.on(1, round_bytes, round_rows)
+    given = {"--round-bytes": round_bytes, "--round-rows": round_rows}
+    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
