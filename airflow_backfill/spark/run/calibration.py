@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +21,10 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:
@@ -57,18 +59,26 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
         seconds = _second(lambda: rows.write.format("noop").mode("overwrite").save())
         return replace(usual, copy_bytes=size / (2 * seconds), measured=True)
     with tempfile.TemporaryDirectory(prefix="table-backfill-") as folder:
-        return _copied(rows, size, found, str(Path(folder, "sample")), usual)
+        sizes = [file.size for file in found.files[:chosen]]
+        return _copied(rows, sizes, found, (str(Path(folder, "first")), str(Path(folder, "second"))), usual)
 
 
-def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Speeds) -> Speeds:
-    spark = rows.sparkSession
-    DeltaTable.create(spark).location(path).addColumns(rows.schema).property(
-        "delta.enableDeletionVectors", "true"
-    ).execute()
-    _timed(lambda: rows.write.format("delta").mode("append").save(path))  # compiles
-    commit = _timed(lambda: rows.limit(0).write.format("delta").mode("append").save(path))
-    seconds = _timed(lambda: rows.write.format("delta").mode("overwrite").save(path))
-    speeds = replace(usual, copy_bytes=size / max(seconds - commit, 0.05), commit_seconds=commit, measured=True)
+def _copied(rows: DataFrame, sizes: Sequence[int], found: Preflight, places: tuple[str, str], usual: Speeds) -> Speeds:
+    """``places``: of the tables that get the rows of these files. The first copy compiles, the second is timed."""
+    spark, txn = rows.sparkSession, apply.Txn("sample", 1)
+
+    def copy(place: str) -> None:
+        with even_tasks(spark, sizes):
+            apply.append(rows, place, txn, "")
+
+    for place in places:
+        made = DeltaTable.create(spark).location(place).addColumns(rows.schema)
+        made.property("delta.enableDeletionVectors", "true").execute()
+    first, path = places
+    copy(first)
+    commit = _timed(lambda: apply.empty(spark, first, apply.Txn("sample", 2), ""))
+    seconds = _timed(lambda: copy(path))
+    speeds = replace(usual, copy_bytes=sum(sizes) / max(seconds - commit, 0.05), commit_seconds=commit, measured=True)
     if not found.target_key:
         return speeds
     table = spark.read.format("delta").load(path)
@@ -79,8 +89,8 @@ def _copied(rows: DataFrame, size: int, found: Preflight, path: str, usual: Spee
     many = _timed(lambda: _merge(table, MERGED_ROWS / count, found.target_key))
     changed = min(count, MERGED_ROWS)
     # Of a small sample, more rows take no longer than few: then the usual speed is as good.
-    apply = changed / (many - few) if many > few * 1.1 else usual.apply_rows
-    return replace(speeds, apply_rows=min(apply, 10 * usual.apply_rows), round_seconds=few)
+    speed = changed / (many - few) if many > few * 1.1 else usual.apply_rows
+    return replace(speeds, apply_rows=min(speed, 10 * usual.apply_rows), round_seconds=few)
 
 
 def _reading(spark: SparkSession, found: Preflight) -> float:
