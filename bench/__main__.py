@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from pyspark.sql import SparkSession
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.spark.session.settings import session_confs, sizes
 from bench import contenders as c
 from bench import lag
 from bench.appends import FILES, appends
@@ -32,12 +30,12 @@ from bench.ratio import Contender, Race, Timed
 from bench.rehearsal import rehearsed
 from bench.results import Results
 from bench.service import followers
+from bench.session import hidden_after, session
 from bench.size import growing_snapshots, same_changes
 from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.topics import histories
 from bench.verification import verification
-from environment import quick
 
 HERE = Path(__file__).parent
 LINEITEM = [
@@ -59,24 +57,6 @@ RECORDS = 8_000_000
 WARM_UP_ROUNDS = 5
 """Rounds that do not count for work of seconds: until then it still gets faster."""
 HEAD = ["| what | compared with | ours, s | theirs, s | ratio | goal |", "|---|---|---|---|---|---|"]
-
-
-def session() -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("bench")
-    confs = {
-        **session_confs(),
-        **sizes(cores=2),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraClassPath": os.pathsep.join(quick.jars()),
-        "spark.driver.memory": "6g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-    }
-    for name, value in confs.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rounds: int) -> Race:
@@ -165,7 +145,7 @@ def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Rac
             target = tables.fresh(f"proven-{proof.value}-{number}")
 
             def build() -> None:
-                with _hidden_after(spark, source, 0):
+                with hidden_after(spark, source, 0):
                     c.planned(spark, source, target, ORDERS_KEY, ALL_ORDERS, proof=proof)
                     application = c.Application(spark, target)
                     application.reach(SnapshotGoal(0, 1, c.WHOLE))
@@ -220,7 +200,7 @@ def with_java_options(spark: SparkSession, tables: Tables, rounds: int) -> list[
 def _followed(spark: SparkSession, tables: Tables) -> str:
     """A finished build of a small table whose source has a few pending epochs."""
     source, base = tables.changed_copy("orders", 0.01, 4, 100), tables.fresh("finished")
-    with _hidden_after(spark, source, 1):
+    with hidden_after(spark, source, 1):
         c.planned(spark, source, base, ORDERS_KEY, ORDERS)
         application = c.Application(spark, base)
         application.reach(SnapshotGoal(0, 1, c.WHOLE))
@@ -230,28 +210,10 @@ def _followed(spark: SparkSession, tables: Tables) -> str:
 
 def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
     """Make a build with a sealed snapshot at ``epoch`` of the source."""
-    with _hidden_after(spark, source, epoch):
+    with hidden_after(spark, source, epoch):
         c.planned(spark, source, target, ORDERS_KEY, ORDERS)
         c.snapshot(spark, target, c.WHOLE)
         c.consume(spark, target)
-
-
-@contextmanager
-def _hidden_after(spark: SparkSession, source: str, epoch: int) -> Iterator[None]:
-    """The source as if ``epoch`` was its newest version."""
-    log = Path(source) / "_delta_log"
-    hidden = Path(source).parent / "hidden"
-    hidden.mkdir(exist_ok=True)
-    later = [p for p in log.iterdir() if p.name[:20].isdigit() and int(p.name[:20]) > epoch]
-    for path in later:
-        path.rename(hidden / path.name)
-    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    try:
-        yield
-    finally:
-        for path in later:
-            (hidden / path.name).rename(path)
-        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @dataclass(frozen=True)
@@ -281,7 +243,7 @@ class Measures:
             "service": lambda: served(self.spark, self.tables, self.rounds),
             "start": lambda: [starting(self.rounds)],
             "java": lambda: with_java_options(self.spark, self.tables, self.rounds),
-            "rehearsal": lambda: rehearsed(self.spark, self.tables, _hidden_after, 1.0, ORDERS_KEY, ALL_ORDERS),
+            "rehearsal": lambda: rehearsed(self.tables.folder, 1.0, ORDERS_KEY, ALL_ORDERS),
         }
 
     def large_snapshot(self) -> list[str]:

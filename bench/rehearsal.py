@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -15,38 +17,45 @@ from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.run.dry_run import DryRun
 from bench import contenders as c
+from bench.session import hidden_after, session
 from bench.tables import Tables
 
 HEAD = ["| what | predicted, s | took, s | error | goal |", "|---|---|---|---|---|"]
 GOAL = "within 30 %"
-Hidden = Callable[[SparkSession, str, int], AbstractContextManager[None]]
-"""Shows a source as if an epoch was its newest."""
 
 
-def rehearsed(
-    spark: SparkSession, tables: Tables, hidden: Hidden, scale: float, key: Sequence[str], columns: Sequence[str]
-) -> list[str]:
-    """Three workloads unlike each other: small changes of a large table, large MERGEs, deletes by vectors. The plan
-    sees the first quarter of the epochs, and the others are the log.
-    """
-    workloads = {
-        "48 of 64 small changes": (tables.changed_copy("orders", scale, 64, 100), 17),
-        "24 of 32 epochs by merge": (tables.history(32, "merge"), 8),
-        "24 of 32 epochs by delete": (tables.history(32, "delete"), 8),
-    }
+WORKLOADS: dict[str, tuple[Callable[[Tables, float], str], int]] = {
+    "48 of 64 small changes": (lambda tables, scale: tables.changed_copy("orders", scale, 64, 100), 17),
+    "24 of 32 epochs by merge": (lambda tables, _: tables.history(32, "merge"), 8),
+    "24 of 32 epochs by delete": (lambda tables, _: tables.history(32, "delete"), 8),
+}
+"""Unlike each other: small changes of a large table, large MERGEs, deletes by vectors. The plan sees the first quarter
+of the epochs, and the others are the log.
+"""
+
+
+def rehearsed(folder: Path, scale: float, key: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Each workload in a session of its own, as a plan and its build are."""
     found = []
-    for title, place in workloads.items():
-        # Twice: at first Java compiles what this workload runs.
-        for _ in range(2):
-            rows = _measured(spark, tables, hidden, title, *place, key, columns)
-        found += rows
+    for title in WORKLOADS:
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            found += alone.submit(_in_a_session, folder, title, scale, key, columns).result()
     return [*HEAD, *found]
+
+
+def _in_a_session(folder: Path, title: str, scale: float, key: Sequence[str], columns: Sequence[str]) -> list[str]:
+    make, epoch = WORKLOADS[title]
+    spark = session()
+    tables = Tables(spark, folder)
+    try:
+        return _measured(spark, tables, title, make(tables, scale), epoch, key, columns)
+    finally:
+        spark.stop()
 
 
 def _measured(
     spark: SparkSession,
     tables: Tables,
-    hidden: Hidden,
     title: str,
     source: str,
     epoch: int,
@@ -54,7 +63,7 @@ def _measured(
     columns: Sequence[str],
 ) -> list[str]:
     target = tables.fresh(f"rehearsed-{title.replace(' ', '-')}")
-    with hidden(spark, source, epoch):
+    with hidden_after(spark, source, epoch):
         speeds, copying = _predicted(spark, source, target, key, columns)
         c.planned(spark, source, target, key, columns)
         copied = _timed(lambda: c.snapshot(spark, target, c.WHOLE))

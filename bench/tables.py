@@ -34,11 +34,11 @@ class Tables:
     """Sources and targets below one folder."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark, self._folder = spark, folder
+        self._spark, self.folder = spark, folder
 
     def source(self, table: str, scale: float) -> str:
         """A TPC-H table at this scale, as a Delta table with a change feed."""
-        raw, tables = self._folder / f"raw-{scale}", self._folder / f"tables-{scale}"
+        raw, tables = self.folder / f"raw-{scale}", self.folder / f"tables-{scale}"
         path = tables / table
         if not (path / "_delta_log").is_dir():
             tpch.make(raw, scale)
@@ -48,11 +48,11 @@ class Tables:
     def changed_copy(self, table: str, scale: float, epochs: int, size: int) -> str:
         """A copy of the source with ``epochs`` small commits of a writer, each of ``size`` orders."""
         self.source(table, scale)
-        tables = self._folder / f"changed-{table}-{scale}-{epochs}-{size}"
+        tables = self.folder / f"changed-{table}-{scale}-{epochs}-{size}"
         path = tables / table
         if not path.is_dir():
-            shutil.copytree(self._folder / f"tables-{scale}", tables)
-            raw, journal = self._folder / f"raw-{scale}", tables / "journal.jsonl"
+            shutil.copytree(self.folder / f"tables-{scale}", tables)
+            raw, journal = self.folder / f"raw-{scale}", tables / "journal.jsonl"
             command = [sys.executable, "-m", "demo.writer", str(raw), str(tables), str(journal)]
             command += ["--table", table, "--rate", "1000", "--commits", str(epochs)]
             command += ["--size", str(size), "--optimize-after", "0"]
@@ -73,7 +73,7 @@ class Tables:
 
     def changed(self, name: str, scale: float, epochs: int, change: Callable[[str, int], object]) -> str:
         """A copy of TPC-H's orders, written in version 0. ``change`` makes each of the ``epochs`` versions after it."""
-        path = self._folder / f"history-{name}" / "orders"
+        path = self.folder / f"history-{name}" / "orders"
         if path.is_dir():
             return str(path)
         rows = self._spark.read.format("delta").load(self.source("orders", scale))
@@ -88,7 +88,7 @@ class Tables:
 
     def fresh(self, name: str) -> str:
         """An empty location."""
-        path = self._folder / "runs" / name
+        path = self.folder / "runs" / name
         for old in (path, Path(f"{path}.backfill")):
             shutil.rmtree(old, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
