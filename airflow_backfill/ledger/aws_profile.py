@@ -32,7 +32,7 @@ class Profile:
 
     def __init__(self) -> None:
         self._boto3: Any = import_module("boto3")
-        region = self.session().region_name
+        region = self._session().region_name
         self.config = {"region": region} if region and not os.environ.get("AWS_REGION") else {}
 
     @staticmethod
@@ -52,15 +52,15 @@ class Profile:
             raise InvalidSpec(f"{named}: to read AWS's profiles, install the package boto3 on this machine")
         try:
             found = Profile()
-            usable = found.session().get_credentials() is not None
+            usable = found._session().get_credentials() is not None
         except import_module("botocore.exceptions").BotoCoreError as error:
             raise InvalidSpec(f"{named or 'the default profile of AWS'}: {error}") from None
         if named is not None and not usable:
             raise InvalidSpec(f"{named}: this profile has no credentials; add them, or unset the variable")
         return found if usable else None
 
-    def session(self) -> Any:
+    def _session(self) -> Any:
         return self._boto3.Session()
 
     def __call__(self) -> Any:
-        return import_module("obstore.auth.boto3").Boto3CredentialProvider(self.session(), ttl=KEPT)()
+        return import_module("obstore.auth.boto3").Boto3CredentialProvider(self._session(), ttl=KEPT)()
