@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import redirect_stdout
-from typing import Any
 
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.options import invalid
+from airflow_backfill.ledger.open_store import StoreOptions
 from airflow_backfill.ledger.reader import BuildReader
 
 
@@ -20,7 +20,7 @@ def reader(options: argparse.Namespace) -> BuildReader:
     return builds
 
 
-def store_options(conn_id: str | None) -> dict[str, Any] | None:
+def store_options(conn_id: str | None) -> StoreOptions:
     """The settings in the connection; None without a connection: obstore then reads the environment.
 
     Airflow looks for the connection in ``AIRFLOW_CONN_…`` and its secrets backends; its database is not opened.

@@ -14,7 +14,8 @@ from airflow.sdk import Connection
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
 from airflow_backfill.ledger.aws_profile import KEPT
 
-TYPE = "aws"
+AWS = "aws"
+"""The type of such a connection."""
 _CONNECTIONS = 64
 """Connections that one process keeps a session for."""
 
@@ -60,7 +61,7 @@ def _asking(conn_id: str) -> Iterator[Any]:
         from botocore.exceptions import BotoCoreError, ClientError
     except ModuleNotFoundError:
         raise _refused(
-            f"connection {conn_id!r} has the type {TYPE}; install apache-airflow-providers-amazon, or use a connection "
+            f"connection {conn_id!r} has the type {AWS}; install apache-airflow-providers-amazon, or use a connection "
             "of the type table_backfill with the settings in its extra"
         ) from None
     try:

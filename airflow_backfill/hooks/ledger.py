@@ -12,12 +12,12 @@ from airflow.sdk import BaseHook, Connection
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.source_log import SourceLog, SourceWatch
-from airflow_backfill.hooks.aws_connection import TYPE, settings_of_now, store_settings
+from airflow_backfill.hooks.aws_connection import AWS, settings_of_now, store_settings
 from airflow_backfill.hooks.connection import connection
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_source import open_source, watch_source
-from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.ledger.open_store import StoreOptions, open_store
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.service_folder import ServiceFolder
 
@@ -48,7 +48,7 @@ def _settings(conn_id: str, of_aws: Callable[[Connection], dict[str, Any]]) -> d
     ``aws``. SourceUnavailable without the connection, InvalidSpec if it holds no settings where they are looked for.
     """
     found = connection("ledger_conn_id", conn_id)
-    if found.conn_type == TYPE:
+    if found.conn_type == AWS:
         return of_aws(found)
     settings = found.extra_dejson  # also hides its values in logs; empty if it is no JSON
     try:
@@ -106,6 +106,6 @@ class LedgerHook(BaseHook):
         return ServiceFolder.at(location, options=self.options)
 
     @cached_property
-    def options(self) -> dict[str, Any] | None:
+    def options(self) -> StoreOptions:
         """The settings of the store, from the connection; None without one."""
         return None if self.ledger_conn_id is None else _settings(self.ledger_conn_id, store_settings)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,20 +47,17 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
     unless a single data file is very large.
     """
     usual = Speeds.usual(spark.sparkContext.defaultParallelism)
-    chosen, size = 0, 0
-    for file in found.files:
-        if chosen and size + file.size > SAMPLE_BYTES:
-            break
-        chosen, size = chosen + 1, size + file.size
-    if not size:
+    sizes = [file.size for file in found.files]
+    fitting = sum(total <= SAMPLE_BYTES for total in accumulate(sizes))
+    sizes = sizes[: max(fitting, 1)]
+    if not sum(sizes):
         return usual
     usual = replace(usual, epoch_seconds=_reading(spark, found), warm_up_seconds=0.0)
-    rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(chosen)))
+    rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(len(sizes))))
     if not spark.sparkContext.master.startswith("local"):
         seconds = _second(lambda: rows.write.format("noop").mode("overwrite").save())
-        return replace(usual, copy_bytes=size / (2 * seconds), measured=True)
+        return replace(usual, copy_bytes=sum(sizes) / (2 * seconds), measured=True)
     with tempfile.TemporaryDirectory(prefix="table-backfill-") as folder:
-        sizes = [file.size for file in found.files[:chosen]]
         return _copied(rows, sizes, found, (str(Path(folder, "first")), str(Path(folder, "second"))), usual)
 
 

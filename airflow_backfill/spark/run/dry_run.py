@@ -122,7 +122,7 @@ class DryRun(Planner):
             lanes=self._lanes,
             settings=SessionSettings.read(self._spark).to_json(),
         )
-        report = self._report(draft, found, guarantee, cut, advice, self._measured(found))
+        report = self._report(draft, found, guarantee, cut, advice)
         slow = NotConverging("the source changes faster than the build applies; give Spark more cores")
         if report["rehearsal"]["converges"]:
             checks.run(KEEPS_UP, lambda: None)

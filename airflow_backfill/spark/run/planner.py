@@ -126,7 +126,7 @@ class Planner:
         draft = preparation.with_memory(draft, found)
         plan = self._shell.run(settle(draft, now_ms(), asked))
         state = self._shell.run(load(plan.build))
-        report = self._report(plan, found, guarantee, cut, advice, self._measured(found))
+        report = self._report(plan, found, guarantee, cut, advice)
         self._shell.reader.control.store_report(plan.build, report)
         return state, report
 
@@ -347,14 +347,13 @@ class Planner:
         guarantee: str,
         cut: Cut,
         advice: Advice | BackfillError,
-        measured: Speeds | None,
     ) -> dict[str, Any]:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: a target on file: has one writer at a time")
         retention, epochs = Retention.of(found.metadata.configuration), _of_last_hours(found.recent)
         # For ranges, rows were counted; files may have no counts.
-        splits = plan.splits
+        splits, measured = plan.splits, self._measured(found)
         work = replace(self._work(found), bytes=splits.bytes, rows=splits.rows, often=cut.often, measured=measured)
         return report(plan, work, epochs, now_ms(), retention, guarantee, notes, advice, found.expiry)
 
