@@ -30,6 +30,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.explained_row import UNKNOWN
 from airflow_backfill.core.reports.forecast import Work, report
 from airflow_backfill.core.reports.recommend import Advice
+from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.splits.ranges import KeyRanges
@@ -120,7 +121,7 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str
         existing = shell.reader.state()
     except (NotPlanned, SourceNotDelta):
         plan = drive(settle(_draft(spec, options.lanes, shell), now_ms(), spec), shell.answer)
-        work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), 1)
+        work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), Speeds.usual(1))
         advice = Advice(plan.spec.strategy, "nothing else was looked at")
         said = report(plan, work, [], now_ms(), Retention.of({}), "without rows", [], advice)
         shell.reader.control.store_report(plan.build, said)

@@ -14,7 +14,7 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.reports.recommend import Advice
-from airflow_backfill.core.reports.rehearsal import Replay, rehearse
+from airflow_backfill.core.reports.rehearsal import Replay, course, rehearse
 from airflow_backfill.core.reports.rehearsal import described as rehearsal_lines
 from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.source.epoch import Epoch
@@ -39,11 +39,11 @@ class Work:
     bytes: int
     rows: int | None
     size: RoundSize
-    cores: int
+    speeds: Speeds
     often: float = 1.0
     """How many times the bytes are read."""
-    measured: Speeds | None = None
-    """Speeds that were measured; None: the usual ones."""
+    planning: float = 0.0
+    """Seconds since the snapshot's epoch was pinned."""
 
     @property
     def rounds(self) -> int:
@@ -52,21 +52,21 @@ class Work:
         return min(self.units, max(-(-self.bytes // self.size.bytes), by_rows))
 
     @property
-    def speeds(self) -> Speeds:
-        return self.measured or Speeds.usual(self.cores)
-
-    @property
     def seconds(self) -> float:
         speeds = self.speeds
         begins = speeds.start_seconds + speeds.warm_up_seconds
         return begins + self.bytes * self.often / speeds.copy_bytes + speeds.commit_seconds * self.rounds
+
+    def replay(self, recent: Sequence[Epoch], at: int) -> Replay:
+        """The changes among the ``recent`` epochs, as they were listed at a time."""
+        return Replay(changes(self, recent, at), at, self.parts, self.bytes / max(self.parts, 1))
 
 
 def report(
     plan: Plan,
     work: Work,
     recent: Sequence[Epoch],
-    now: int,
+    at: int,
     retention: Retention,
     guarantee: str,
     notes: list[str],
@@ -77,6 +77,7 @@ def report(
     history and ``retention`` of its landing table.
     """
     said, why = None, plan.strategy.why
+    now = at + round(1000 * work.planning)
     if isinstance(advice, Advice):
         said = {"strategy": advice.strategy, "why": advice.why}
         why = advice.why if plan.spec.strategy == advice.strategy else why
@@ -95,8 +96,8 @@ def report(
         "commit_guarantee": guarantee,
         "notes": notes,
         "topic_retention": None if expiry is None else expiry.to_json(now),
-        "rehearsal": rehearse(Replay(changes(work, recent, now), now), work.seconds, work.speeds, work.size),
-        **(found := forecast(work, recent, now, retention)),
+        "rehearsal": rehearse(work.replay(recent, at), work.seconds, work.speeds, work.size, work.planning),
+        **(found := forecast(work, recent, at, retention)),
         "warnings": [*found["warnings"], *_expiring(expiry, work, now)],
     }
 
@@ -112,21 +113,20 @@ def _expiring(expiry: TopicExpiry | None, work: Work, now: int) -> list[str]:
     ]
 
 
-def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention) -> dict[str, Any]:
-    """Plain JSON. ``recent`` are the source's last epochs up to the pinned one, oldest first; ``now`` in milliseconds.
+def forecast(work: Work, recent: Sequence[Epoch], at: int, retention: Retention) -> dict[str, Any]:
+    """Plain JSON. ``recent``: the source's last epochs up to the pinned one, oldest first, as they were listed ``at`` a
+    time in milliseconds.
 
     An epoch with half of the table's rows or more counts as an initial load, not as a change.
     """
-    known = changes(work, recent, now)
+    known = changes(work, recent, at)
     # The clock of the source's writers may be ahead of the planner's.
-    span = max((max(now, known[-1].at) - known[0].at) / 1000, 1.0) if known else RECENT / 1000
+    span = max((max(at, known[-1].at) - known[0].at) / 1000, 1.0) if known else RECENT / 1000
     rows = sum(epoch.rows for epoch in known) / span
     apply = round(work.speeds.apply_rows)
-    pending = len(known) / span * work.seconds
-    # The sum of a series: epochs arrive while the snapshot is read, more while those are applied, and so on.
-    left = max(1 - rows / apply, 0.0)
-    log = work.speeds.log_seconds(len(known) / span * work.seconds, rows * work.seconds) / left if left else None
-    whole = None if log is None else work.seconds + log
+    going = course(work.replay(recent, at), work.seconds, work.speeds, work.size, planning=work.planning)
+    log = going.caught_up
+    whole = None if log is None else work.planning + work.seconds + log
     kept = retention.shorter / 1000
     return {
         "rounds": work.rounds,
@@ -136,16 +136,16 @@ def forecast(work: Work, recent: Sequence[Epoch], now: int, retention: Retention
         },
         "change": {"epochs_per_hour": round(3600 * len(known) / span, 1), "rows_per_second": round(rows, 1)},
         "apply_rows_per_second": apply,
-        "pending_after_snapshot": round(pending),
+        "pending_after_snapshot": going.pending,
         "retention_seconds": {"log": retention.log // 1000, "files": retention.files // 1000},
         "warnings": _warnings(whole, kept, rows, apply),
     }
 
 
-def changes(work: Work, recent: Sequence[Epoch], now: int) -> list[Epoch]:
+def changes(work: Work, recent: Sequence[Epoch], at: int) -> list[Epoch]:
     """The epochs of the last hours that are no initial load."""
     load = float("inf") if work.rows is None else work.rows / 2
-    return [epoch for epoch in recent if epoch.at > now - RECENT and epoch.rows < load]
+    return [epoch for epoch in recent if epoch.at > at - RECENT and epoch.rows < load]
 
 
 def _warnings(whole: float | None, kept: float, rows: float, apply: float) -> list[str]:

@@ -26,14 +26,19 @@ MAX_ROUNDS = 30_000
 class Replay:
     """Commits over time, in seconds since the start: those of the past, again and again."""
 
-    def __init__(self, epochs: Sequence[Epoch], now: int) -> None:
-        """``epochs``: oldest first; ``now`` in milliseconds. The start is the time of the first of them."""
+    def __init__(self, epochs: Sequence[Epoch], now: int, files: int = 0, file_bytes: float = 0.0) -> None:
+        """``epochs``: oldest first, as they were listed ``now``, in milliseconds. The start is the time of the first of
+        them. ``files`` of ``file_bytes`` each: the table's.
+        """
         self.began = epochs[0].at if epochs else now
         ended = epochs[-1].at if epochs else now
         # The clock of the source's writers may be ahead of the planner's.
         self.seconds = max((max(now, ended) - self.began) / 1000, 1.0)
         self._times = [(epoch.at - self.began) / 1000 for epoch in epochs]
         self._rows = [0, *accumulate(epoch.rows for epoch in epochs)]
+        # A file that an epoch changes is removed and added.
+        self._files = [0, *accumulate(0 if epoch.only_adds else -(-epoch.files // 2) for epoch in epochs)]
+        self._table_files, self._file_bytes = files, file_bytes
 
     def load(self, speeds: Speeds) -> float:
         """The share of its time that a build spends on the changes alone: from 1 on, it falls behind for ever."""
@@ -46,10 +51,18 @@ class Replay:
 
     def rows(self, epochs: int) -> int:
         """Changed rows of the first ``epochs``."""
+        return self._of(epochs, self._rows)
+
+    def touched_bytes(self, first: int, stop: int) -> float:
+        """About as many bytes are in the files that the epochs from ``first`` up to ``stop`` change."""
+        files = self._of(stop, self._files) - self._of(first, self._files)
+        return min(files, self._table_files) * self._file_bytes
+
+    def _of(self, epochs: int, sums: Sequence[int]) -> int:
         if not self._times:
             return 0
         cycles, rest = divmod(epochs, len(self._times))
-        return cycles * self._rows[-1] + self._rows[rest]
+        return cycles * sums[-1] + sums[rest]
 
     def time(self, epoch: int) -> float:
         """When an epoch, counted from 0, was committed."""
@@ -70,10 +83,16 @@ class Course:
     """The greatest age of a pending epoch during one more replay of the past; None if it never catches up."""
 
 
-def course(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, start: float = 0.0) -> Course:
-    """The course of a build whose snapshot takes ``snapshot`` seconds and begins at ``start`` in the replay."""
-    time, applied = start + snapshot, replay.epochs(start)
+def course(
+    replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, start: float = 0.0, planning: float = 0.0
+) -> Course:
+    """The course of a build whose epoch is pinned at ``start`` in the replay. ``planning`` seconds later its snapshot
+    begins, which takes ``snapshot`` seconds.
+    """
+    sealed = start + planning + snapshot
+    time, applied = sealed, replay.epochs(start)
     pending = replay.epochs(time) - applied
+    first = speeds.warm_up_seconds
     caught: float | None = None
     worst = 0.0
     if replay.load(speeds) >= 1:
@@ -83,8 +102,8 @@ def course(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, sta
         if head > applied:
             taken = _fitting(replay, applied, head, size)
             rows = replay.rows(taken) - replay.rows(applied)
-            time += speeds.log_seconds(taken - applied, rows)
-            applied, head = taken, replay.epochs(time)
+            time += first + speeds.log_seconds(taken - applied, rows, replay.touched_bytes(applied, taken))
+            first, applied, head = 0.0, taken, replay.epochs(time)
         elif caught is not None and head:
             time = max(replay.time(head), time) + 0.001
         lag = time - replay.time(applied) if head > applied else 0.0
@@ -93,8 +112,8 @@ def course(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, sta
         if caught is not None:
             worst = max(worst, lag)
             if time > caught + replay.seconds or head == 0:
-                return Course(snapshot, pending, caught - start - snapshot, worst)
-    return Course(snapshot, pending, None if caught is None else caught - start - snapshot, None)
+                return Course(snapshot, pending, caught - sealed, worst)
+    return Course(snapshot, pending, None if caught is None else caught - sealed, None)
 
 
 def _fitting(replay: Replay, applied: int, head: int, size: RoundSize) -> int:
@@ -105,9 +124,9 @@ def _fitting(replay: Replay, applied: int, head: int, size: RoundSize) -> int:
     return most
 
 
-def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -> dict[str, Any]:
-    """The rehearsal as plain JSON; see ``docs/schema``. ``snapshot``: seconds that reading the source takes."""
-    now = course(replay, snapshot, speeds, size)
+def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, planning: float = 0.0) -> dict[str, Any]:
+    """The rehearsal as plain JSON; see ``docs/schema``. Seconds as for ``course``."""
+    now = course(replay, snapshot, speeds, size, planning=planning)
     return {
         "measured": speeds.measured,
         "copy_bytes_per_second": round(speeds.copy_bytes),
@@ -115,6 +134,7 @@ def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -
         "round_seconds": round(speeds.round_seconds, 2),
         "epoch_seconds": round(speeds.epoch_seconds, 4),
         "start_seconds": speeds.start_seconds,
+        "crowding": round(speeds.crowding, 2),
         "replayed_epochs": replay.epochs(replay.seconds * 0.999999),
         "replayed_seconds": round(replay.seconds),
         "snapshot_seconds": round(now.snapshot, 1),
@@ -122,11 +142,11 @@ def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -
         "log_seconds": None if now.caught_up is None else round(now.caught_up, 1),
         "worst_lag_seconds": None if now.worst_lag is None else round(now.worst_lag, 1),
         "converges": now.caught_up is not None,
-        "best_start": _best(replay, snapshot, speeds, size),
+        "best_start": _best(replay, snapshot, speeds, size, planning),
     }
 
 
-def _best(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -> dict[str, Any] | None:
+def _best(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, planning: float) -> dict[str, Any] | None:
     """The hour (UTC) at which a build would be fastest; None if less than two hours are known, or it never is."""
     first = -(-replay.began // HOUR) * HOUR
     starts = range(first, replay.began + int(replay.seconds * 1000), HOUR)
@@ -134,7 +154,7 @@ def _best(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -> d
         return None
     found = []
     for at in starts:
-        one = course(replay, snapshot, speeds, size, (at - replay.began) / 1000)
+        one = course(replay, snapshot, speeds, size, (at - replay.began) / 1000, planning)
         if one.caught_up is not None:
             found.append((one.snapshot + one.caught_up, at // HOUR % 24))
     if not found:
@@ -146,6 +166,8 @@ def _best(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize) -> d
 def described(found: dict[str, Any]) -> list[str]:
     """The rehearsal as lines."""
     speeds = "measured on a sample" if found["measured"] else "as usual for so many cores"
+    if found["crowding"] > 1:
+        speeds += f"; everything {found['crowding']:g} times slower, because other programs work on the same cores"
     lines = [
         f"rehearsal: the last {lasting(found['replayed_seconds'])} with {found['replayed_epochs']:,} epochs, replayed; "
         f"copies {found['copy_bytes_per_second']:,} bytes/s, applies {found['apply_rows_per_second']:,} rows/s, "

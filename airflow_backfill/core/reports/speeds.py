@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 COPY_BYTES_PER_SECOND = 10_000_000
 """Bytes of data files that one core copies, in its first minutes. Later it may copy twice as many."""
-WARM_UP_SECONDS = 4.0
-"""What the first round of an application takes in addition: Java compiles then."""
+WARM_UP_SECONDS = 3.0
+"""What the first round of the snapshot, and of the log, takes in addition: Java compiles then."""
 APPLY_ROWS_PER_SECOND = 35_000
 """Changed rows that one core merges."""
-COMMIT_SECONDS = 1.5
+COMMIT_SECONDS = 1.0
 """What a barrier takes in addition to its rows."""
-MERGE_SECONDS = 4.0
-"""What a round of the log takes in addition to its rows."""
+MERGE_SECONDS = 3.0
+"""What a round of the log takes in addition to what it reads and merges."""
+EPOCH_SECONDS = 0.1
+"""What an epoch of the log takes in addition to its rows: it is found and read by itself."""
+KEYS_TO_COPY = 10
+"""How many times as fast as a file is copied, a MERGE reads its keys."""
 START_SECONDS = 10.0
 """What the start of a Spark application takes."""
 
@@ -29,16 +33,33 @@ class Speeds:
     commit_seconds: float = COMMIT_SECONDS
     round_seconds: float = MERGE_SECONDS
     epoch_seconds: float = 0.0
-    """What an epoch of the log takes in addition to its rows: it is found and read by itself."""
     start_seconds: float = START_SECONDS
     warm_up_seconds: float = 0.0
     measured: bool = False
+    crowding: float = 1.0
+    """How many times as long everything takes because others work on the same cores; contained in the other figures."""
 
-    def log_seconds(self, epochs: float, rows: float) -> float:
-        """What a round of the log takes with so many epochs and changed rows."""
-        return self.round_seconds + epochs * self.epoch_seconds + rows / self.apply_rows
+    def log_seconds(self, epochs: int, rows: int, touched_bytes: float) -> float:
+        """What a round of the log takes with so many epochs and changed rows, which lie in so many bytes of files."""
+        merging = rows / self.apply_rows + touched_bytes / (KEYS_TO_COPY * self.copy_bytes)
+        return self.round_seconds + epochs * self.epoch_seconds + merging
+
+    def crowded(self, factor: float) -> Speeds:
+        """The speeds where all of it takes ``factor`` times as long; the start of an application, which is waited for
+        more than worked on, does not.
+        """
+        return replace(
+            self,
+            copy_bytes=self.copy_bytes / factor,
+            apply_rows=self.apply_rows / factor,
+            commit_seconds=self.commit_seconds * factor,
+            round_seconds=self.round_seconds * factor,
+            epoch_seconds=self.epoch_seconds * factor,
+            warm_up_seconds=self.warm_up_seconds * factor,
+            crowding=self.crowding * factor,
+        )
 
     @staticmethod
     def usual(cores: int) -> Speeds:
         copy, apply = COPY_BYTES_PER_SECOND * cores, APPLY_ROWS_PER_SECOND * cores
-        return Speeds(copy, apply, warm_up_seconds=WARM_UP_SECONDS)
+        return Speeds(copy, apply, epoch_seconds=EPOCH_SECONDS, warm_up_seconds=WARM_UP_SECONDS)

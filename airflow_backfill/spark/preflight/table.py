@@ -15,6 +15,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
@@ -51,6 +52,8 @@ class Preflight:
     """The data files of the epoch; empty for a topic."""
     expiry: TopicExpiry | None = None
     """How long a topic keeps its history."""
+    at: int = 0
+    """When the epoch was pinned, milliseconds since 1970."""
 
     @property
     def parts(self) -> int:
@@ -98,7 +101,7 @@ def inspect_source(
     assert_safe(spark)
     begins(STEPS[1])
     log = open_log(spec.table, spark)
-    admitted = log.admit(spec)
+    at, admitted = now_ms(), log.admit(spec)
     epoch, metadata = admitted.epoch, admitted.metadata
     schema = schema_of(metadata.schema_json)
     if not schema.fields:
@@ -113,7 +116,8 @@ def inspect_source(
     begins(STEPS[4])
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
-    found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, source.files(epoch).files)
+    files = source.files(epoch).files
+    found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, files, at=at)
     hashes = GROUP_BYTES * found.rows if found.rows is not None else found.bytes
     size_session(spark, table_files=len(found.files), work_bytes=hashes)
     rows = source.at(epoch)

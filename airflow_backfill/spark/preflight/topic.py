@@ -19,6 +19,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.effect import Topic
 from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.dead_letters import check_table
@@ -87,7 +88,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
             place_columns(transform, wanted.order)
     if wanted.decoding.dead_letters is not None:
         check_table(spark, wanted.decoding.dead_letters)
-    broker, landed = Broker(spark, connection(), wanted.name), {}
+    at, broker, landed = now_ms(), Broker(spark, connection(), wanted.name), {}
     if spec.source is not None:
         log = open_log(spec.source, spark)
         admitted = log.admit(spec)
@@ -112,7 +113,9 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         LandedOffsets(records_of, compacted).check(ranges, lambda some: landing.places(some, epoch))
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
     expiry = TopicExpiry(retention, min(oldest.values(), default=None))
-    return TopicPreflight(spec, epoch, metadata, transform, key, digest, recent, partitions=partitions, expiry=expiry)
+    return TopicPreflight(
+        spec, epoch, metadata, transform, key, digest, recent, partitions=partitions, expiry=expiry, at=at
+    )
 
 
 def _landed_last(topic: Topic, landed: Mapping[int, int]) -> dict[int, Offsets]:

@@ -25,6 +25,7 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
+from airflow_backfill.spark.session.settings import cluster_cores
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.transform import quoted
 
@@ -46,7 +47,7 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
     """Measured speeds; the usual ones if the source has no rows to measure with. Takes some tens of seconds at most,
     unless a single data file is very large.
     """
-    usual = Speeds.usual(spark.sparkContext.defaultParallelism)
+    usual = Speeds.usual(cluster_cores(spark))
     sizes = [file.size for file in found.files]
     fitting = sum(total <= SAMPLE_BYTES for total in accumulate(sizes))
     sizes = sizes[: max(fitting, 1)]

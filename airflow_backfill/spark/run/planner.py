@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -30,10 +30,9 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.model.plan import Plan, SourceFacts, build_id
 from airflow_backfill.core.model.registry import AUTO, registered
 from airflow_backfill.core.model.spec import BackfillSpec
-from airflow_backfill.core.reports.forecast import RECENT, Work, forecast, report
+from airflow_backfill.core.reports.forecast import Work, forecast, report
 from airflow_backfill.core.reports.recommend import Advice, Sighted, recommend
 from airflow_backfill.core.reports.speeds import Speeds
-from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
@@ -61,9 +60,10 @@ from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.session.crowding import crowding
 from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.removal import drop_target
-from airflow_backfill.spark.session.settings import SessionSettings
+from airflow_backfill.spark.session.settings import SessionSettings, cluster_cores
 from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 from airflow_backfill.spark.target_table.clustering import WITH_STATISTICS, clustering_columns
@@ -295,7 +295,7 @@ class Planner:
     def _sighted(self, found: Preflight) -> Sighted:
         """What the choice of a strategy depends on."""
         retention = Retention.of(found.metadata.configuration)
-        expected = forecast(self._work(found), _of_last_hours(found.recent), now_ms(), retention)["expected_seconds"]
+        expected = forecast(self._work(found), found.recent, found.at, retention)["expected_seconds"]
         try:
             ordered = bool(key_ranges(self._spark, found))
         except KeyInvalid:
@@ -310,20 +310,21 @@ class Planner:
             often=lambda: key_ranges(self._spark, found).plan(found.epoch, SPLITS, self._size.bytes)[1],
         )
 
-    def _measured(self, found: Preflight) -> Speeds | None:
-        """Speeds for the report; None: the usual ones."""
-        if self._spec.topic is not None or self._work(found).seconds < self.measured_from:
-            return None
+    def _measured(self, found: Preflight, work: Work) -> Speeds:
+        """Speeds for the report: those of the work, or measured ones."""
+        if self._spec.topic is not None or work.seconds < self.measured_from:
+            return work.speeds
         try:
             return calibrated(self._spark, found)
         except Exception as error:
             log.warning("the speed cannot be measured, so the usual one is taken: %s", coded(error))
-            return None
+            return work.speeds
 
     def _work(self, found: Preflight) -> Work:
-        """The work of reading the source once."""
-        cores = self._spark.sparkContext.defaultParallelism
-        return Work(found.parts, found.units, found.bytes, found.rows, self._size, cores)
+        """The work of reading the source once, at usual speeds."""
+        speeds = Speeds.usual(cluster_cores(self._spark)).crowded(crowding(self._spark))
+        planning = (now_ms() - found.at) / 1000
+        return Work(found.parts, found.units, found.bytes, found.rows, self._size, speeds, planning=planning)
 
     def _empty_through(self, head: int) -> int:
         """The newest version before a plan is in the target's log. TargetExists if rows were written by then."""
@@ -351,11 +352,11 @@ class Planner:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: a target on file: has one writer at a time")
-        retention, epochs = Retention.of(found.metadata.configuration), _of_last_hours(found.recent)
+        retention, splits, work = Retention.of(found.metadata.configuration), plan.splits, self._work(found)
+        speeds = self._measured(found, work)
         # For ranges, rows were counted; files may have no counts.
-        splits, measured = plan.splits, self._measured(found)
-        work = replace(self._work(found), bytes=splits.bytes, rows=splits.rows, often=cut.often, measured=measured)
-        return report(plan, work, epochs, now_ms(), retention, guarantee, notes, advice, found.expiry)
+        work = replace(work, bytes=splits.bytes, rows=splits.rows, often=cut.often, speeds=speeds)
+        return report(plan, work, found.recent, found.at, retention, guarantee, notes, advice, found.expiry)
 
 
 def facts_of(found: Preflight) -> SourceFacts:
@@ -365,11 +366,6 @@ def facts_of(found: Preflight) -> SourceFacts:
     return SourceFacts(
         metadata.table_id, found.epoch, metadata.schema_json, partitions, feed, found.digest, found.columns
     )
-
-
-def _of_last_hours(recent: Sequence[Epoch]) -> list[Epoch]:
-    since = now_ms() - RECENT
-    return [epoch for epoch in recent if epoch.at >= since]
 
 
 def nullable(schema: StructType) -> StructType:

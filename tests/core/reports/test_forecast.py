@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from airflow_backfill.core.kafka.topic_retention import TopicExpiry, TopicRetent
 from airflow_backfill.core.reports import forecast as forecasts
 from airflow_backfill.core.reports.forecast import RECENT, Work, described, forecast
 from airflow_backfill.core.reports.recommend import Advice
-from airflow_backfill.core.reports.speeds import APPLY_ROWS_PER_SECOND
+from airflow_backfill.core.reports.speeds import APPLY_ROWS_PER_SECOND, Speeds
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.retention import FILES, Retention
 from airflow_backfill.core.values.round_size import RoundSize
@@ -22,7 +23,7 @@ GIB = 1 << 30
 
 
 def work(size: int = 10 * GIB, rows: int | None = 10**8, files: int = 100, cores: int = 2) -> Work:
-    return Work(files, files, size, rows, RoundSize(), cores)
+    return Work(files, files, size, rows, RoundSize(), Speeds.usual(cores))
 
 
 def history(count: int, rows: int, every: int) -> list[Epoch]:
@@ -51,7 +52,15 @@ def test_more_bytes_take_longer_and_more_cores_less() -> None:
 def test_the_rates_of_the_source() -> None:
     said = forecast(work(), history(count=60, rows=100, every=60_000), NOW, WEEK)
     assert said["change"] == {"epochs_per_hour": 60.0, "rows_per_second": pytest.approx(1.7, abs=0.05)}
-    assert said["pending_after_snapshot"] == round(work().seconds / 60) and said["warnings"] == []
+    assert said["pending_after_snapshot"] == 1 + work().seconds // 60 and said["warnings"] == []
+
+
+def test_what_was_committed_while_the_plan_looked_is_pending_too() -> None:
+    """A plan that looks for repeated keys for an hour."""
+    past = history(count=60, rows=100, every=60_000)
+    soon, late = (forecast(replace(work(), planning=seconds), past, NOW, WEEK) for seconds in (0.0, 3_600.0))
+    assert late["pending_after_snapshot"] == soon["pending_after_snapshot"] + 60
+    assert late["expected_seconds"]["log"] > soon["expected_seconds"]["log"]
 
 
 def test_a_busier_source_takes_longer_to_catch_up_with() -> None:
@@ -89,9 +98,8 @@ def test_what_is_older_than_a_day_does_not_count() -> None:
 
 
 def said(**changes: Any) -> str:
-    work_ = Work(100, 100, 10 * GIB, 10**8, RoundSize(), 2)
     report = forecasts.report(
-        PLAN, work_, history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"], Advice("snapshot", "it fits")
+        PLAN, work(), history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"], Advice("snapshot", "it fits")
     )
     return "\n".join(described({**report, **changes}))
 

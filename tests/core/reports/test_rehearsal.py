@@ -55,6 +55,33 @@ def test_an_epoch_costs_something_however_small_it_is() -> None:
     assert not slow["converges"]
 
 
+def test_changes_that_touch_all_files_take_as_long_as_reading_the_keys_of_the_table() -> None:
+    """A table of 1,000 files of 1 GB each at 100 MB per second to copy, so 1 GB to read keys: at most 1,000 s."""
+
+    def log_seconds(files: int, only_adds: bool = False) -> float:
+        past = [Epoch(n, NOW - HOUR * (24 - n), 100, 1, files=files, only_adds=only_adds) for n in range(24)]
+        found = rehearse(Replay(past, NOW, 1_000, 1e9), 34_000, SPEEDS, RoundSize())
+        assert found["pending_after_snapshot"] == 10
+        return found["log_seconds"]
+
+    assert log_seconds(2 * 50) == pytest.approx(4 + 1 + 10 * 50, abs=1)
+    assert log_seconds(2 * 500) == pytest.approx(4 + 1 + 1_000, abs=1), "no file is read twice in a round"
+    assert log_seconds(100, only_adds=True) == 5.0, "rows that are added are looked for in no file"
+
+
+def test_the_first_round_of_the_log_compiles() -> None:
+    cold, warm = (rehearse(steady(100, 60), 600, replace(SPEEDS, warm_up_seconds=each), RoundSize()) for each in (3, 0))
+    assert cold["log_seconds"] == warm["log_seconds"] + 3
+
+
+def test_where_others_work_on_the_same_cores_all_of_it_takes_longer() -> None:
+    usual = Speeds.usual(2)
+    alone, beside = (rehearse(steady(100, 60), 600, speeds, RoundSize()) for speeds in (usual, usual.crowded(2.0)))
+    assert beside["log_seconds"] == pytest.approx(2 * alone["log_seconds"], abs=0.2)
+    assert beside["copy_bytes_per_second"] * 2 == alone["copy_bytes_per_second"]
+    assert "everything 2 times slower" in described(beside)[0] and "slower" not in described(alone)[0]
+
+
 def test_the_best_hour_is_the_one_after_the_rush() -> None:
     """At 5 to 8 o'clock come 2,000 rows a second, which is more than is applied; else nearly nothing."""
     day = NOW // (24 * HOUR) * (24 * HOUR)
