@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.rehearsal import Replay
 from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.open_source import watch_source
@@ -64,29 +66,34 @@ def _measured(
 ) -> list[str]:
     target = tables.fresh(f"rehearsed-{title.replace(' ', '-')}")
     with hidden_after(spark, source, epoch):
-        speeds, copying = _predicted(spark, source, target, key, columns)
+        report, speeds = _predicted(spark, source, target, key, columns)
         c.planned(spark, source, target, key, columns)
         copied = _timed(lambda: c.snapshot(spark, target, c.WHOLE))
     state = BuildReader(target).state()
     pending = watch_source(state.plan).view(state.reached).pending(state.reached)
-    applying = speeds.log_seconds(len(pending), pending.rows)
+    files = report["parts"][0]
+    replay = Replay(list(pending), pending[0].at, files, report["bytes"] / files)
+    applying = speeds.log_seconds(len(pending), pending.rows, replay.touched_bytes(0, len(pending)))
+    copying = report["rehearsal"]["snapshot_seconds"] - speeds.start_seconds
     applied = _timed(lambda: c.consume(spark, target))
     return [_row(f"snapshot, {title}", copying, copied), _row(f"log, {title}", applying, applied)]
 
 
 def _predicted(
     spark: SparkSession, source: str, target: str, key: Sequence[str], columns: Sequence[str]
-) -> tuple[Speeds, float]:
-    """Measured speeds, and the seconds that the snapshot takes by them in an application that runs already."""
+) -> tuple[dict[str, Any], Speeds]:
+    """The report of a plan that would be made, and the speeds that it measured."""
     options = {"name": "bench", "source": source, "target": target, "key": list(key), "select": list(columns)}
-    found = DryRun(spark, BackfillSpec.parse(options), 1, Attempt(0, "")).explain()["report"]["rehearsal"]
+    report = DryRun(spark, BackfillSpec.parse(options), 1, Attempt(0, "")).explain()["report"]
+    found = report["rehearsal"]
     speeds = Speeds(
         found["copy_bytes_per_second"],
         found["apply_rows_per_second"],
         round_seconds=found["round_seconds"],
         epoch_seconds=found["epoch_seconds"],
+        start_seconds=found["start_seconds"],
     )
-    return speeds, found["snapshot_seconds"] - found["start_seconds"]
+    return report, speeds
 
 
 def _row(title: str, predicted: float, took: float) -> str:
