@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-COPY_BYTES_PER_SECOND = 8_000_000
+COPY_BYTES_PER_SECOND = 7_000_000
 """Bytes of data files that one core copies, in its first minutes. Later it may copy twice as many."""
 WARM_UP_SECONDS = 3.0
 """What the first round of the snapshot, and of the log, takes in addition: Java compiles then."""
