@@ -85,7 +85,7 @@ def _copied(rows: DataFrame, sizes: Sequence[int], found: Preflight, places: tup
     if count == 0:
         return speeds
     small, large = (
-        table.where(F.rand(7) < min(rows / count, 1.0)).localCheckpoint() for rows in (FEW_ROWS, MERGED_ROWS)
+        table.where(F.rand(7) < min(some / count, 1.0)).localCheckpoint() for some in (FEW_ROWS, MERGED_ROWS)
     )
     few = _second(lambda: _merge(small, path, found.target_key))
     many = _timed(lambda: _merge(large, path, found.target_key))

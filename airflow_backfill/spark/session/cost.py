@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_backfill.ledger.hadoop_store import driver_requests
+from airflow_backfill.spark.session.stages import stages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,9 +18,8 @@ class Costs:
     """The costs of one application, which has Spark to itself. To be asked again and again: Spark forgets stages."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self._store = spark.sparkContext._jsc.sc().statusStore()
-        gateway: Any = spark.sparkContext._gateway
-        self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
         self._lock = Lock()
         self._written = 0
         """By stages that have ended, up to the one before ``_next``."""
@@ -52,9 +52,8 @@ class Costs:
 
     def _new_stages(self) -> list[tuple[int, bool, int]]:
         """Number of each stage from ``_next`` on, whether it runs or will run, and the bytes that it has written."""
-        stages, found = self._store.stageList(None, False, False, self._no_quantiles, None).iterator(), []
-        while stages.hasNext():  # the newest first
-            stage = stages.next()
+        found = []
+        for stage in stages(self._spark):
             if (number := stage.stageId()) < self._next:
                 break
             found.append((number, str(stage.status()) in _RUNNING, stage.outputBytes()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from airflow_backfill.spark.session.stages import stages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +20,8 @@ MOST = 4.0
 
 def crowding(spark: SparkSession) -> float:
     """How many times as long as usual the tasks so far have run for what they computed; 1 to ``MOST``."""
-    gateway: Any = spark.sparkContext._gateway
-    none = gateway.new_array(gateway.jvm.double, 0)
-    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None, False, False, none, None).iterator()
     ran = computed = 0.0
-    while stages.hasNext():
-        stage = stages.next()
+    for stage in stages(spark):
         ran += stage.executorRunTime() / 1e3
         computed += stage.executorCpuTime() / 1e9
     return 1.0 if computed < LEAST_SECONDS else min(max(ran / computed / ALONE, 1.0), MOST)
