@@ -37,7 +37,9 @@ class Speeds:
     warm_up_seconds: float = 0.0
     measured: bool = False
     crowding: float = 1.0
-    """How many times as long everything takes because others work on the same cores; contained in the other figures."""
+    """How many times as long as usual everything takes, because others work on the same cores or the store is slow;
+    contained in the other figures.
+    """
 
     def log_seconds(self, epochs: int, rows: int, touched_bytes: float) -> float:
         """What a round of the log takes with so many epochs and changed rows, which lie in so many bytes of files."""
@@ -45,8 +47,8 @@ class Speeds:
         return self.round_seconds + epochs * self.epoch_seconds + merging
 
     def crowded(self, factor: float) -> Speeds:
-        """The speeds where all of it takes ``factor`` times as long; the start of an application, which is waited for
-        more than worked on, does not.
+        """The speeds where all of it takes ``factor`` times as long, but for the start of an application: of that, most
+        is not computed.
         """
         return replace(
             self,

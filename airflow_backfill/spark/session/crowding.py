@@ -1,4 +1,4 @@
-"""How much other programs slow an application down, by the times of its own tasks."""
+"""How much other programs, or a slow store, slow an application down, by the times of its own tasks."""
 
 from __future__ import annotations
 
