@@ -34,7 +34,7 @@ def main() -> int:
         prepare(place)
     targets = [place / "targets" / table for table in TABLES]
     with throughout(_writer(place), place / "writer.log"):
-        airflow.run("tpch.py", [f"tpch_{table}{role}" for role in ("", "_follow") for table in TABLES], targets)
+        airflow.run([f"tpch_{table}{role}" for role in ("", "_follow") for table in TABLES], targets)
     print()
     for target in targets:
         print("\n".join(account(target)))

@@ -15,7 +15,6 @@ from demo.process import ROOT, Check, beside, fail, running
 from demo.progress import Follower
 
 BIN = Path(sys.executable).parent
-DAGS = ROOT / "dags"
 PATIENCE_SECONDS = 3.0
 """How long a run may take to end after a signal. Airflow passes the signal to the task, waits, and retries it."""
 
@@ -30,7 +29,7 @@ class Airflow:
             **os.environ,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "AIRFLOW_HOME": str(self._home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
@@ -44,12 +43,12 @@ class Airflow:
         command = [str(BIN / "airflow"), "db", "migrate"]
         return beside(command, self._place / "migrate.log", environment=self._environment)
 
-    def run(self, file: str, dags: Sequence[str], targets: Sequence[Path], checks: Sequence[Check] = ()) -> None:
-        """Run DAGs of a file at the same time until all succeed, and print the progress of the targets' builds."""
+    def run(self, dags: Sequence[str], targets: Sequence[Path], checks: Sequence[Check] = ()) -> None:
+        """Run DAGs at the same time until all succeed, and print the progress of the targets' builds."""
         print(f"Airflow runs {' and '.join(dags)}:", flush=True)
         followers = [Follower(target) for target in targets]
         with ExitStack() as stack:
-            processes = {dag: stack.enter_context(self._running(file, dag)) for dag in dags}
+            processes = {dag: stack.enter_context(self._running(dag)) for dag in dags}
             ended = False
             while not ended:
                 for check in checks:
@@ -69,12 +68,12 @@ class Airflow:
         return True
 
     @contextmanager
-    def _running(self, file: str, dag: str) -> Iterator[subprocess.Popen[bytes]]:
+    def _running(self, dag: str) -> Iterator[subprocess.Popen[bytes]]:
         """``airflow dags test`` with its own copy of the database: SQLite has one writer at a time."""
         database = self._home / f"{dag}.db"
         shutil.copy(self._home / "airflow.db", database)
         own = {**self._environment, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}"}
-        command = [str(BIN / "airflow"), "dags", "test", "--dagfile-path", str(DAGS / file), dag]
+        command = [str(BIN / "airflow"), "dags", "test", dag]
         log = self._log(dag)
         with running(
             command, log, environment=own, directory=self._place, patience_seconds=PATIENCE_SECONDS

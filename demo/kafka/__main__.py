@@ -61,7 +61,7 @@ def _build(topic: Topic, history: int, rate: str, place: Path) -> bool:
     producer = throughout(_producer(topic, "--first", str(history), "--rate", rate), place / "producer.log")
     with producer as producing, _ingestion(place, connection) as landing:
         _wait_for_landing(place, [producing, landing])
-        airflow.run("history.py", [NAME, f"{NAME}_follow"], [target], [producing, landing])
+        airflow.run([NAME, f"{NAME}_follow"], [target], [producing, landing])
         print("\n" + "\n".join(account(target)), flush=True)
         return _check(topic, target, history)
 
