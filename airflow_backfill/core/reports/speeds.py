@@ -47,8 +47,8 @@ class Speeds:
         return self.round_seconds + epochs * self.epoch_seconds + merging
 
     def crowded(self, factor: float) -> Speeds:
-        """The speeds where all of it takes ``factor`` times as long, but for the start of an application: of that, most
-        is not computed.
+        """The speeds where all of it takes ``factor`` times as long. The start of an application takes no longer: most
+        of it is waiting.
         """
         return replace(
             self,

@@ -90,6 +90,7 @@ def _copied(rows: DataFrame, sizes: Sequence[int], found: Preflight, places: tup
     )
     few = _second(lambda: _merge(small, path, found.target_key))
     many = _timed(lambda: _merge(large, path, found.target_key))
+    # Not right after the first one: a slow moment may last.
     few = min(few, _timed(lambda: _merge(small, path, found.target_key)))
     changed = min(count, MERGED_ROWS)
     # Of a small sample, more rows take no longer than few: then the usual speed is as good.
