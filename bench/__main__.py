@@ -23,9 +23,11 @@ from airflow_backfill.core.values.round_size import RoundSize
 from bench import contenders as c
 from bench import lag
 from bench.appends import FILES, appends
+from bench.backlog import Backlog
 from bench.barriers import barriers
 from bench.follower import OPTIONS, java_options
 from bench.growth import growth
+from bench.planning import planning
 from bench.ratio import Contender, Race, Timed
 from bench.rehearsal import rehearsed
 from bench.results import Results
@@ -54,8 +56,6 @@ ALL_ORDERS += ["o_clerk", "o_shippriority", "o_comment"]
 STRATEGIES = ("snapshot", "arrangement", "chain")
 EPOCHS = 64
 RECORDS = 8_000_000
-WARM_UP_ROUNDS = 5
-"""Rounds that do not count for work of seconds: until then it still gets faster."""
 HEAD = ["| what | compared with | ours, s | theirs, s | ratio | goal |", "|---|---|---|---|---|---|"]
 
 
@@ -99,41 +99,17 @@ def strategies(spark: SparkSession, tables: Tables, parts: int, rounds: int) -> 
     return Race("whole build with proof", {**contenders, "bare copy": bare}).run(rounds)
 
 
-def catching_up(spark: SparkSession, tables: Tables, rounds: int) -> Race:
-    """64 small pending epochs after a sealed snapshot, compared with one net MERGE, a stream, a MERGE per version."""
-    source = tables.changed_copy("orders", 1.0, EPOCHS, 100)
-    first = 2
-    last = first + EPOCHS - 1
-    base = tables.fresh("base")
-    _sealed_at(spark, source, base, first - 1)
-    plain = tables.fresh("plain")
-    c.bare_copy(spark, source, first - 1, plain, ORDERS)
-    net = tables.fresh("net")
-    c.latest(c.feed(spark, source, first, last), ORDERS_KEY).write.format("delta").save(net)
+def small_changes(spark: SparkSession, tables: Tables, rounds: int) -> Race:
+    """64 epochs of 100 orders each."""
+    source, first = tables.changed_copy("orders", 1.0, EPOCHS, 100), 2
+    backlog = Backlog(f"{EPOCHS} pending epochs", source, first, first + EPOCHS - 1, ORDERS_KEY, ORDERS)
+    return backlog.race(spark, tables, rounds, each=True)
 
-    def ours(number: int) -> object:
-        target = tables.copied(base, f"ours-{number}")
-        return lambda: c.consume(spark, target)
 
-    def one_merge(number: int) -> object:
-        target, rows = tables.copied(plain, f"one-{number}"), spark.read.format("delta").load(net)
-        return lambda: c.merge(spark, rows, target, ORDERS_KEY, ORDERS)
-
-    def stream(number: int) -> object:
-        target, checkpoint = tables.copied(plain, f"stream-{number}"), tables.fresh(f"checkpoint-{number}")
-        return lambda: c.stream(spark, source, first, target, checkpoint, ORDERS_KEY, ORDERS)
-
-    def each(number: int) -> object:
-        target = tables.copied(plain, f"each-{number}")
-        return lambda: c.merge_each(spark, source, first, last, target, ORDERS_KEY, ORDERS)
-
-    contenders = {
-        "table backfill": ours,
-        "one net MERGE": one_merge,
-        "feed stream": stream,
-        "MERGE per version": each,
-    }
-    return Race(f"{EPOCHS} pending epochs", contenders, frozenset({"MERGE per version"})).run(rounds, WARM_UP_ROUNDS)
+def large_changes(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Race:
+    """32 epochs of 2,500 orders each."""
+    backlog = Backlog(f"32 pending epochs by {change}", tables.history(32, change), 1, 32, ORDERS_KEY, ALL_ORDERS)
+    return backlog.race(spark, tables, rounds)
 
 
 def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Race:
@@ -208,12 +184,8 @@ def _followed(spark: SparkSession, tables: Tables) -> str:
     return base
 
 
-def _sealed_at(spark: SparkSession, source: str, target: str, epoch: int) -> None:
-    """Make a build with a sealed snapshot at ``epoch`` of the source."""
-    with hidden_after(spark, source, epoch):
-        c.planned(spark, source, target, ORDERS_KEY, ORDERS)
-        c.snapshot(spark, target, c.WHOLE)
-        c.consume(spark, target)
+def _sealed(spark: SparkSession, source: str, target: str) -> None:
+    c.sealed(spark, source, target, 0, ORDERS_KEY, ORDERS)
 
 
 @dataclass(frozen=True)
@@ -227,9 +199,11 @@ class Measures:
 
     def by_name(self) -> dict[str, Callable[[], list[str]]]:
         return {
+            "plan": self.plan,
             "snapshot": self.large_snapshot,
             "small snapshot": self.small_snapshot,
             "log": self.log,
+            "larger epochs": self.larger_epochs,
             "growth": self.growth,
             "larger table": self.larger_table,
             "size": lambda: growing_snapshots(self.spark, self.tables, LINEITEM, LINEITEM_KEY, self.rounds),
@@ -256,23 +230,34 @@ class Measures:
 
     def log(self) -> list[str]:
         # Short runs vary most, and are cheap to repeat.
-        race = catching_up(self.spark, self.tables, 3 * self.rounds)
+        race = small_changes(self.spark, self.tables, 3 * self.rounds)
         return [
             *HEAD,
-            race.row("table backfill", "one net MERGE", "at most 1.3"),
-            race.row("table backfill", "feed stream", "at most 1"),
+            race.row("table backfill", "one net MERGE", "at most 1"),
+            race.row("table backfill", "feed stream", "at most 0.7"),
             race.row("table backfill", "MERGE per version", "at most 0.1"),
         ]
 
+    def larger_epochs(self) -> list[str]:
+        merges = large_changes(self.spark, self.tables, "merge", 3 * self.rounds)
+        deletes = large_changes(self.spark, self.tables, "delete", self.rounds)
+        return [
+            *HEAD,
+            merges.row("table backfill", "one net MERGE", "at most 1"),
+            merges.row("table backfill", "feed stream", "at most 0.95"),
+            deletes.row("table backfill", "one net MERGE", "at most 1"),
+            deletes.row("table backfill", "feed stream", "at most 0.1"),
+        ]
+
     def growth(self) -> list[str]:
-        race = growth(self.spark, self.tables, partial(_sealed_at, self.spark, epoch=0), "delete", self.rounds)
+        race = growth(self.spark, self.tables, partial(_sealed, self.spark), "delete", self.rounds)
         few, many = race.contenders
         return [*HEAD, race.row(many, few, "at most 1.2")]
 
     def larger_table(self) -> list[str]:
         found = list(HEAD)
         for place, goal in (("together", "at most 1.2"), ("scattered", "at most 2")):
-            race = same_changes(self.spark, self.tables, partial(_sealed_at, self.spark, epoch=0), place, self.rounds)
+            race = same_changes(self.spark, self.tables, partial(_sealed, self.spark), place, self.rounds)
             small, large = race.contenders
             found.append(race.row(large, small, goal, named=True))
         return found
@@ -290,13 +275,18 @@ class Measures:
         goal = "none: plan, 4 rounds, proof"
         return [*HEAD, *(race.row(name, "bare copy", goal, named=True) for name in STRATEGIES)]
 
+    def plan(self) -> list[str]:
+        races = [planning(self.spark, self.tables, *each, self.rounds) for each in self._sources()]
+        return [*HEAD, *(race.row("plan", "bare copy", "at most 0.4") for race in races)]
+
+    def _sources(self) -> list[tuple[str, list[str], list[str]]]:
+        """A source of 1.5 million rows and a large one: where it is, its key, what is read of it."""
+        orders, lineitem = self.tables.source("orders", 1.0), self.tables.source("lineitem", self.scale)
+        return [(orders, ORDERS_KEY, ALL_ORDERS), (lineitem, LINEITEM_KEY, LINEITEM)]
+
     def proof(self) -> list[str]:
         found = list(HEAD)
-        for table, of, key, columns in (
-            ("orders", 1.0, ORDERS_KEY, ALL_ORDERS),
-            ("lineitem", self.scale, LINEITEM_KEY, LINEITEM),
-        ):
-            source = self.tables.source(table, of)
+        for source, key, columns in self._sources():
             race = verification(self.spark, self.tables, source, key, columns, self.rounds)
             found += [race.row("full proof", "bare copy", "at most 0.9", named=True)]
             found += [race.row("incremental proof", "bare copy", "at most 0.4", named=True)]

@@ -20,6 +20,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.application import reach
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
+from bench.session import hidden_after
 
 WHOLE = RoundSize(1 << 50, 1 << 40)
 
@@ -77,6 +78,16 @@ class Application:
         none = MaxLag(epochs=0)
         for goal in (ConsumeLogGoal(WHOLE, none, 10), CatchUpGoal(WHOLE, none, 10), VerifyGoal(), FinishGoal()):
             self.reach(goal)
+
+
+def sealed(
+    spark: SparkSession, source: str, target: str, epoch: int, key: Sequence[str], select: Sequence[str]
+) -> None:
+    """Make a build with a sealed snapshot at ``epoch`` of the source."""
+    with hidden_after(spark, source, epoch):
+        planned(spark, source, target, key, select)
+        snapshot(spark, target, WHOLE)
+        consume(spark, target)
 
 
 def snapshot(spark: SparkSession, target: str, size: RoundSize) -> BuildState:
