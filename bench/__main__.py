@@ -36,6 +36,7 @@ from bench.session import hidden_after, session
 from bench.size import growing_snapshots, same_changes
 from bench.start import seconds_to_start
 from bench.tables import Tables
+from bench.through_airflow import through_airflow
 from bench.topics import histories
 from bench.verification import verification
 
@@ -216,6 +217,7 @@ class Measures:
             "announcements": lambda: [*lag.HEAD, lag.announced(self.spark, self.tables, self.scale, 4).row],
             "service": lambda: served(self.spark, self.tables, self.rounds),
             "start": lambda: [starting(self.rounds)],
+            "airflow": lambda: through_airflow(self.tables.folder, self.rounds),
             "java": lambda: with_java_options(self.spark, self.tables, self.rounds),
             "rehearsal": lambda: rehearsed(self.tables.folder, 1.0, ORDERS_KEY, ALL_ORDERS),
         }
