@@ -121,9 +121,9 @@ BROKEN = (
     ),
     Broken(
         "S001.31: the first rate holds for ever",
-        "        control = replace(control, number=number, **_effect(command))",
-        "        lasting = command.verb is Verb.THROTTLE and control.rate is not None\n"
-        "        control = replace(control, number=number, **({} if lasting else _effect(command)))",
+        '            effects |= {"number": number, **_effect(command)}',
+        '            lasting = command.verb is Verb.THROTTLE and effects.get("rate", control.rate) is not None\n'
+        '            effects |= {"number": number, **({} if lasting else _effect(command))}',
     ),
     Broken(
         "S002.1: a copy of a plan is a plan",

@@ -1,9 +1,14 @@
-"""The longest files first, so that none is left to one worker at the end; and a store that fails."""
+"""The longest files first, so that none is left to one worker at the end; where temporary files lie; and a store that
+fails.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
 from airflow_backfill.ledger.local_store import LocalStore
@@ -11,6 +16,17 @@ from tests.failing import OPERATIONS, Failing
 
 LONG = ("system", "spark", "airflow", "simulation")
 TESTS = Path(__file__).parent
+IN_MEMORY = Path("/dev/shm")
+FILE_BYTES, ALL_BYTES = 6 << 30, 16 << 30
+"""What temporary files may take, and the tests with them."""
+
+
+def pytest_configure() -> None:
+    """Temporary files lie in memory if it has room: there are thousands of small ones, and each is synced."""
+    if not IN_MEMORY.is_dir() or psutil.virtual_memory().available < ALL_BYTES:
+        return
+    if shutil.disk_usage(IN_MEMORY).free >= FILE_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,7 +19,7 @@ from tests.simulation.invariant import WHOLE, Violation, must
 from tests.simulation.lane_judge import LaneJudge
 from tests.simulation.partition_judge import PartitionJudge
 from tests.simulation.source import transform
-from tests.simulation.target import Bag, Landed
+from tests.simulation.target import Bag, Landed, same
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -80,7 +80,7 @@ class Judge:
             self.seen += 1
             if landed.writer == "":
                 before = log[landed.commit.version - 1].content if landed.commit.version else landed.content
-                if landed.commit.data_change or landed.content != before:
+                if landed.commit.data_change or not same(landed.content, before):
                     self.foreign_at = self.foreign_at if self.foreign_at is not None else landed.commit.version
                 continue
             document = json.loads(landed.commit.user_metadata or "null")
@@ -356,7 +356,7 @@ class Judge:
             for n, count in self.files_read.items():
                 for row in transform({key: at.rows[key] for key in at.files[n]}).items():
                     expected[row] += count
-        if landed.content != expected and not self.unproven:
+        if not self.unproven and not same(landed.content, expected):
             missing, extra = expected - landed.content, landed.content - expected
             raise Violation(
                 f"after {document['event']} at version {landed.commit.version} the target is wrong: "

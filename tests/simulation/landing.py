@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from airflow_backfill.core.errors import HistoryLost, KafkaLost, OffsetsInvalid
 from airflow_backfill.core.kafka.offsets import MAX, Batch, Offsets
@@ -24,6 +25,7 @@ PACE = 2_000
 """Milliseconds that are said to pass between two versions."""
 
 
+@cache
 def row(partition: int, offset: int) -> tuple[int, int]:
     """A record as a row."""
     return partition * SPAN + offset, (partition * 31 + offset * 7) % 100
@@ -171,11 +173,14 @@ class LandingSource(Source):
     def _land(self, rows: list[tuple[int, int]], now: int) -> None:
         self.added[len(self.versions)] = rows
         self.notes[len(self.versions)] = self._notes()
+        landed: dict[int, set[int]] = {number: set() for number in self.partitions}
+        for some in self.added.values():
+            for number, offset in some:
+                landed[number].add(offset)
         content: dict[int, int] = {}
-        for number in self.partitions:
-            landed = {offset for some in self.added.values() for n, offset in some if n == number}
-            before = min(landed, default=self.missed.get(number, 0))
-            there = {at for at in self.record(number) if at in landed or at < before}
+        for number, offsets in landed.items():
+            before = min(offsets, default=self.missed.get(number, 0))
+            there = {at for at in self.record(number) if at in offsets or at < before}
             content |= dict(row(number, offset) for offset in there)
         self._commit(content, (), rows_changed=len(rows), change=True, now=now)
 
@@ -188,6 +193,7 @@ class LandingSource(Source):
 
     def sift(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
         fresh: dict[int, set[int]] = {}
+        before: dict[int, set[int]] = {}
         repeated = 0
         for version in range(epochs.start, epochs.stop):
             for partition, offset in self._rows(version):
@@ -195,8 +201,10 @@ class LandingSource(Source):
                 if position is not None and version <= position.epoch:
                     continue
                 landed = -1 if position is None or position.split.landed is None else position.split.landed
-                before = self._before(partition, position.epoch if position is not None else epochs.start - 1)
-                if offset in fresh.get(partition, set()) or offset in before:
+                if partition not in before:
+                    at = position.epoch if position is not None else epochs.start - 1
+                    before[partition] = self._before(partition, at)
+                if offset in fresh.get(partition, set()) or offset in before[partition]:
                     repeated += 1
                 elif offset <= landed:
                     raise OffsetsInvalid(f"offset {offset} of partition {partition} lands after {landed}")

@@ -33,6 +33,8 @@ class PartitionJudge:
     sealed: bool = False
     begins: dict[int, int] = field(default_factory=dict)
     """Per partition: the log's start when it was first heard of."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """The records that the target has taken, as of the last count."""
 
     def plan(self, pinned: int, splits: list[dict[str, Any]]) -> None:
         self.planned = len(splits)
@@ -87,14 +89,14 @@ class PartitionJudge:
             before + work.get(name, 0)
             for before, name in zip(self.no_rows, ("undecodable_rows", "unwanted_rows"), strict=True)
         )
-        must(self.no_rows == no_rows(self._taken().values()), f"{self.no_rows} records were counted as no rows")
+        self.taken = self._taken()
+        must(self.no_rows == no_rows(self.taken.values()), f"{self.no_rows} records were counted as no rows")
 
     def content(self) -> Bag:
-        """What the target holds."""
-        return self.world.made(self._taken())
+        """What the target holds, as of the last count."""
+        return self.world.made(self.taken)
 
     def _taken(self) -> dict[int, int]:
-        """The records that the target has taken."""
         source = self._source
         rows: dict[int, int] = {}
         for partition, (epoch, split) in self.known.items():

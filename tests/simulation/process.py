@@ -36,7 +36,7 @@ from tests.simulation.faults import CALM
 from tests.simulation.invariant import must
 from tests.simulation.landing import FIRST, SPAN, LandingSource, key_of, last_records, no_rows, place_of, row
 from tests.simulation.source import transform
-from tests.simulation.target import Bag, Transaction
+from tests.simulation.target import Bag, Transaction, same
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -164,7 +164,7 @@ class Process:
             case fx.VerifyTarget():
                 return self._prove(effect)
             case fx.ReadTransactions():
-                return fx.Transactions(self.world.target.table_id, self.world.target.txns())
+                return fx.Transactions(self.world.target.table_id, dict(self.world.target.txns))
             case fx.SleepUntil():
                 left = effect.left(self.now)
                 must(left <= LONGEST_WAIT, f"{self.name} waits for {left // 1000} s: {effect.why}")
@@ -332,7 +332,7 @@ class Process:
             raise ApplicationFailed("the comparison broke off")
         expected = world.made(world.source.versions[epoch].rows)
         content = world.target.log[version].content
-        if content != expected:
+        if not same(content, expected):
             raise world.judge.unequal(epoch, version)
         world.judge.proofs.add((epoch, version))
         return Certificate(epoch, version, sum(content.values()), "digest", 1, self.now, asked.row_hash)

@@ -15,6 +15,13 @@ SCHEMA = '{"type":"struct","fields":[]}'
 Bag = Counter[tuple[int, int]]
 
 
+def same(one: Bag, other: Bag) -> bool:
+    """Whether both hold the same rows. As dictionaries they are compared many times faster, but they may differ in
+    zeros.
+    """
+    return dict.__eq__(one, other) or one == other
+
+
 @dataclass(frozen=True)
 class Landed:
     commit: Commit
@@ -46,6 +53,8 @@ class Target:
     """The oldest version whose commit was not cleaned up."""
     rules: dict[str, str] = field(default_factory=dict)
     """Properties under which nothing may be written."""
+    txns: dict[str, int] = field(default_factory=dict)
+    """The greatest version of each transaction id; a RESTORE takes none back."""
 
     def __post_init__(self) -> None:
         metadata = TableMetadata(self.table_id, SCHEMA)
@@ -65,15 +74,7 @@ class Target:
         return self.log[version].commit
 
     def last_txn(self, app_id: str) -> int:
-        return self.txns().get(app_id, 0)
-
-    def txns(self) -> dict[str, int]:
-        """The greatest version of each transaction id; a RESTORE takes none back."""
-        found: dict[str, int] = {}
-        for landed in self.log:
-            for app_id, version in landed.commit.txns.items():
-                found[app_id] = max(version, found.get(app_id, 0))
-        return found
+        return self.txns.get(app_id, 0)
 
     def begin(
         self,
@@ -100,7 +101,8 @@ class Target:
             return "MetadataChanged"
         if txn.merge and any(commit.added.files or commit.rewrites for commit in since):
             return "ConcurrentAppend"
-        kept: Bag = Counter({row: n for row, n in self.content.items() if row[0] not in txn.removes_keys})
+        content: Bag = Counter({row: n for row, n in self.content.items() if row[0] not in txn.removes_keys})
+        content.update(txn.appends)
         rows = sum(txn.appends.values())
         commit = Commit(
             self.head + 1,
@@ -111,7 +113,7 @@ class Target:
             user_metadata=txn.text,
             metrics={"numOutputRows": rows},
         )
-        self._land(commit, kept + txn.appends, txn.writer)
+        self._land(commit, content, txn.writer)
         return None
 
     def clean_up(self) -> None:
@@ -192,3 +194,5 @@ class Target:
 
     def _land(self, commit: Commit, content: Bag, writer: str) -> None:
         self.log.append(Landed(commit, Counter(content), writer))
+        for app_id, version in commit.txns.items():
+            self.txns[app_id] = max(version, self.txns.get(app_id, 0))

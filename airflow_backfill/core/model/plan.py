@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
@@ -40,7 +41,7 @@ class SourceFacts:
     """The columns that the build reads; None for all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     build: str
     spec: BackfillSpec
@@ -162,8 +163,9 @@ class Plan:
             and splits.sound
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
+        """What every record names. Kept, because a plan may have 10,000 splits, and each record is compared with it."""
         return fingerprint(self.to_json())
 
     def encode(self) -> str:

@@ -169,11 +169,11 @@ _NAMES = tuple(one.name for one in fields(Control))
 
 def obey(control: Control, commands: Iterable[tuple[int, Command]]) -> Control:
     """``control`` after the numbered ``commands`` that it does not include yet."""
+    effects: dict[str, Any] = {}
     for number, command in commands:
-        if number <= control.number:
-            continue
-        control = replace(control, number=number, **_effect(command))
-    return control
+        if number > effects.get("number", control.number):
+            effects |= {"number": number, **_effect(command)}
+    return replace(control, **effects) if effects else control
 
 
 def resumed(control: Control, commands: Sequence[tuple[int, Command]], number: int) -> Control:

@@ -7,10 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
 
 def encode(value: Any) -> str:
     """The canonical text of ``value``: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return _CANONICAL.encode(value)
 
 
 def parts(value: Any, *required: str, optional: Sequence[str] = ()) -> list[Any]:
