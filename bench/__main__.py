@@ -71,10 +71,7 @@ def snapshots(spark: SparkSession, tables: Tables, scale: float, parts: int, rou
         size = RoundSize(-(-plan.splits.bytes // parts), 1 << 40)
         return lambda: c.snapshot(spark, target, size)
 
-    def bare(number: int) -> object:
-        target = tables.fresh(f"copy-{number}")
-        return lambda: c.bare_copy(spark, source, 1, target, LINEITEM)
-
+    bare = c.copying(spark, tables, source, 1, LINEITEM)
     title = f"snapshot of {rows:,} rows in {parts} rounds"
     return Race(title, {"table backfill": ours, "bare copy": bare}).run(rounds)
 
@@ -92,10 +89,7 @@ def strategies(spark: SparkSession, tables: Tables, parts: int, rounds: int) -> 
 
         return prepare
 
-    def bare(number: int) -> Timed:
-        target = tables.fresh(f"copy-{number}")
-        return lambda: c.bare_copy(spark, source, 1, target, LINEITEM)
-
+    bare = c.copying(spark, tables, source, 1, LINEITEM)
     contenders = {name: build(name) for name in STRATEGIES}
     return Race("whole build with proof", {**contenders, "bare copy": bare}).run(rounds)
 
@@ -142,10 +136,7 @@ def proven(spark: SparkSession, tables: Tables, change: str, rounds: int) -> Rac
 
         return follow
 
-    def bare(number: int) -> Timed:
-        target = tables.fresh(f"copy-{number}")
-        return lambda: c.bare_copy(spark, source, 0, target, ALL_ORDERS)
-
+    bare = c.copying(spark, tables, source, 0, ALL_ORDERS)
     contenders = {f"{kind.value} proof": ours(kind) for kind in ProofKind}
     contenders |= {"feed stream": stream, "bare copy": bare}
     return Race(f"whole build with proof, 32 epochs by {change}", contenders).run(rounds)
@@ -178,10 +169,7 @@ def _followed(spark: SparkSession, tables: Tables) -> str:
     """A finished build of a small table whose source has a few pending epochs."""
     source, base = tables.changed_copy("orders", 0.01, 4, 100), tables.fresh("finished")
     with hidden_after(spark, source, 1):
-        c.planned(spark, source, base, ORDERS_KEY, ORDERS)
-        application = c.Application(spark, base)
-        application.reach(SnapshotGoal(0, 1, c.WHOLE))
-        application.hand_off()
+        c.whole(spark, source, base, ORDERS_KEY, ORDERS, "snapshot", c.WHOLE)
     return base
 
 

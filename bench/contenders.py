@@ -20,7 +20,9 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.application import reach
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
+from bench.ratio import Contender, Timed
 from bench.session import hidden_after
+from bench.tables import Tables
 
 WHOLE = RoundSize(1 << 50, 1 << 40)
 
@@ -102,6 +104,16 @@ def bare_copy(spark: SparkSession, source: str, epoch: int, target: str, select:
     """Copy the projection of one version with plain Spark."""
     rows = spark.read.format("delta").option("versionAsOf", epoch).load(source)
     rows.selectExpr(*select).write.format("delta").save(target)
+
+
+def copying(spark: SparkSession, tables: Tables, source: str, epoch: int, select: Sequence[str]) -> Contender:
+    """``bare_copy`` in a race."""
+
+    def prepare(number: int) -> Timed:
+        target = tables.fresh(f"copy-{number}")
+        return lambda: bare_copy(spark, source, epoch, target, select)
+
+    return prepare
 
 
 def latest(changes: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -22,8 +22,5 @@ def planning(
         target = tables.fresh(f"plan-{number}")
         return lambda: c.planned(spark, source, target, key, select)
 
-    def bare(number: int) -> Timed:
-        target = tables.fresh(f"copy-{number}")
-        return lambda: c.bare_copy(spark, source, 1, target, select)
-
-    return Race(f"plan of {rows:,} rows", {"plan": ours, "bare copy": bare}).run(rounds, WARM_UP_ROUNDS)
+    contenders = {"plan": ours, "bare copy": c.copying(spark, tables, source, 1, select)}
+    return Race(f"plan of {rows:,} rows", contenders).run(rounds, WARM_UP_ROUNDS)
