@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.airflow.without_spark import built, make_source
 
 _MAPPED = """
@@ -27,6 +29,7 @@ with DAG("copies", schedule=None, default_args={{"retries": 0}}) as dag:
 """
 
 
+@pytest.mark.soak
 def test_each_table_has_a_build_of_its_own(airflow, tmp_path):
     tables = [{"source": str(make_source(tmp_path / name)), "target": str(tmp_path / f"{name}_copy")} for name in "abc"]
     file = airflow.write(_MAPPED.format(tables=tables))

@@ -27,6 +27,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return made
 
 
+@pytest.mark.soak
 def test_a_running_snapshot_is_cancelled_dropped_and_planned_anew(source: Source, tmp_path: Path) -> None:
     target = str(tmp_path / "target")
     apps = Applications(target)

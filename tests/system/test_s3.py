@@ -1,4 +1,4 @@
-"""S3 through S3A: what a session finds there, and a whole small build."""
+"""S3 through S3A: what a session finds there, and a small snapshot."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ def forget(spark: SparkSession) -> None:
     spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.soak
 def test_a_source_that_is_put_back_from_a_backup_is_not_followed_and_can_be_kept(
     spark: SparkSession, source: Source, tmp_path: Path
 ) -> None:

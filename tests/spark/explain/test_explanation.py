@@ -69,6 +69,7 @@ def test_each_change_has_its_image_and_the_commit_that_applied_it(build: Build) 
     assert (found["epochs"]["looked_at"] == 5 and found["epochs"]["read"] == 2) or found["epochs"]["read"] < 5
 
 
+@pytest.mark.soak
 def test_rows_that_left_the_filter_or_the_source(build: Build) -> None:
     found = explained(build, "id=43")
     assert (found["verdict"], found["holds"], found["changes"][-1]["made"]) == ("equal", [], None)

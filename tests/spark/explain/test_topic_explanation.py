@@ -150,6 +150,7 @@ def test_what_nobody_has_any_more_and_what_was_not_looked_at_leave_a_doubt(
         explained(build, "id=2", since=-1, state=changed)
 
 
+@pytest.mark.soak
 def test_a_key_in_several_partitions_and_a_stream_that_follows(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:

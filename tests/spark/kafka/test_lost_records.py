@@ -40,6 +40,7 @@ def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild)
     assert build.content() == []
 
 
+@pytest.mark.soak
 def test_what_only_the_landing_table_still_has_is_history_too(
     topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:

@@ -116,7 +116,8 @@ def test_what_was_deleted_stays_deleted_after_the_hand_off(
     assert names(build) == folded(topic, without="draft")
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2])
 def test_any_history_comes_to_its_last_values(topic: Topic, landing: Landing, make_build: MakeBuild, seed: int) -> None:
     rng = random.Random(seed)
     topic.create(partitions=3)

@@ -165,6 +165,7 @@ def test_an_idle_topic_and_an_empty_one_finish(topic: Topic, landing: Landing, m
     assert build.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_a_partition_that_appears(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create()
     topic.send(numbered(4))

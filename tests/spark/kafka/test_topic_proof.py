@@ -125,9 +125,8 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 6")
 
 
-@pytest.mark.parametrize(
-    "keyed", [pytest.param(False, id="rows", marks=pytest.mark.soak), pytest.param(True, id="last values")]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("keyed", [False, True], ids=["rows", "last values"])
 def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
     topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:
@@ -158,13 +157,10 @@ def test_retention_that_goes_on_while_a_proof_reads_does_not_end_it(
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE {'id' if keyed else 'offset'} = 20")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("committed", "late"),
-    [
-        (False, True),
-        pytest.param(False, False, marks=pytest.mark.soak),
-        pytest.param(True, False, marks=pytest.mark.soak),
-    ],
+    [(False, True), (False, False), (True, False)],
 )
 def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_landing_table(
     topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path, committed: bool, late: bool

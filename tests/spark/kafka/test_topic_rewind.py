@@ -17,7 +17,8 @@ def keyed(number: int, value: bytes | None) -> Record:
     return Record(value, b'{"id": %d}' % (number % 7), number % 2, timestamp=START + number)
 
 
-@pytest.mark.parametrize("also_within", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("also_within", [False, True])
 def test_a_build_with_a_memory_of_keys_goes_on_from_a_restored_target(
     topic: Topic, landing: Landing, make_build: MakeBuild, also_within: bool
 ) -> None:

@@ -68,6 +68,7 @@ def test_undecodable_records_go_to_their_table_once(
     assert all(row["reason"].startswith("value ") for row in letters)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("handed_over", HANDED_OVER)
 def test_an_undecodable_record_stops_a_build_until_such_records_may_be_put_aside(
     spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild, handed_over: bool

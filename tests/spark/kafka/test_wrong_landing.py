@@ -24,6 +24,7 @@ from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, r
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
+@pytest.mark.soak
 def test_a_landing_that_repeats_itself_is_counted_and_one_out_of_order_is_refused(
     topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:

@@ -119,7 +119,8 @@ def test_a_file_of_the_pinned_version_that_is_gone_is_named(source: Source, tmp_
     assert [r.event for r in build.records()] == [Event.CLAIM]
 
 
-@pytest.mark.parametrize("gone", [pytest.param("files", marks=pytest.mark.soak), "commits"])
+@pytest.mark.soak
+@pytest.mark.parametrize("gone", ["files", "commits"])
 def test_a_hand_off_epoch_that_the_source_keeps_no_more_is_replaced_by_a_newer_one(
     source: Source, tmp_path: Path, gone: str
 ) -> None:
@@ -239,6 +240,7 @@ def test_who_follows_a_build_is_fenced_before_it_is_dropped(
     assert last == [f"attempt-{build._generation}"]
 
 
+@pytest.mark.soak
 def test_maintenance_of_the_target_is_welcome(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
     build.size = RoundSize(rows=60)

@@ -19,6 +19,7 @@ from tests.spark.history import Source
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_it_builds_hands_over_and_follows_a_table(
     source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,8 @@ def planned(source: Source, tmp_path: Path, **spec: object) -> Build:
     return build
 
 
-@pytest.mark.parametrize("strategy", ["snapshot", pytest.param("arrangement", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement"])
 def test_a_column_that_nothing_uses_is_dropped_renamed_and_changed_and_the_build_goes_on(
     source: Source, tmp_path: Path, strategy: str
 ) -> None:

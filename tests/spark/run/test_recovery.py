@@ -74,6 +74,7 @@ def test_a_wrong_epoch_is_not_proven(build: Build) -> None:
     assert build.finish().phase is Phase.FINISHED
 
 
+@pytest.mark.soak
 def test_a_target_that_somebody_wrote_to_and_put_right_again(build: Build) -> None:
     epoch, table = build.source.head, f"delta.`{build.target}`"
     before = build.reader.log.head()

@@ -18,6 +18,7 @@ from tests.spark.history import Source
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_rows_that_are_added_with_keys_that_are_there(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
     build.read()

@@ -64,6 +64,7 @@ def assert_applied(build: Build) -> None:
     assert not Path(changes_beside(build.target, build.reader.state().plan.build)).exists()
 
 
+@pytest.mark.soak
 def test_rounds_and_attempts_share_what_is_stored(split: Build, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     with monkeypatch.context() as patched, pytest.raises(ApplicationFailed):
         patched.setattr(interpreter, "compact", killed_after(2))

@@ -34,6 +34,7 @@ def thirds() -> PythonFunction:
     return PythonFunction("INT", "1", lambda n: None if n is None else n // 3)
 
 
+@pytest.mark.soak
 def test_a_build_applies_it_in_every_phase_and_proves_it(source: Source, tmp_path: Path) -> None:
     register("thirds", thirds())
     given = {"select": ["id", "thirds(n) AS third"], "where": "thirds(n) <> 7", "functions": {"thirds": "1"}}

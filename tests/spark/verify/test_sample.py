@@ -105,6 +105,7 @@ def test_a_lost_row_is_found_by_the_numbers_of_rows_and_named(source: Source, tm
         assert failed.value.data["sample"] == [{"kind": "missing", "key": {source.key: "10310"}}]
 
 
+@pytest.mark.soak
 def test_where_files_hold_no_ranges_keys_are_chosen_by_their_hash(spark: SparkSession, tmp_path: Path) -> None:
     """A range of one file would be the whole table."""
     source = no_rows(spark, str(tmp_path / "mixed"), ("id", "part", "name", "n"))

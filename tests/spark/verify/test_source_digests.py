@@ -202,6 +202,7 @@ def unavailable(*_: object) -> None:
     raise SourceUnavailable("the store does not answer")
 
 
+@pytest.mark.soak
 def test_a_source_without_its_old_files_is_proven_in_full(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
