@@ -222,7 +222,8 @@ def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:
     found = client("editor").get(f"dags/orders_dag/builds/{key_of(client)}").json()
     assert found["may_command"] is True
     assert found["splits"]["cells"] == [
-        {"done": 1.0, "said": f"split {n}: stands at epoch 3; files read: 1, files left: 0"} for n in range(4)
+        {"done": 1.0, "said": f"split {n}: stands at epoch 3; files read: 1, files left: 0, rows read: 1"}
+        for n in range(4)
     ]
     assert found["splits"]["reading"] == []
     assert [one["phase"] for one in found["phases"]] == ["snapshot"] and found["phases"][0]["to"] is None
