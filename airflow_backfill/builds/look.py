@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from airflow_backfill.builds.attempts import attempts, last_settling
@@ -49,7 +50,8 @@ class Look:
         state = reader.state()
         with ThreadPoolExecutor() as pool:
             ordered = pool.submit(commands_of, reader, state)
-            looked = pool.submit(_source, reader, state)
+            # It opens a store, as this thread would.
+            looked = pool.submit(copy_context().run, _source, reader, state)
             past = pool.submit(History.read, reader.log, state, commits)
             told = attempts(reader.control, state, now, ATTEMPTS)
         (source, trouble), (commands, unread) = looked.result(), ordered.result()

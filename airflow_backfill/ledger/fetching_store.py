@@ -26,7 +26,7 @@ class FetchingStore:
         self._store, self._threads, self._most = store, threads, most
         self._lists: dict[str, tuple[str, Sequence[str]]] = {}
         """By folder: after which name it was listed, and what was found."""
-        self._heads: dict[str, Future[bytes]] = {}
+        self._heads: dict[str, Future[bytes | None]] = {}
         self._lock = Lock()
 
     @property
@@ -38,12 +38,13 @@ class FetchingStore:
         if start is None or after < start:
             known = self._store.list(folder, after)
             self._lists[folder] = after, known
-            # The first is left to whoever listed: that one is wanted at once, and a thread would only be in between.
-            for name in islice(self._worth_fetching(known, self._most.get(folder, 0)), 1, None):
-                path = f"{folder}/{name}" if folder else name
-                with self._lock:
-                    if path not in self._heads:
-                        self._heads[path] = self._threads.submit(self._store.read, path, CHUNK_BYTES + 1)
+            if most := self._most.get(folder):
+                # The first is left to whoever listed: it is wanted at once, and a thread would only be in between.
+                for name in islice(self._worth_fetching(known, most), 1, None):
+                    path = f"{folder}/{name}" if folder else name
+                    with self._lock:
+                        if path not in self._heads:
+                            self._heads[path] = self._threads.submit(self._fetched, path)
         return known if after == start else [name for name in known if name > after]
 
     def read(self, name: str, limit: int) -> bytes:
@@ -97,7 +98,7 @@ class FetchingStore:
         return place == len(known) or known[place] != file
 
     def _head(self, name: str) -> bytes:
-        """The first chunk of a file, and a byte more if there is more."""
+        """What ``_fetched`` returns of a file; NotFound if there is none."""
         with self._lock:
             known = self._heads.get(name)
             if known is None and self._lacks(name):
@@ -105,7 +106,19 @@ class FetchingStore:
             mine = known or self._heads.setdefault(name, Future())
         if known is None:
             try:
-                mine.set_result(self._store.read(name, CHUNK_BYTES + 1))
+                mine.set_result(self._fetched(name))
             except BaseException as error:
                 mine.set_exception(error)
-        return mine.result()
+        found = mine.result()
+        if found is None:
+            raise NotFound(self._store.url, name)
+        return found
+
+    def _fetched(self, name: str) -> bytes | None:
+        """The first chunk of a file, and a byte more if there is more; None if there is no such file. Not an error: by
+        its traceback, one that is kept here would keep all that was read until garbage is collected.
+        """
+        try:
+            return self._store.read(name, CHUNK_BYTES + 1)
+        except NotFound:
+            return None

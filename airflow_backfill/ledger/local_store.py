@@ -33,21 +33,23 @@ class LocalStore:
         return self._root
 
     def list(self, folder: str, after: str = "") -> Sequence[str]:
-        return self._entries(folder, lambda entry: entry.name > after and entry.is_file())
+        return self._names(folder, after, os.DirEntry.is_file)
 
     def folders(self, folder: str) -> Sequence[str]:
-        return self._entries(folder, os.DirEntry.is_dir)
+        return self._names(folder, "", os.DirEntry.is_dir)
 
-    def _entries(self, folder: str, wanted: Callable[[os.DirEntry[str]], bool]) -> Sequence[str]:
+    def _names(self, folder: str, after: str, wanted: Callable[[os.DirEntry[str]], bool]) -> Sequence[str]:
         try:
             with self._trouble(folder), os.scandir(self._path(folder) if folder else self._root) as entries:
-                return sorted(entry.name for entry in entries if not entry.name.startswith(HIDDEN) and wanted(entry))
+                later = [entry for entry in entries if (name := entry.name) > after and not name.startswith(HIDDEN)]
+                return sorted(entry.name for entry in later if wanted(entry))
         except NotFound:
             return ()
 
     def read(self, name: str, limit: int) -> bytes:
         with self._trouble(name), open(self._path(name), "rb") as file:
-            return file.read(limit)
+            # Memory for the whole limit would be taken at once, and costs more than to read a small file.
+            return file.read(min(limit, os.fstat(file.fileno()).st_size))
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with self._trouble(name), open(self._path(name), "rb") as file:

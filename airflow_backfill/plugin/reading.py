@@ -111,13 +111,11 @@ class Readings:
     def _read(self, place: _Place, threads: _Threads, reading: _Reading) -> dict[str, Any]:
         reading.start()
         target, connection, claims = place
-        hook = LedgerHook(connection)
-
+        hook, url = LedgerHook(connection), Location.parse(target).url
         opened: dict[str, FetchingStore] = {}
 
         def ahead(store: Store) -> Store:
-            own = store.url.startswith(Location.parse(target).url)
-            most = self._of_target if own else self._of_source
+            most = self._of_target if store.url.startswith(url) else self._of_source
             return opened.setdefault(store.url, FetchingStore(store, threads.fetchers, most))
 
         with wrapped(ahead):

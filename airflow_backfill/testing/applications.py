@@ -138,7 +138,7 @@ def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
     source, feed = admitted.metadata, has_feed(admitted.metadata)
     if spec.strategy == AUTO:
         spec = replace(spec, strategy="snapshot" if spec.key and feed else "chain")
-    files = FileSplits(tuple(range(len(FILES) + 1)), BYTES, len(FILES), "made up")
+    files = FileSplits(tuple(range(len(FILES) + 1)), BYTES, len(FILES), "made up", (1,) * len(FILES))
     target_id = _made(shell, spec, source)
     return Plan(
         build=build_id(target_id, spec.name),

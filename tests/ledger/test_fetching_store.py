@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -104,3 +106,18 @@ def test_a_missing_file_is_missing_each_time(store: Counted, threads: ThreadPool
     for _ in range(2):
         with pytest.raises(NotFound):
             ahead.read("log/none.json", 5)
+
+
+def test_a_missing_file_keeps_nothing_of_what_was_read(store: Counted, threads: ThreadPoolExecutor) -> None:
+    gc.disable()  # nothing may have to wait for the collector
+    try:
+        ahead = FetchingStore(store, threads, {})
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                ahead.read("log/_last", 100)
+        assert store.asked == ["log/_last"]
+        left = weakref.ref(ahead)
+        del ahead
+        assert left() is None
+    finally:
+        gc.enable()

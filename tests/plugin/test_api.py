@@ -222,7 +222,8 @@ def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:
     found = client("editor").get(f"dags/orders_dag/builds/{key_of(client)}").json()
     assert found["may_command"] is True
     assert found["splits"]["cells"] == [
-        {"done": 1.0, "said": f"split {n}: stands at epoch 3; files read: 1, files left: 0"} for n in range(4)
+        {"done": 1.0, "said": f"split {n}: stands at epoch 3; files read: 1, files left: 0, rows read: 1"}
+        for n in range(4)
     ]
     assert found["splits"]["reading"] == []
     assert [one["phase"] for one in found["phases"]] == ["snapshot"] and found["phases"][0]["to"] is None
@@ -267,16 +268,16 @@ def test_a_build_that_is_planned_shows_as_such(tmp_path: Path, client: Client) -
 
 def test_the_keys_that_differ_show_to_those_who_may_command(client: Client, target: str) -> None:
     me = worked("orders_dag", "orders.verify", target, task="verify", state="failed")
-    sample = [{"kind": "missing", "key": {"id": "4711"}}]
+    sample = [{"kind": "missing", "key": {"id": "smith"}}]
     error = VerificationFailed("the copy differs", epoch=3, counts={"missing": 1}, sample=sample)
     BuildReader(target).control.store_outcome(me, error.to_json())
     path = f"dags/orders_dag/builds/{key_of(client)}"
     editor, viewer = (client(user).get(path) for user in ("editor", "viewer"))
-    assert editor.json()["difference"]["keys"] == [{**sample[0], "explain": ["id=4711"]}]
+    assert editor.json()["difference"]["keys"] == [{**sample[0], "explain": ["id=smith"]}]
     assert viewer.json()["difference"] == {**editor.json()["difference"], "keys": None}
-    assert "4711" not in viewer.text
+    assert "smith" not in viewer.text
     for everybody in ("builds", f"{RUN_PATH}/builds", f"{RUN_PATH}/tasks/orders.verify/-1/builds"):
-        assert "4711" not in client("editor").get(everybody).text
+        assert "smith" not in client("editor").get(everybody).text
 
 
 def test_the_row_of_a_topics_build_comes_with_its_records(client: Client, target: str) -> None:

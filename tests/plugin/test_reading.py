@@ -102,6 +102,14 @@ def test_a_page_takes_few_steps_although_it_draws_many_commits(
     assert len(waited) <= STEPS, "\n".join(waited)
 
 
+def test_a_page_asks_for_each_file_and_folder_once(source: Path, tmp_path: Path, remote: Callable[..., None]) -> None:
+    place = table(long_build(source, tmp_path / "target"))
+    asked: list[str] = []
+    remote(lambda url: asked.append(url.partition(" ")[2]))
+    Readings(whole, SEEN_WHOLE).of([place])
+    assert len(asked) == len(set(asked)) and sum(f"{source} " in url for url in asked) > 3, "\n".join(sorted(asked))
+
+
 @pytest.mark.slow
 def test_hundreds_of_builds_are_read_in_a_second(source: Path, tmp_path: Path, remote: Callable[..., None]) -> None:
     place = table(first := long_build(source, tmp_path / "b0"))

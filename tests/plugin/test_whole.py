@@ -25,6 +25,11 @@ def attempt(generation: int, lane: int, tried: int, task: str = "snapshot") -> A
     return AttemptStatus(generation, f"a{generation}", task, Life.RUNNING, instance, tried)
 
 
+def with_rows(build: BuildState, rows: tuple[int, ...]) -> BuildState:
+    splits = replace(build.plan.splits, rows=sum(rows), split_rows=rows)
+    return replace(build, plan=replace(build.plan, splits=splits))
+
+
 def test_a_split_says_what_records_hold_of_it_and_no_more() -> None:
     found = strip(half_read(3), ())
     assert [cell["said"] for cell in found["cells"]] == [
@@ -34,6 +39,15 @@ def test_a_split_says_what_records_hold_of_it_and_no_more() -> None:
     ]
     assert [cell["done"] for cell in found["cells"]] == [1.0, 0.5, 0.0]
     assert found["reading"] == ["split 1: being read; files read: 1, files left: 1; lane 1"]
+
+
+def test_rows_are_called_read_only_if_their_whole_split_is() -> None:
+    found = strip(with_rows(half_read(3), (1000, 20, 3)), ())
+    assert [cell["said"].split("; ")[1] for cell in found["cells"]] == [
+        "files read: 2, files left: 0, rows read: 1,000",
+        "files read: 1, files left: 1, rows being read: 20",
+        "files read: 0, files left: 2, rows not started: 3",
+    ]
 
 
 def test_a_split_says_the_newest_try_of_its_lane() -> None:
@@ -60,3 +74,7 @@ def test_many_splits_share_cells_and_add_up() -> None:
         "done": 0.5,
         "said": f"splits {3 * CELLS - 3} to {3 * CELLS - 1}: 1 of 3 read; files read: 3, files left: 3",
     }
+    counted = with_rows(half_read(3 * CELLS), (1000, 20, 3) * CELLS)
+    assert strip(counted, ())["cells"][-1]["said"].endswith(
+        "files read: 3, files left: 3, rows read: 1,000, rows being read: 20, rows not started: 3"
+    )

@@ -44,12 +44,12 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        check_commit(state.plan, commit)\n        record = barrier_record(commit)\n",
+        "        record = barrier_record(commit)\n        check_commit(state.plan, commit, record)\n",
         "        record = barrier_record(commit)\n",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
-        "        check_commit(plan, commit)\n    return state\n",
+        "        check_commit(plan, commit, record)\n    return state\n",
         "        pass\n    return state\n",
     ),
     Mutant(

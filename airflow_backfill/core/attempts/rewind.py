@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from airflow_backfill.core.errors import BackfillError, NotAllowedNow
 from airflow_backfill.core.model.announcement import Announced, announcement
-from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.model.record import Record, barrier_record
 from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
@@ -34,7 +34,7 @@ def standing(build: str) -> Asks[tuple[int, BuildState]]:
     at, since = yield from _restored(head)
     state = yield from load(build, at)
     for commit in since:
-        check_commit(state.plan, commit)
+        check_commit(state.plan, commit, barrier_record(commit))
     if state.announced is not None:
         state = replace(state, announced=(yield from _announced(state.announced, at, head)))
     return head, state

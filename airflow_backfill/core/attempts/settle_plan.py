@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
+from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec, difference
 from airflow_backfill.core.state.effect import (
@@ -44,7 +45,7 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
                 check_same(plan.spec, asked or draft.spec)
                 yield from CopyPlan(plan)
                 return plan
-            check_commit(draft, commit)
+            check_commit(draft, commit, barrier_record(commit))
         if written.error is not None:
             raise written.error
         yield from SleepUntil(now + (250 << tries), now, "another commit came first")

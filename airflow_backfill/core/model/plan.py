@@ -18,7 +18,7 @@ from airflow_backfill.core.model.registry import Traits, registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.kinds import splits_from_json
 from airflow_backfill.core.splits.splits import Splits
-from airflow_backfill.core.values.document import encode, fingerprint
+from airflow_backfill.core.values.document import encode, fingerprint, fingerprint_of
 
 FORMAT = 1
 MAX_BYTES = 1 << 26
@@ -141,7 +141,7 @@ class Plan:
                 made=tuple(value["made"]),
             )
             # A field that is missing, unknown or of another type does not survive the round trip.
-            sound = encode(plan.to_json()) == encode(value) and plan._sound()
+            sound = plan._text == encode(value) and plan._sound()
         except (InvalidSpec, KeyError, TypeError, ValueError, RecursionError) as error:
             raise RecordInvalid(f"the plan is damaged: {str(error)[:200]}") from None
         if not sound:
@@ -164,13 +164,17 @@ class Plan:
         )
 
     @cached_property
+    def _text(self) -> str:
+        return encode(self.to_json())
+
+    @cached_property
     def fingerprint(self) -> str:
         """What every record names. Kept, because a plan may have 10,000 splits, and each record is compared with it."""
-        return fingerprint(self.to_json())
+        return fingerprint_of(self._text)
 
     def encode(self) -> str:
         """The plan as text. Raises RecordInvalid if it could not be read back; nothing is committed then."""
-        text = encode(self.to_json())
+        text = self._text
         if len(text) > MAX_BYTES:
             raise RecordInvalid(f"the plan has {len(text):,} characters; the maximum is {MAX_BYTES:,}")
         Plan.from_json(json.loads(text))

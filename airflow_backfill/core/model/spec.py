@@ -7,7 +7,7 @@ lag) is not part of it, and may differ between attempts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -149,7 +149,8 @@ class BackfillSpec:
         return self.source
 
     def to_json(self) -> dict[str, Any]:
-        document = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        document = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         document["proof"] = self.proof.value
         document["topic"] = None if self.topic is None else self.topic.to_json()
         # Plans of version 0.1 lack these fields, and their fingerprints must not change.

@@ -22,7 +22,7 @@ ALARM_FRACTION = 0.25
 
 def summarize(state: BuildState) -> dict[str, Any]:
     """Plain JSON. Numbers count committed work only."""
-    plan, newest, totals = state.plan, state.newest, state.totals
+    plan, newest, totals, control = state.plan, state.newest, state.totals, state.control
     strategy = strategy_of(plan)
     partitions = strategy.partitions(state)
     return {
@@ -56,14 +56,14 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "waits": newest.record.waits if newest is not None else None,
         "bound": state.bound.value if state.bound is not None else None,
         "control": {
-            "number": state.control.number,
-            "paused": state.control.paused,
-            "rate": state.control.rate,
-            "byte_rate": state.control.byte_rate,
-            "held": state.control.held,
-            "cancelled": state.control.cancelled,
-            "skips": state.control.skips,
-            "dead_letters": state.control.dead_letters,
+            "number": control.number,
+            "paused": control.paused,
+            "rate": control.rate,
+            "byte_rate": control.byte_rate,
+            "held": control.held,
+            "cancelled": control.cancelled,
+            "skips": control.skips,
+            "dead_letters": control.dead_letters,
         },
         "certificate": None if state.certificate is None else _certificate(state),
         "cost": None if state.cost is None else state.cost.to_json(),

@@ -61,6 +61,8 @@ class FileSplits(Splits):
     bytes: int
     rows: int | None
     digest: str
+    split_rows: tuple[int, ...] | None = None
+    """The rows of each split; None if a file has no row count, and in plans of older versions."""
 
     @property
     def files(self) -> int:
@@ -82,7 +84,12 @@ class FileSplits(Splits):
             and len(borders) >= 2
             and borders[0] == 0
             and (borders == (0, 0) or all(a < b for a, b in pairwise(borders)))
+            and (self.split_rows is None or self._adds_up(self.split_rows))
         )
+
+    def _adds_up(self, rows: tuple[int, ...]) -> bool:
+        counts = all(type(count) is int and count >= 0 for count in rows)
+        return counts and len(rows) == len(self) and sum(rows) == self.rows
 
     def first(self, epoch: int) -> tuple[Position, ...]:
         return (AtFile(0),) * len(self)
@@ -98,7 +105,12 @@ class FileSplits(Splits):
 
     def counts(self, split: int, position: Position) -> Mapping[str, int]:
         done = position.files if isinstance(position, AtFile) else self.size(split)
-        return {"files read": done, "files left": self.size(split) - done}
+        files = {"files read": done, "files left": self.size(split) - done}
+        if self.split_rows is None:
+            return files
+        # Files differ in rows, so of a split that is being read nothing tells how many of its rows are.
+        rows = "rows read" if position.read else "rows being read" if position.begun else "rows not started"
+        return files | {rows: self.split_rows[split]}
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         for split, position in enumerate(positions):
@@ -119,13 +131,15 @@ class FileSplits(Splits):
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {"borders": list(self.borders), "bytes": self.bytes, "rows": self.rows, "digest": self.digest}
+        rows = {} if self.split_rows is None else {"split_rows": list(self.split_rows)}
+        return {"borders": list(self.borders), "bytes": self.bytes, "rows": self.rows, "digest": self.digest, **rows}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> FileSplits | None:
         if "borders" not in value:
             return None
-        return FileSplits(tuple(value["borders"]), value["bytes"], value["rows"], value["digest"])
+        rows = tuple(value["split_rows"]) if "split_rows" in value else None
+        return FileSplits(tuple(value["borders"]), value["bytes"], value["rows"], value["digest"], rows)
 
     @staticmethod
     def digest_of(files: Iterable[tuple[str, int]]) -> str:

@@ -72,7 +72,7 @@ class Splits(ABC):
         return 1.0 if position.read else 0.5 if position.begun else 0.0
 
     def counts(self, split: int, position: Position) -> Mapping[str, int]:
-        """What the position counts of a split's snapshot, by what it is: only what records hold."""
+        """What position and plan tell of a split's snapshot, by what is counted. Counts of several splits add up."""
         return {}
 
     def widened(self, positions: tuple[Position, ...], count: int, epoch: int) -> tuple[Position, ...]:

@@ -24,6 +24,9 @@ from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.totals import Totals
 
+_Walked = tuple[Commit, Record | None]
+"""A commit that was read on the way to the last barriers, and its record if it is one itself."""
+
 
 def load(build: str | None = None, at: int | None = None) -> Asks[BuildState]:
     """The state of the target's build; NotPlanned if there is none, or if it is not ``build`` (if given). With ``at``,
@@ -41,7 +44,7 @@ def told(build: str | None = None) -> Asks[BuildState]:
 
 def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[BuildState]:
     head = (yield from ReadHead()) if at is None else at
-    walked: list[Commit] = []
+    walked: list[_Walked] = []
     newest: Barrier | None = None
     news: tuple[int, Announcement] | None = None
     version = head
@@ -58,7 +61,7 @@ def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[B
             news = (version, found)
         elif news is not None and version == news[1].newest:
             raise RecordInvalid(f"version {version} is not the barrier that a later announcement names")
-        walked.append(commit)
+        walked.append((commit, record))
         version -= 1
         if news is not None and 0 <= news[1].newest <= version <= news[1].prev:
             version = news[1].newest
@@ -67,8 +70,8 @@ def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[B
     lanes = carried or (yield from _lanes(newest, walked, version))
     announced = yield from _announced(plan, newest, walked)
     state = from_last(plan, lanes, head, announced)
-    for commit in reversed(walked):
-        check_commit(plan, commit)
+    for commit, record in reversed(walked):
+        check_commit(plan, commit, record)
     return state
 
 
@@ -77,8 +80,8 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
     head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
-        check_commit(state.plan, commit)
         record = barrier_record(commit)
+        check_commit(state.plan, commit, record)
         if record is not None:
             state = apply(state, Barrier.of(commit, record))
         elif (news := announcement(commit)) is not None:
@@ -157,26 +160,25 @@ def plan_of(build: str, wanted: str | None = None) -> Asks[Plan]:
     return plan
 
 
-def _just_planned(build: str, wanted: str | None, walked: list[Commit], head: int) -> Asks[BuildState]:
+def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: int) -> Asks[BuildState]:
     plan = yield from plan_of(build, wanted)
-    for commit in reversed(walked):
-        check_commit(plan, commit)
     state = replace(BuildState.planned(plan), proven=head)
-    for commit in reversed(walked):
+    for commit, record in reversed(walked):
+        check_commit(plan, commit, record)
         if (news := announcement(commit)) is not None:
             state = announce(state, commit.version, news)
     return state
 
 
-def _lanes(newest: Barrier, walked: list[Commit], below: int) -> Asks[tuple[Barrier | None, ...]]:
+def _lanes(newest: Barrier, walked: list[_Walked], below: int) -> Asks[tuple[Barrier | None, ...]]:
     """The last barrier of each lane: after ``newest.prev``, or at the version that the newest record names."""
     record = newest.record
     last: list[Barrier | None] = [None] * record.layout.lanes
     last[record.lane] = newest
     for version in range(below, record.prev, -1):
         commit = yield from ReadCommit(version)
-        walked.append(commit)
         found = barrier_record(commit)
+        walked.append((commit, found))
         if found is not None and found.layout == record.layout and last[found.lane] is None:
             last[found.lane] = Barrier.of(commit, found)
     for lane, version in enumerate(record.tails):
@@ -193,12 +195,12 @@ def _carried(newest: Barrier) -> tuple[Barrier | None, ...]:
     return () if any(one is None and record.tails[lane] >= 0 for lane, one in enumerate(found)) else found
 
 
-def _announced(plan: Plan, newest: Barrier, walked: list[Commit]) -> Asks[Announced | None]:
+def _announced(plan: Plan, newest: Barrier, walked: list[_Walked]) -> Asks[Announced | None]:
     """The lane of announcements: at the newest one in ``walked``, else at the one that the newest barrier names."""
     known = newest.record.announced
     if known is None:
         return None
-    for commit in walked:
+    for commit, _ in walked:
         found = announcement(commit)
         if found is not None:
             return Announced.at(commit.version, found)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from airflow_backfill.core.delta.schema import difference
 from airflow_backfill.core.errors import TargetDiverged
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import barrier_record
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.values.commit import Commit
 
 _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE TABLE AS SELECT")
 
 
-def check_commit(plan: Plan, commit: Commit) -> None:
-    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table."""
-    why = _foreign(plan, commit)
+def check_commit(plan: Plan, commit: Commit, record: Record | None) -> None:
+    """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``record``: that of the
+    commit, None if it is no barrier.
+    """
+    why = _foreign(plan, commit, record)
     if why is not None:
         raise TargetDiverged(
             f"version {commit.version} of the target: {why}, so its rows may no longer match the source; "
@@ -31,7 +33,7 @@ def way_back(target: str, version: int) -> str:
     )
 
 
-def _foreign(plan: Plan, commit: Commit) -> str | None:
+def _foreign(plan: Plan, commit: Commit, record: Record | None) -> str | None:
     """What another writer did in the commit; None if the commit is ours, or harmless."""
     if commit.operation.upper().startswith(_REPLACING):
         return f"another writer ran {commit.operation}"
@@ -42,7 +44,6 @@ def _foreign(plan: Plan, commit: Commit) -> str | None:
         changed = difference(was, is_, allow_new=True, not_null=False)
         if changed is not None:
             return f"it {changed[0]}"
-    record = barrier_record(commit)
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:
         return f"another writer changed rows ({commit.operation or 'unknown operation'})"

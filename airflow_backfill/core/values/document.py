@@ -40,4 +40,9 @@ def text(value: Any) -> str:
 
 def fingerprint(value: Any) -> str:
     """32 hex digits of the SHA-256 of the canonical text."""
-    return hashlib.sha256(encode(value).encode()).hexdigest()[:32]
+    return fingerprint_of(encode(value))
+
+
+def fingerprint_of(text: str) -> str:
+    """The fingerprint of a value with this canonical text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

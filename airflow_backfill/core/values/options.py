@@ -23,6 +23,8 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]*://|file:/", re.IGNORECASE)
 _MAX_NAME_BYTES = 255
 """The limit of file systems for one name."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
+"""Control characters, except tab and line break."""
 
 
 def check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
@@ -126,7 +128,7 @@ def checked(field: str, value: Any) -> str:
         raise invalid(field, value, "must not be empty")
     if _TEMPLATE.search(value):
         raise invalid(field, value, "contains an unrendered template; use a templated field, or render it first")
-    if any(ord(c) < 32 and c not in "\t\n" for c in value) or not _encodes(value):
+    if _CONTROL.search(value) or not _encodes(value):
         raise invalid(field, value, "must not contain control characters or invalid Unicode")
     return value
 

@@ -38,16 +38,18 @@ class Totals:
         return self.undecodable_rows + self.unwanted_rows
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)))
+        return Totals(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
 
     def to_json(self) -> dict[str, int]:
-        return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
+        return {name: value for name in _NAMES if (value := getattr(self, name))}
 
     @staticmethod
     def from_json(value: Any) -> Totals:
-        known = {f.name for f in fields(Totals)}
-        if not isinstance(value, dict) or not set(value) <= known:
+        if not isinstance(value, dict) or not set(value) <= set(_NAMES):
             raise RecordInvalid(f"not totals: {value!r}", value=repr(value)[:200])
         if not all(type(v) is int and v >= 0 for v in value.values()):
             raise RecordInvalid(f"totals must be counts: {value!r}", value=repr(value)[:200])
         return Totals(**value)
+
+
+_NAMES = tuple(one.name for one in fields(Totals))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.model.record import Record
@@ -22,11 +23,14 @@ class Preparation(TablePreparation):
 
     def cut(self, found: Preflight) -> Cut:
         files = found.files
+        borders = FileSplits.cut([f.size for f in files], max(SPLITS, self.lanes))
+        rows = [f.rows or 0 for f in files]
         splits = FileSplits(
-            borders=FileSplits.cut([f.size for f in files], max(SPLITS, self.lanes)),
+            borders=borders,
             bytes=found.bytes,
             rows=found.rows,
             digest=FileSplits.digest_of((f.path, f.size) for f in files),
+            split_rows=None if found.rows is None else tuple(sum(rows[a:b]) for a, b in pairwise(borders)),
         )
         largest = max(files, key=lambda f: f.size, default=None)
         if largest is None or largest.size <= self.size.bytes:

@@ -22,7 +22,7 @@ SPEC = BackfillSpec.parse(
 PLAN = Plan(
     build="b1", spec=SPEC, target_id="t1", target_schema_json=SCHEMA, target_version=3,
     source=SourceFacts("s1", 7, SCHEMA, ("part",), columns=("id", "name")),
-    splits=FileSplits((0, 2, 5), 5_000, 90, "d1"), lanes=2, settings={"spark.sql.session.timeZone": "UTC"},
+    splits=FileSplits((0, 2, 5), 5_000, 90, "d1", (30, 60)), lanes=2, settings={"spark.sql.session.timeZone": "UTC"},
     made=("s3://marts/orders",),
 )  # fmt: skip
 SIZES = st.lists(st.integers(0, 10**9), max_size=60)
@@ -34,11 +34,13 @@ COUNTS = st.integers(0, 2**53)
 def plans(draw: st.DrawFn) -> Plan:
     sizes = draw(SIZES)
     borders = FileSplits.cut(sizes, draw(st.integers(1, 20)))
+    counted = draw(st.none() | st.lists(COUNTS, min_size=len(borders) - 1, max_size=len(borders) - 1).map(tuple))
+    rows = draw(st.none() | COUNTS) if counted is None else sum(counted)
     return Plan(
         build=draw(TEXTS), spec=PLAN.spec, target_id=draw(TEXTS), target_schema_json=draw(TEXTS),
         target_version=draw(COUNTS),
         source=SourceFacts(draw(TEXTS), draw(COUNTS), draw(TEXTS), tuple(draw(st.lists(TEXTS, max_size=3)))),
-        splits=FileSplits(borders, sum(sizes), draw(st.none() | COUNTS), draw(TEXTS)),
+        splits=FileSplits(borders, sum(sizes), rows, draw(TEXTS), counted),
         lanes=draw(st.integers(1, 9)), settings=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
         made=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip
@@ -63,6 +65,8 @@ def test_whatever_changes_in_a_plan_changes_its_fingerprint() -> None:
         replace(PLAN, source=replace(PLAN.source, columns=("id",))),
         replace(PLAN, splits=replace(PLAN.splits, borders=(0, 3, 5))),
         replace(PLAN, splits=replace(PLAN.splits, digest="d2")), replace(PLAN, lanes=1),
+        replace(PLAN, splits=replace(PLAN.splits, split_rows=(31, 59))),
+        replace(PLAN, splits=replace(PLAN.splits, split_rows=None)),
         replace(PLAN, settings={}), replace(PLAN, made=()),
     ]  # fmt: skip
     assert len({plan.fingerprint for plan in [PLAN, *others]}) == 1 + len(others)
@@ -102,6 +106,25 @@ def test_borders_that_are_no_splits_are_refused(borders: list[object]) -> None:
     document["splits"]["borders"] = borders
     with pytest.raises(RecordInvalid, match="damaged"):
         Plan.from_json(document)
+
+
+@pytest.mark.parametrize("rows", [[], [90], [30, 60, 0], [30, 61], [91, -1], [30, 60.0], [89, True], "ab", 90, None])
+def test_rows_that_are_not_those_of_the_splits_are_refused(rows: object) -> None:
+    document = PLAN.to_json()
+    document["splits"]["split_rows"] = rows
+    with pytest.raises(RecordInvalid, match="damaged"):
+        Plan.from_json(document)
+
+
+def test_rows_of_splits_are_refused_where_those_of_the_source_are_unknown() -> None:
+    document = PLAN.to_json()
+    document["splits"]["rows"] = None
+    with pytest.raises(RecordInvalid, match="damaged"):
+        Plan.from_json(document)
+
+
+def test_rows_of_splits_that_are_unknown_are_not_in_the_document() -> None:
+    assert "split_rows" not in replace(PLAN.splits, split_rows=None).to_json()
 
 
 def test_an_empty_snapshot_is_one_empty_split() -> None:

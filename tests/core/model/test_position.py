@@ -125,6 +125,8 @@ def test_what_is_no_position_is_refused(value: object) -> None:
     [
         (FileSplits((0, 4, 6), 100, None, "d"), (AtFile(1), Consumed(3)), [0.25, 1.0], [(1, 3), (2, 0)]),
         (FileSplits((0, 0), 0, 0, "d"), (AtFile(0),), [0.0], [(0, 0)]),
+        (FileSplits((0, 0), 0, 0, "d", (0,)), (AtFile(0),), [0.0], [(0, 0, 0)]),
+        (FileSplits((0, 4, 6), 100, 9, "d", (2, 7)), (AtFile(1), Consumed(3)), [0.25, 1.0], [(1, 3, 2), (2, 0, 7)]),
         (
             KeyRanges((("1",), ("2",)), 100, None),
             (AtKey(3, 0), AtKey(3, 2, ("1",)), Consumed(3)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
+from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.run import planner
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting
@@ -292,6 +294,24 @@ def test_tasks_in_the_wrong_order_write_nothing(source: Source, tmp_path: Path) 
         with pytest.raises((NotAllowedNow, VerificationFailed)):
             phase()
     assert build.reader.log.head() == before
+
+
+def test_a_plan_holds_the_live_rows_of_each_split_if_all_files_are_counted(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "SPLITS", 3)
+    source.sql("DELETE FROM $table WHERE $id % 11 = 3")
+    plan = Build(source, tmp_path / "counted").plan().plan
+    files, borders = open_source(source.spark, source.path).files(plan.source.epoch), plan.splits.borders
+    live = tuple(files.read(range(*split)).count() for split in pairwise(borders))
+    assert len(live) == 3 and plan.splits.split_rows == live
+
+    source.spark.conf.set("spark.databricks.delta.stats.collect", "false")
+    try:
+        source.append(5000, 5020)
+    finally:
+        source.spark.conf.unset("spark.databricks.delta.stats.collect")
+    assert Build(source, tmp_path / "uncounted").plan().plan.splits.split_rows is None
 
 
 @pytest.mark.parametrize("splits", [1, 3])
