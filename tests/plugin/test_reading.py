@@ -8,11 +8,15 @@ from pathlib import Path
 from threading import Event, current_thread
 from typing import Any
 
+import obstore
 import pytest
+from obstore.store import MemoryStore
 
 from airflow_backfill.builds.glance import glance
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.ledger import open_store
+from airflow_backfill.ledger import object_store, open_store
+from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.object_store import ObjectStore
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.store import Store
 from airflow_backfill.plugin import reading
@@ -52,8 +56,27 @@ class Remote:
 @pytest.fixture
 def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], None]], None]]:
     """Makes every store that is opened from now on remote."""
-    own = open_store._open
-    yield lambda before: monkeypatch.setattr(open_store, "_open", lambda *given: Remote(own(*given), before))
+
+    def opened(before: Callable[[str], None]) -> None:
+        own = open_store._open
+        monkeypatch.setattr(open_store, "_open", lambda *given: Remote(own(*given), before))
+
+    yield opened
+
+
+@pytest.fixture
+def in_bucket(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Puts all files below a folder into a bucket in memory, from which every store reads from now on."""
+
+    def put(folder: Path) -> None:
+        memory = MemoryStore()
+        for path in folder.rglob("*"):
+            if path.is_file():
+                obstore.put(memory, str(path).lstrip("/"), path.read_bytes())
+        monkeypatch.setattr(object_store, "_client", lambda *_: memory)
+        monkeypatch.setattr(open_store, "_open", lambda url, *_: ObjectStore(Location.parse(f"s3a://lake{url}"), {}))
+
+    return put
 
 
 def table(target: Path) -> Table:
@@ -111,13 +134,19 @@ def test_a_page_asks_for_each_file_and_folder_once(source: Path, tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_hundreds_of_builds_are_read_in_a_second(source: Path, tmp_path: Path, remote: Callable[..., None]) -> None:
+@pytest.mark.parametrize("bucket", [False, True], ids=["folder", "bucket"])
+def test_hundreds_of_builds_are_read_in_a_second(
+    source: Path, tmp_path: Path, remote: Callable[..., None], request: pytest.FixtureRequest, bucket: bool
+) -> None:
+    """``bucket``: through the client that object stores have, whose requests Python does not take part in."""
     place = table(first := long_build(source, tmp_path / "b0"))
     for n in range(1, MANY):
         for suffix in ("", ".backfill"):
             shutil.copytree(f"{first}{suffix}", f"{tmp_path / f'b{n}'}{suffix}")
     [(_, [attempt])] = place.claims
     places = [claimed(tmp_path / f"b{n}", attempt) for n in range(MANY)]
+    if bucket:
+        request.getfixturevalue("in_bucket")(tmp_path)
     asked: list[str] = []
     remote(lambda url: asked.append(url) or time.sleep(DELAY_SECONDS))
     begun, used = time.monotonic(), time.process_time()
