@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.system.standalone import standalone
+from demo.standalone import standalone
 
 ROWS = 10_000
 HEAD = ["| what | s | goal |", "|---|---|---|"]

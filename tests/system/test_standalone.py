@@ -9,7 +9,7 @@ import pytest
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.standalone import standalone
+from demo.standalone import standalone
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 

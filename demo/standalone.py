@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.system.applications import ROOT
+from demo.process import ROOT
 
 PATIENCE = 900.0
 """Seconds within which anything that is waited for has to happen."""
