@@ -31,7 +31,7 @@ test: lint  ## everything CI runs
 docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W -b html docs build/docs
 
-soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: takes two hours
+soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: over two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 	$(BIN)/python -m tests.core.kafka.soak $(HISTORIES)
 	$(BIN)/python -m pytest -m soak --durations=0

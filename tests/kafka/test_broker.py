@@ -18,7 +18,8 @@ def values(topic):
     return [record.value() for record in topic.records()]
 
 
-@pytest.mark.parametrize("end", ["stop", pytest.param("kill", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("end", ["stop", "kill"])
 def test_what_was_written_is_there_after_a_restart(broker, topic, end):
     topic.create()
     topic.send([Record(b"one")])

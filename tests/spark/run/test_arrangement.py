@@ -208,6 +208,7 @@ def test_composite_keys_of_texts_with_one_value_that_most_rows_have(spark: Spark
     finish(build)
 
 
+@pytest.mark.soak
 def test_rows_without_a_key_and_keys_with_two_rows_stop_it(spark: SparkSession, tmp_path: Path) -> None:
     source = no_rows(spark, str(tmp_path / "loose"), ("id", "part", "name", "n"))
     for start in range(0, 800, 200):

@@ -314,6 +314,7 @@ def test_a_plan_holds_the_live_rows_of_each_split_if_all_files_are_counted(
     assert Build(source, tmp_path / "uncounted").plan().plan.splits.split_rows is None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("splits", [1, 3])
 def test_a_log_round_costs_the_same_with_any_number_of_splits(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: int, jobs: dict[int, int]

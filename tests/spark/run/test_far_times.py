@@ -34,15 +34,9 @@ def texts(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("CAST(id AS STRING) AS id", "name")
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy"),
-    [
-        ("DATE", "arrangement"),
-        pytest.param("TIMESTAMP", "arrangement", marks=pytest.mark.soak),
-        pytest.param("DATE", "snapshot", marks=pytest.mark.soak),
-        pytest.param("TIMESTAMP", "snapshot", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize("strategy", ["arrangement", "snapshot"])
 def test_a_key_of_any_time(spark: SparkSession, tmp_path: Path, kind: str, strategy: str) -> None:
     times, text, own = TIMES[kind]
     source = Source(spark, str(tmp_path / "source"), ("id", "part", "name", "n"))

@@ -14,7 +14,8 @@ from tests.spark.history import Source
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("damaged", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("damaged", [False, True])
 def test_a_build_goes_on_without_a_file_of_the_target(source: Source, tmp_path: Path, damaged: bool) -> None:
     build = Build(source, tmp_path / "target")
     build.size = RoundSize(rows=5)

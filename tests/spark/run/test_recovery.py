@@ -47,6 +47,7 @@ def build(kept: Kept[Build]) -> Build:
     return kept.restored()
 
 
+@pytest.mark.soak
 def test_a_log_that_lost_its_records(build: Build) -> None:
     epoch = build.source.head
     assert len(list(Path(build.target + ".backfill", "records").iterdir())) > 4
