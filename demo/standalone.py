@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,13 +13,13 @@ from typing import Any
 
 import httpx
 
-from demo.process import ROOT
+from demo.process import ROOT, running
 
-PATIENCE = 900.0
+PATIENCE_SECONDS = 900.0
 """Seconds within which anything that is waited for has to happen."""
 LOCKED = 5
 """How often a request is repeated while the database of Airflow is locked."""
-INTERVAL = 0.5
+INTERVAL_SECONDS = 0.5
 
 
 class Standalone:
@@ -74,12 +73,12 @@ class Standalone:
 
     def wait(self, what: str, happened: Callable[[], bool]) -> None:
         pause = Event()
-        for _ in range(int(PATIENCE / INTERVAL)):
+        for _ in range(int(PATIENCE_SECONDS / INTERVAL_SECONDS)):
             assert self._process.poll() is None, f"Airflow ended: {self._end_of_log()}"
             if happened():
                 return
-            pause.wait(INTERVAL)
-        raise AssertionError(f"after {PATIENCE:.0f} s still no {what}: {self._end_of_log()}")
+            pause.wait(INTERVAL_SECONDS)
+        raise AssertionError(f"after {PATIENCE_SECONDS:.0f} s still no {what}: {self._end_of_log()}")
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         for _ in range(1 + LOCKED):
@@ -87,7 +86,7 @@ class Standalone:
             if answer.status_code != 500 or "Database error" not in answer.text:
                 break
             # SQLite has one writer: Airflow's scheduler held its database for longer than the API server waits.
-            Event().wait(INTERVAL)
+            Event().wait(INTERVAL_SECONDS)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
 
@@ -109,25 +108,9 @@ def standalone(place: Path, **environment: str) -> Iterator[Standalone]:
     }
     log = place / "airflow.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [ROOT / "environment" / "airflow.sh"],
-            env={**inherited, **settings},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            airflow = Standalone(f"http://127.0.0.1:{port}", process, log)
-            airflow.wait("healthy Airflow", airflow.healthy)
-            airflow.log_in()
-            yield airflow
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(60)
-            finally:
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass  # nothing was left
+    command = [str(ROOT / "environment" / "airflow.sh")]
+    with running(command, log, environment={**inherited, **settings}) as process:
+        airflow = Standalone(f"http://127.0.0.1:{port}", process, log)
+        airflow.wait("healthy Airflow", airflow.healthy)
+        airflow.log_in()
+        yield airflow

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event, current_thread
@@ -54,14 +54,14 @@ class Remote:
 
 
 @pytest.fixture
-def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], None]], None]]:
+def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], None]], None]:
     """Makes every store that is opened from now on remote."""
 
     def opened(before: Callable[[str], None]) -> None:
         own = open_store._open
         monkeypatch.setattr(open_store, "_open", lambda *given: Remote(own(*given), before))
 
-    yield opened
+    return opened
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_page_asks_for_each_file_and_folder_once(source: Path, tmp_path: Path,
 @pytest.mark.slow
 @pytest.mark.parametrize("bucket", [False, True], ids=["folder", "bucket"])
 def test_hundreds_of_builds_are_read_in_a_second(
-    source: Path, tmp_path: Path, remote: Callable[..., None], request: pytest.FixtureRequest, bucket: bool
+    source: Path, tmp_path: Path, remote: Callable[..., None], in_bucket: Callable[[Path], None], bucket: bool
 ) -> None:
     """``bucket``: through the client that object stores have, whose requests Python does not take part in."""
     place = table(first := long_build(source, tmp_path / "b0"))
@@ -146,7 +146,7 @@ def test_hundreds_of_builds_are_read_in_a_second(
     [(_, [attempt])] = place.claims
     places = [claimed(tmp_path / f"b{n}", attempt) for n in range(MANY)]
     if bucket:
-        request.getfixturevalue("in_bucket")(tmp_path)
+        in_bucket(tmp_path)
     asked: list[str] = []
     remote(lambda url: asked.append(url) or time.sleep(DELAY_SECONDS))
     begun, used = time.monotonic(), time.process_time()
