@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.splits.position import Consumed, Position
-from airflow_backfill.core.splits.splits import Splits
+from airflow_backfill.core.splits.splits import Splits, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,7 @@ class FileSplits(Splits):
         if self.split_rows is None:
             return files
         # Files differ in rows, so of a split that is being read nothing tells how many of its rows are.
-        rows = "rows read" if position.read else "rows being read" if position.begun else "rows not started"
-        return files | {rows: self.split_rows[split]}
+        return files | {rows_of(position): self.split_rows[split]}
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         for split, position in enumerate(positions):

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.splits.position import Consumed, Position
-from airflow_backfill.core.splits.splits import Splits
+from airflow_backfill.core.splits.splits import Splits, rows_of
 
 Key = tuple[str, ...]
 """A prefix of a key as SQL literals. The empty prefix sorts before every key."""
@@ -88,7 +88,12 @@ class KeyRanges(Splits):
         return (AtKey(epoch, 0),) * len(self)
 
     def counts(self, split: int, position: Position) -> Mapping[str, int]:
-        return {"chunks read": position.chunks} if isinstance(position, AtKey) else {}
+        chunks = {"chunks read": position.chunks} if isinstance(position, AtKey) else {}
+        if self.rows is None:
+            return chunks
+        # The plan cuts ranges of about the same size. Records count the rows of rounds, not of ranges.
+        rows = self.rows * (split + 1) // len(self) - self.rows * split // len(self)
+        return chunks | {f"{rows_of(position)} (about)": rows}
 
     def check_standing(self, positions: tuple[Position, ...], epoch: int) -> None:
         """A round takes all ranges to one epoch, at or after the planned one."""

@@ -94,3 +94,8 @@ class Splits(ABC):
     @abstractmethod
     def from_json(value: dict[str, Any]) -> Splits | None:
         """The splits in ``value``; None if they are of another kind."""
+
+
+def rows_of(position: Position) -> str:
+    """What the rows of a split at ``position`` are called, where only those of all the split are known."""
+    return "rows read" if position.read else "rows being read" if position.begun else "rows not started"

@@ -134,6 +134,12 @@ def test_what_is_no_position_is_refused(value: object) -> None:
             [(0,), (2,), ()],
         ),
         (
+            KeyRanges((("1",), ("2",)), 100, 10),
+            (AtKey(3, 0), AtKey(3, 2, ("1",)), Consumed(3)),
+            [0.0, 0.5, 1.0],
+            [(0, 3), (2, 3), (4,)],
+        ),
+        (
             Partitions("t", (Split(0), Split(1)), "r"),
             (AtOffset(3, Split(0, target=9, read=6, written=5, scanned=5, end=12)), AtOffset(3, Split(1).finished())),
             [0.5, 1.0],
@@ -146,3 +152,9 @@ def test_how_much_of_a_split_is_read(
 ) -> None:
     assert [splits.share(split, position) for split, position in enumerate(positions)] == shares
     assert [tuple(splits.counts(split, position).values()) for split, position in enumerate(positions)] == counts
+
+
+def test_the_rows_of_a_key_range_are_an_estimate() -> None:
+    ranges = KeyRanges((("1",), ("2",)), 100, 10)
+    assert ranges.counts(1, AtKey(3, 2, ("1",))) == {"chunks read": 2, "rows being read (about)": 3}
+    assert ranges.counts(2, Consumed(3)) == {"rows read (about)": 4}
