@@ -378,7 +378,7 @@ _BROUGHT_BACK = (
     *("progress", "ranges", "files_read", "applied", "finished", "cancelled", "handoff", "handoff_at", "bound"),
     "unproven",
 )
-_OF_PARTITIONS = ("known", "no_rows", "sealed", "begins")
+_OF_PARTITIONS = ("known", "no_rows", "sealed", "begins", "taken")
 
 
 def _each(document: dict[str, Any]) -> list[dict[str, Any]]:
