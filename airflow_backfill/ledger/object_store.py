@@ -27,6 +27,8 @@ _SCHEMES = {
 """Hadoop's scheme: obstore's scheme, and the prefix of its settings."""
 SKEWED = "RequestTimeTooSkewed"
 """S3's code for a request that is signed at another time than its own."""
+NAMELESS = "object with invalid path"
+"""What obstore says of an object with two slashes in a row."""
 CLOCK_WRONG = "the service refuses requests of this machine, because its clock is wrong; set the clock"
 _CLIENT_OPTIONS = frozenset(
     {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only"}
@@ -35,6 +37,10 @@ _CLIENT_OPTIONS = frozenset(
     | {"proxy_url", "randomize_addresses", "read_timeout", "timeout", "user_agent"}
 )
 """Settings of the connection to any store, here with the store's prefix: ``aws_allow_http``."""
+PAGE = 1000
+"""Names in a page of a listing, at most."""
+LAST = chr(0x10FFFF)
+"""Sorts after all names."""
 _CLIENTS = 64
 """Buckets with their settings that one process keeps a client for."""
 
@@ -78,27 +84,31 @@ class ObjectStore:
 
     def list(self, folder: str, after: str = "") -> Sequence[str]:
         start = f"{self._path(folder)}/" if folder else self._root
-        names = []
         with self._trouble(folder):
-            pages = self._obstore.list(
-                self._bucket,
-                prefix=start.removesuffix("/") or None,
-                offset=f"{start}{after}" if after else None,
-                chunk_size=1000,
-            )
-            for n, page in enumerate(pages):
-                REQUESTS.count(int(n > 0))
-                # The service also lists objects in subfolders.
-                names += [name for entry in page if "/" not in (name := entry["path"][len(start) :])]
-        # Some services list without order.
-        return sorted(name for name in names if not name.startswith(HIDDEN))
+            # Some services list without order. A folder that a tool has made is an object without a name.
+            return sorted(name for name in self._listed(start, after) if name and not name.startswith(HIDDEN))
+
+    def _listed(self, start: str, after: str) -> Iterator[str]:
+        """The names after ``after``. The service also lists the objects in subfolders, which are skipped: those of a
+        large one by another request, for what follows them.
+        """
+        prefix, offset = start.removesuffix("/") or None, f"{start}{after}" if after else None
+        for n, page in enumerate(self._obstore.list(self._bucket, prefix=prefix, offset=offset, chunk_size=PAGE)):
+            REQUESTS.count(int(n > 0))
+            found = [entry["path"][len(start) :] for entry in page]
+            yield from (name for name in found if "/" not in name)
+            subfolder, below, _ = found[-1].partition("/")
+            if below and len(found) == PAGE and found == sorted(found):
+                REQUESTS.count()
+                yield from self._listed(start, f"{subfolder}/{LAST}")
+                return
 
     def folders(self, folder: str) -> Sequence[str]:
         prefix = self._path(folder) if folder else self._root.removesuffix("/")
         with self._trouble(folder):
             found = self._obstore.list_with_delimiter(self._bucket, prefix=prefix or None)
         names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
-        return sorted(name for name in names if not name.startswith(HIDDEN))
+        return sorted(name for name in names if name and not name.startswith(HIDDEN))
 
     def read(self, name: str, limit: int) -> bytes:
         # Asks for these bytes only: a commit may have a gigabyte.
@@ -168,6 +178,11 @@ class ObjectStore:
         except (self._errors.BaseError, OSError) as error:
             # Not chained: the full text of these errors contains the request, which may be signed.
             said = str(error)
+            if NAMELESS in said:
+                raise InvalidSpec(
+                    f"{self.url}/{name}: {first_line(error)}. A folder that holds such an object cannot be listed; "
+                    "rename the object, or move it away"
+                ) from None
             why = CLOCK_WRONG if SKEWED in said else first_line(error)
             raise expired(self.url, said) or SourceUnavailable(
                 f"{self.url}/{name}: {why}; this is retried", file=name

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import boto3
 import pytest
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
+from airflow_backfill.ledger import object_store
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.object_store import ObjectStore
@@ -27,6 +29,18 @@ def options() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def store(options: dict[str, str], request: pytest.FixtureRequest) -> Store:
     return open_store(f"s3a://bucket/some/{request.node.name}", options=options)
+
+
+@pytest.fixture
+def service(options: dict[str, str]) -> Any:
+    """A plain client of that service."""
+    return boto3.client(
+        "s3",
+        endpoint_url=options["aws_endpoint"],
+        aws_access_key_id=options["aws_access_key_id"],
+        aws_secret_access_key=options["aws_secret_access_key"],
+        region_name=options["aws_region"],
+    )
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -67,6 +81,32 @@ def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
     before = REQUESTS.made
     assert store.list("f") == names and store.list("f", after="00049") == names[50:]
     assert REQUESTS.made - before == 4
+
+
+@pytest.mark.parametrize("after", ["", "00", "folder"])
+def test_a_listing_skips_large_subfolders(store: Store, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as those of a log, where a table may have thousands of ``_sidecars``."""
+    monkeypatch.setattr(object_store, "PAGE", 4)
+    files = ["00", "01", "folder-", "folder0", "z"]
+    for name in (*files, *(f"_sidecars/{n}" for n in range(40)), *(f"folder/{n}" for n in range(40))):
+        store.put(f"f/{name}", b"")
+    before = REQUESTS.made
+    assert store.list("f", after) == [name for name in files if name > after]
+    assert REQUESTS.made - before <= 4
+
+
+def test_a_folder_that_a_tool_has_made_is_no_file(store: Store, service: Any) -> None:
+    store.put("f/a", b"")
+    for key in ("f/", ""):
+        service.put_object(Bucket="bucket", Key=f"{store.url.partition('bucket/')[2]}/{key}")
+    assert store.list("f") == ["a"] and store.folders("") == ["f"] and not store.folders("f")
+
+
+def test_an_object_that_cannot_be_listed_is_named(store: Store, service: Any) -> None:
+    service.put_object(Bucket="bucket", Key=f"{store.url.partition('bucket/')[2]}/f//x")
+    for call in (store.list, store.folders):
+        with pytest.raises(InvalidSpec, match=r"f//.* empty path segment.*move it away"):
+            call("f")
 
 
 def test_a_log_and_a_journal_in_a_bucket(store: Store) -> None:
