@@ -129,6 +129,12 @@ MENDS = (
         (LANDING + "test_rows_without_a_place_are_refused",),
     ),
     Mend(
+        "records of a former topic are history",
+        "        both.check_same(landing.within(common, epoch), common)",
+        "",
+        (LANDING + "test_records_of_a_former_topic_do_not_stand_in_for_expired_ones",),
+    ),
+    Mend(
         "a repair deletes what nobody can compare",
         "        expected = TopicRows(self._history, positions).whole",
         "        expected = TopicRows(self._history, positions).target",

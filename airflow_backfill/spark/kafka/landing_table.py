@@ -90,6 +90,15 @@ class LandingTable:
         self._check_named(found, "correct or delete these rows, then clear the task")
         return {row["partition"]: row["last"] for row in found}
 
+    def first(self, epoch: int, starts: Mapping[int, int], count: int) -> dict[int, Offsets]:
+        """By partition: the first ``count`` offsets from ``starts`` on, beginning with one that the table has at an
+        epoch, and not beyond its last one.
+        """
+        there = self._at(epoch).where(F.col("offset") >= by_partition(starts, 0))
+        with lost_history_named():
+            found = there.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
+        return {n: Offsets(least, min(least + count, last + 1)) for n, least, last in found}
+
     def landed(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
         """The answer to the effect ReadLanded. LandingInvalid if a row has no valid partition or offset."""
         added = self._added(epochs)

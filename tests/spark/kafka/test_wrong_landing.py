@@ -73,6 +73,23 @@ def test_rows_without_a_place_are_refused(spark: SparkSession, tmp_path: Path, p
             look()
 
 
+def test_records_of_a_former_topic_do_not_stand_in_for_expired_ones(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    """Its ingestion went on where the former topic ended, so no offset has landed twice."""
+    topic.create()
+    topic.send(numbered(5, first=100))
+    landing.land_all()
+    topic.delete()
+    topic.create()
+    topic.send(numbered(10))
+    landing.land_all()
+    topic.truncate(3)
+    with pytest.raises(SourceReplaced, match="offset 3 of partition 0 is another record"):
+        make_build().plan()
+    assert not (tmp_path / "target").exists()
+
+
 @pytest.mark.soak
 def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
     topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
