@@ -20,6 +20,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.explain.test_topic_explanation import explained
 from tests.spark.kafka.test_ordered_topic import names, ordered, record
 from tests.spark.kafka.topics import Landing, MakeBuild, TopicBuild, numbered
 
@@ -162,7 +163,7 @@ def test_a_row_stands_if_the_last_record_of_its_key_is_gone(
 def test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left(
     topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    topic.create()
+    topic.create(config={"cleanup.policy": "compact"})
     topic.send([Record(b"1", b'{"id": 1}'), Record(b"\xff", b'{"id": 1}'), Record(b"2", b'{"id": 2}')])
     landing.skip({0: 2})
     landing.land_all()
@@ -175,6 +176,7 @@ def test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left(
     with pytest.raises(KafkaLost):
         build.run(RepairGoal())
     assert build.content() == [(1, "1"), (2, "2")]
+    assert explained(build, "id=1")["verdict"] == "unknown" and explained(build, "id=2")["verdict"] == "equal"
     state = build.verify()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (1, 2)
     with pytest.raises(VerificationFailed):
