@@ -18,8 +18,8 @@ MENDS = (
     ),
     Mend(
         "a deletion counts before the target holds its record",
-        "        counting = known.where(_counts(held))",
-        "        counting = known",
+        "        return self._without_older(net, known.where(_counts(held)))",
+        "        return self._without_older(net, known)",
         ("tests/spark/kafka/test_tombstones.py::test_a_deletion_counts_once_the_target_holds_its_record",),
     ),
     Mend(
@@ -88,9 +88,51 @@ MENDS = (
     ),
     Mend(
         "last values that nobody can compare fail the proof",
-        "                if not (self.rows.short if self.proof.key else self.rows.gone)(wanted.epoch):",
-        "                if self.proof.key or not self.rows.gone(wanted.epoch):",
+        "        if self.short(epoch):\n            return True",
+        "        if self.short(epoch):\n            return False",
         (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
+    ),
+    Mend(
+        "compaction keeps the last record of every key",
+        "        return self.gone(epoch) > 0 and (self.history.order is not None or self._undecodable(epoch))",
+        "        return False",
+        (
+            PROOF + "test_a_row_stands_if_the_last_record_of_its_key_is_gone",
+            PROOF + "test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left",
+        ),
+    ),
+    Mend(
+        "a row that is later than what is left fails the proof",
+        "            known = self._known(net, wanted, key)",
+        "            known = net",
+        (PROOF + "test_a_row_stands_if_the_last_record_of_its_key_is_gone",),
+    ),
+    Mend(
+        "a stream that writes to the target is another writer",
+        "proven=False, check=check_table)",
+        "proven=False)",
+        (
+            "tests/core/state/test_load.py::test_a_target_that_a_query_writes_on_is_read_unless_it_is_another_one",
+            "tests/spark/kafka/test_topic_build.py::test_a_topic_alone_is_read_to_its_pinned_end_and_a_stream_goes_on",
+        ),
+    ),
+    Mend(
+        "of two writers of dead letters one fails",
+        "            if not left or conflict_of(error) is None:",
+        "            if True:",
+        ("tests/spark/kafka/test_dead_letters.py::test_lanes_and_builds_add_to_one_table_at_the_same_time",),
+    ),
+    Mend(
+        "landed rows without a place are no rows",
+        "        if count:\n            raise LandingInvalid(",
+        "        if False:\n            raise LandingInvalid(",
+        (LANDING + "test_rows_without_a_place_are_refused",),
+    ),
+    Mend(
+        "records of a former topic are history",
+        "        both.check_same(landing.within(common, epoch), common)",
+        "",
+        (LANDING + "test_records_of_a_former_topic_do_not_stand_in_for_expired_ones",),
     ),
     Mend(
         "a repair deletes what nobody can compare",

@@ -67,7 +67,7 @@ class Expiry:
         if not self.compacted:
             return len(gap) - self.kept.count
         passed = max(self.kept.greatest, self.kept.greatest if self.landed is None else self.landed)
-        return max(self.kept.least - gap.start, 0) + max(gap.last - passed, 0)
+        return min(max(self.kept.least - gap.start, 0) + max(gap.last - passed, 0), len(gap))
 
 
 NONE = Expiry()

@@ -9,6 +9,7 @@ for any number of lanes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
@@ -19,7 +20,7 @@ from airflow_backfill.core.model.record import Record, barrier_record, generatio
 from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead, ReadPlan
 from airflow_backfill.core.state.replay import announce, apply, from_last
 from airflow_backfill.core.state.state import Barrier, BuildState
-from airflow_backfill.core.target_table.foreign_commits import check_commit
+from airflow_backfill.core.target_table.foreign_commits import check_commit, check_table
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.totals import Totals
@@ -42,7 +43,18 @@ def told(build: str | None = None) -> Asks[BuildState]:
     return (yield from _loaded(build, proven=False))
 
 
-def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[BuildState]:
+def written_on(build: str | None = None) -> Asks[BuildState]:
+    """The same of a target whose rows others change since: TargetDiverged only if it was replaced or restored."""
+    return (yield from _loaded(build, proven=False, check=check_table))
+
+
+def _loaded(
+    build: str | None,
+    *,
+    proven: bool,
+    at: int | None = None,
+    check: Callable[[Plan, Commit, Record | None], None] = check_commit,
+) -> Asks[BuildState]:
     head = (yield from ReadHead()) if at is None else at
     walked: list[_Walked] = []
     newest: Barrier | None = None
@@ -71,7 +83,7 @@ def _loaded(build: str | None, *, proven: bool, at: int | None = None) -> Asks[B
     announced = yield from _announced(plan, newest, walked)
     state = from_last(plan, lanes, head, announced)
     for commit, record in reversed(walked):
-        check_commit(plan, commit, record)
+        check(plan, commit, record)
     return state
 
 

@@ -371,8 +371,9 @@ def _appeared(partition: int, topic: Topic | None, batch: Batch | None, *, histo
     if topic is None:
         assert batch is not None
         return appeared(partition, Log(0, batch.greatest + 1), None, batch.least)
-    log = topic.logs[partition]
-    if batch is not None and batch.least > log.start and not history:
+    # The brokers were asked after it landed: one that they do not know is another topic's.
+    log = topic.logs.get(partition, Log(0, 0))
+    if partition in topic.logs and batch is not None and batch.least > log.start and not history:
         fetched = yield from FetchRecords({partition: Offsets(log.start, batch.least)}, hold=False)
         log = log if fetched.batches else Log(batch.least, log.end)
     return appeared(partition, log, None, batch.least if batch is not None else None)

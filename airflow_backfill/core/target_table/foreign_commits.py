@@ -15,7 +15,17 @@ def check_commit(plan: Plan, commit: Commit, record: Record | None) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``record``: that of the
     commit, None if it is no barrier.
     """
-    why = _foreign(plan, commit, record)
+    _check(plan, commit, _replaced(plan, commit) or _foreign(plan, commit, record))
+
+
+def check_table(plan: Plan, commit: Commit, _: Record | None) -> None:
+    """Raise TargetDiverged if the commit puts another table, or a former version, in the target's place. It may change
+    rows.
+    """
+    _check(plan, commit, _replaced(plan, commit))
+
+
+def _check(plan: Plan, commit: Commit, why: str | None) -> None:
     if why is not None:
         raise TargetDiverged(
             f"version {commit.version} of the target: {why}, so its rows may no longer match the source; "
@@ -33,8 +43,8 @@ def way_back(target: str, version: int) -> str:
     )
 
 
-def _foreign(plan: Plan, commit: Commit, record: Record | None) -> str | None:
-    """What another writer did in the commit; None if the commit is ours, or harmless."""
+def _replaced(plan: Plan, commit: Commit) -> str | None:
+    """What another writer did to the table in the commit; None for nothing."""
     if commit.operation.upper().startswith(_REPLACING):
         return f"another writer ran {commit.operation}"
     if commit.metadata is not None:
@@ -44,6 +54,11 @@ def _foreign(plan: Plan, commit: Commit, record: Record | None) -> str | None:
         changed = difference(was, is_, allow_new=True, not_null=False)
         if changed is not None:
             return f"it {changed[0]}"
+    return None
+
+
+def _foreign(plan: Plan, commit: Commit, record: Record | None) -> str | None:
+    """What another writer did to rows in the commit; None if the commit is ours, or harmless."""
     ours = record is not None and record.build == plan.build
     if commit.data_change and not ours:
         return f"another writer changed rows ({commit.operation or 'unknown operation'})"

@@ -34,7 +34,7 @@ from airflow_backfill.spark.explain.values import (
     parsed,
     target_rows,
 )
-from airflow_backfill.spark.kafka.dead_letters import good
+from airflow_backfill.spark.kafka.dead_letters import dead_letters, good
 from airflow_backfill.spark.kafka.decoding import DEAD, TOMBSTONE
 from airflow_backfill.spark.kafka.key_records import FATE, KEPT, KeyRecords, Place
 from airflow_backfill.spark.kafka.landing_table import RAW
@@ -141,11 +141,11 @@ class TopicExplanation:
     def _should_hold(self, found: DataFrame, records: KeyRecords) -> tuple[list[Values] | None, str | None]:
         """What the target must hold of the key, or None and why that is unknown."""
         taken = found.where(F.col(FATE) == Fate.TAKEN.value).select(RAW.names)
-        rows = good(self.history.records.decode(taken))
+        decoded = self.history.records.decode(taken)
         try:
-            with last_per_key(rows, self.transform, self._target_key, self.history.order) as net:
+            with last_per_key(good(decoded), self.transform, self._target_key, self.history.order) as net:
                 last = next((tuple(row[-2:]) for row in last_places(net, self._target_key).collect()), None)
-                doubt = records.doubt(last)
+                doubt = records.doubt(last, undecodable=not dead_letters(decoded).isEmpty())
                 return (target_rows(net.rows(), self.transform), None) if doubt is None else (None, doubt)
         except BackfillError as error:
             return None, error.message

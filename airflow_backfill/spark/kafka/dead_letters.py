@@ -1,4 +1,4 @@
-"""Splits decoded records into good rows and dead letters, and counts them. Writes nothing."""
+"""Splits decoded records into good rows and dead letters, counts them, and stores dead letters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from airflow_backfill.core.errors import InvalidSpec, Undecodable
 from airflow_backfill.core.state.effect import Decoded
 from airflow_backfill.spark.kafka.decoding import DEAD, RECORD
+from airflow_backfill.spark.kafka.memory import same_values
+from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.session.redaction import shown
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ SCHEMA = StructType(
 )
 """The table of dead letters: the whole record, why it is undecodable, and the versions of the decoders."""
 
+TRIES = 20
+"""Tries to add dead letters. Each one that fails is a commit of another writer."""
 _SAMPLE = 5
 
 
@@ -55,6 +59,21 @@ def good(decoded: DataFrame) -> DataFrame:
 def dead_letters(decoded: DataFrame) -> DataFrame:
     """The undecodable records, as rows of the table of dead letters."""
     return decoded.where(F.col(DEAD).isNotNull()).select(f"{DEAD}.*")
+
+
+def add(spark: SparkSession, location: str, letters: DataFrame) -> None:
+    """Add these dead letters to the table at ``location``, unless it has them already. Other lanes and builds may add
+    theirs meanwhile. A topic that was created again has other records at the same offsets.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            table = DeltaTable.createIfNotExists(spark).location(location).addColumns(SCHEMA).execute()
+            same = same_values("t", "s", ("topic", "partition", "offset", "timestamp", "key", "value"))
+            table.alias("t").merge(letters.alias("s"), same).whenNotMatchedInsertAll().execute()
+            return
+        except Exception as error:
+            if not left or conflict_of(error) is None:
+                raise
 
 
 def count(decoded: DataFrame, wanted: Column) -> Decoded:

@@ -18,7 +18,7 @@ from airflow_backfill.core.kafka.opening import Log
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.splits.partitions import AtOffset, Partitions
 from airflow_backfill.core.splits.position import Position
-from airflow_backfill.spark.kafka.dead_letters import good
+from airflow_backfill.spark.kafka.dead_letters import dead_letters, good
 from airflow_backfill.spark.kafka.landed_offsets import LandedOffsets
 from airflow_backfill.spark.kafka.landing_table import RAW
 from airflow_backfill.spark.kafka.last_values import last_per_key
@@ -55,7 +55,26 @@ class TopicRows:
                 partition=short[0],
                 have=floor,
             )
+        if self.doubtful(epoch):
+            raise KafkaLost(
+                f"{self.gone(epoch)} records that were read are no longer in Kafka, and one of them may be the last of "
+                "its key, so the rows cannot be compared; plan again with on_existing='restart'"
+            )
         return self.target(epoch)
+
+    def doubtful(self, epoch: int) -> bool:
+        """Whether a record that is gone may tell a row. Compaction keeps the last record of a key by offset: with
+        ``order`` another one may be the last, and if it is undecodable, an earlier one has told the row.
+        """
+        if not self.history.plan.spec.key:
+            return self.gone(epoch) > 0
+        if self.short(epoch):
+            return True
+        return self.gone(epoch) > 0 and (self.history.order is not None or self._undecodable(epoch))
+
+    def _undecodable(self, epoch: int) -> bool:
+        """Whether a record that is left is undecodable."""
+        return not dead_letters(self._decoded(self._there, epoch)).isEmpty()
 
     def short(self, epoch: int) -> list[int]:
         """The partitions with records that were read, that Kafka has lost, and that the landing table may not have."""
@@ -80,11 +99,11 @@ class TopicRows:
         """
         if self._read:
             self.history.topic.check_there(self._read)
-        return self._decoded(self._read, epoch)
+        return good(self._decoded(self._read, epoch))
 
     def rest(self, epoch: int) -> DataFrame:
         """Those of the same records that Kafka and the landing table still have."""
-        return self._decoded(self._there, epoch)
+        return good(self._decoded(self._there, epoch))
 
     @property
     def trimmed(self) -> bool:
@@ -249,4 +268,4 @@ class TopicRows:
                 lost = self.history.compacted_away(ranges, epoch)
                 frames += [] if lost is None else [lost]
         raw = reduce(DataFrame.union, frames or [self.history.spark.createDataFrame([], RAW)])
-        return good(self.history.records.decode(raw))
+        return self.history.records.decode(raw)

@@ -77,9 +77,10 @@ class KeyRecords:
             .otherwise(Fate.MISSED.value)
         )
 
-    def doubt(self, last: Place | None) -> str | None:
+    def doubt(self, last: Place | None, *, undecodable: bool) -> str | None:
         """Why the records that are left do not tell the target's row; None if they do. ``last``: the place of the last
-        record of the key that the build has taken, as far as it was found.
+        record of the key that the build has taken, as far as it was found. ``undecodable``: whether one was found that
+        makes no row.
         """
         ordered = self.history.order is not None
         if last is not None and not ordered and self._nothing_gone_after(*last):
@@ -87,8 +88,8 @@ class KeyRecords:
         if self.error is not None and any(reach.seam >= reach.first for reach in self._reaches.values()):
             return f"Kafka cannot be read, and the key may have records there: {self.error.message}"
         planned = self.history.plan.splits
-        if ordered and isinstance(planned, Partitions) and planned.compacted:
-            return "the topic is compacted, and an earlier record of a key may be the last one in its order"
+        if (ordered or undecodable) and isinstance(planned, Partitions) and planned.compacted:
+            return "the topic is compacted, and a record of the key that is gone may be the last one that counts"
         gone = sum(self.gone.values())
         if gone:
             return f"{gone} offsets of the history are neither in Kafka nor in the landing table any more"

@@ -1,4 +1,4 @@
-"""Compares the offsets of topic and landing table in the same ranges.
+"""Compares topic and landing table in the same ranges of offsets.
 
 Kafka's side is read as committed records. An offset that only Kafka has was missed by the ingestion. An offset that
 only the landing table has is an aborted record: the ingestion reads uncommitted ones. In a compacted topic it may also
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import LandingInvalid
+from airflow_backfill.core.errors import LandingInvalid, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Offsets
+from airflow_backfill.core.kafka.opening import CREATED_AGAIN
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
@@ -62,6 +65,23 @@ class LandedOffsets:
         if strange:
             raise _uncommitted(strange)
         return missed
+
+    def check_same(self, landed: DataFrame, ranges: Mapping[int, Offsets]) -> None:
+        """SourceReplaced if a row of ``landed``, which are those of ``ranges``, is another record than the topic's."""
+        if not ranges:
+            return
+        other = reduce(or_, (~F.col(f"l.{name}").eqNullSafe(F.col(f"k.{name}")) for name in ("key", "value")))
+        both = landed.alias("l").join(self.topic.read(ranges).alias("k"), _PLACE)
+        with lost_history_named():
+            found = both.where(other).select(_PLACE).orderBy(_PLACE).limit(1).collect()
+        if found:
+            n, offset = found[0]
+            raise SourceReplaced(
+                f"offset {offset} of partition {n} is another record in the landing table than in Kafka: the topic was "
+                f"created again, or another topic landed under its name; {CREATED_AGAIN}",
+                partition=n,
+                offset=offset,
+            )
 
 
 def _runs(places: DataFrame) -> list[Run]:

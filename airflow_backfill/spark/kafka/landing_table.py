@@ -6,11 +6,11 @@ source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -83,21 +83,24 @@ class LandingTable:
         return self._source.head
 
     def greatest(self, epoch: int) -> dict[int, int]:
-        """By partition: the greatest offset at an epoch. LandingInvalid if a row has no partition or offset."""
+        """By partition: the greatest offset at an epoch. LandingInvalid if a row has no valid partition or offset."""
         rows = self._at(epoch)
-        nameless = F.count_if(F.col("partition").isNull() | F.col("offset").isNull())
         with lost_history_named():
-            found = rows.groupBy("partition").agg(F.max("offset").alias("last"), nameless.alias("nameless")).collect()
-        if any(row["nameless"] for row in found):
-            raise LandingInvalid(
-                f"some rows of topic {self.topic} in the landing table have no partition or no offset, so their place "
-                "is unknown; correct or delete these rows, then clear the task",
-                count=sum(r["nameless"] for r in found),
-            )
+            found = rows.groupBy("partition").agg(F.max("offset").alias("last"), _nameless(F.lit(1))).collect()
+        self._check_named(found, "correct or delete these rows, then clear the task")
         return {row["partition"]: row["last"] for row in found}
 
+    def first(self, epoch: int, starts: Mapping[int, int], count: int) -> dict[int, Offsets]:
+        """By partition: the first ``count`` offsets from ``starts`` on, beginning with one that the table has at an
+        epoch, and not beyond its last one.
+        """
+        there = self._at(epoch).where(F.col("offset") >= by_partition(starts, 0))
+        with lost_history_named():
+            found = there.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
+        return {n: Offsets(least, min(least + count, last + 1)) for n, least, last in found}
+
     def landed(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
-        """The answer to the effect ReadLanded."""
+        """The answer to the effect ReadLanded. LandingInvalid if a row has no valid partition or offset."""
         added = self._added(epochs)
         stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
         before = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
@@ -110,9 +113,11 @@ class LandingTable:
             F.max(F.when(fresh, F.col("offset"))).alias("greatest"),
             F.count_if(fresh).alias("fresh"),
             F.sum("rows").alias("rows"),
+            _nameless(F.col("rows")),
         )
         with lost_history_named():
             groups = found.collect()
+        self._check_named(groups, "delete these rows, and plan again with on_existing='restart'")
         batches = {g["partition"]: Batch(g["least"], g["greatest"], g["fresh"]) for g in groups if g["fresh"]}
         repeated = sum(g["rows"] - g["fresh"] for g in groups)
         if repeated:
@@ -155,6 +160,15 @@ class LandingTable:
         """The raw rows at an epoch with offsets after the seam of their partition (if any), each offset once."""
         rows = self._at(epoch).where(F.col("offset") > by_partition(seams, -1))
         return rows.dropDuplicates(_PLACE).select(RAW.names)
+
+    def _check_named(self, groups: Sequence[Row], way_out: str) -> None:
+        count = sum(group["nameless"] for group in groups)
+        if count:
+            raise LandingInvalid(
+                f"{count} rows of topic {self.topic} in the landing table have no valid partition or offset, so their "
+                f"place is unknown; {way_out}",
+                count=count,
+            )
 
     def _check_repeated(self, repeats: DataFrame, added: DataFrame, stand: Column, epoch: int) -> None:
         """OffsetsInvalid if an offset is not fresh and has no earlier copy: it is out of order. SourceReplaced if the
@@ -223,6 +237,12 @@ def _inside(offsets: Mapping[int, Offsets]) -> Column:
         inside = (F.col("offset") >= some.start) & (F.col("offset") < some.stop)
         wanted = wanted | ((F.col("partition") == partition) & inside)
     return wanted
+
+
+def _nameless(rows: Column) -> Column:
+    """How many ``rows`` have no valid partition or offset."""
+    named = F.coalesce((F.col("partition") >= 0) & (F.col("offset") >= 0), F.lit(False))
+    return F.sum(F.when(named, 0).otherwise(rows)).alias("nameless")
 
 
 def by_partition(values: Mapping[int, int], otherwise: int) -> Column:

@@ -48,15 +48,28 @@ class Tombstones:
         """``net`` without changes whose key was deleted later. First stores the deletes of ``net``. ``held``: by
         partition, the greatest offset that the target holds after the commit of ``net``. MemoryLost.
         """
-        places = net.frame.select(OP, *(F.col(quoted(column)).alias(name) for column, name in self._names))
+        places = self._named(net.frame, OP)
         known = self._memory.of(places, net.upserts + net.deletes)
         if net.deletes:
             self._keep(places.where(F.col(OP) == DELETE).drop(OP), known)
+        return self._without_older(net, known.where(_counts(held)))
+
+    def newest(self, net: NetChanges, held: Mapping[int, int], target: DataFrame) -> NetChanges:
+        """``net`` without changes whose key was deleted later, or has a later row in ``target``. Stores nothing.
+        MemoryLost.
+        """
+        known = self._memory.of(self._named(net.frame), net.upserts + net.deletes).where(_counts(held))
+        return self._without_older(net, known.unionByName(self._named(target)))
+
+    def _named(self, rows: DataFrame, *more: str) -> DataFrame:
+        """Key and place of rows of the target, under the names of entries."""
+        return rows.select(*more, *(F.col(quoted(column)).alias(name) for column, name in self._names))
+
+    def _without_older(self, net: NetChanges, known: DataFrame) -> NetChanges:
         later = place_of("t", _PLACE) > place_of("s", self._place)
         for column, name in zip(self._key, self._memory.key, strict=True):
             later = later & (F.col(f"t.{name}") == F.col(f"s.{quoted(column)}"))
-        counting = known.where(_counts(held))
-        return replace(net, frame=net.frame.alias("s").join(counting.alias("t"), later, "left_anti"))
+        return replace(net, frame=net.frame.alias("s").join(known.alias("t"), later, "left_anti"))
 
     def _keep(self, gone: DataFrame, known: DataFrame) -> None:
         """Store the new entries of ``gone``. A repeated round stores nothing."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -197,7 +196,4 @@ class History:
             location = dead_letters_beside(spec.target, self.plan.build)
         if location is None:
             raise dead_letters.undecodable(rows, count)
-        table = DeltaTable.createIfNotExists(self.spark).location(location).addColumns(dead_letters.SCHEMA).execute()
-        same = [F.col(f"t.{name}") == F.col(f"s.{name}") for name in ("topic", "partition", "offset")]
-        merged = table.alias("t").merge(dead_letters.dead_letters(rows).alias("s"), same[0] & same[1] & same[2])
-        merged.whenNotMatchedInsertAll().execute()
+        dead_letters.add(self.spark, location, dead_letters.dead_letters(rows))

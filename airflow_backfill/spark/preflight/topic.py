@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SAMPLE_OFFSETS = 100_000
 """Offsets, over all partitions, to check that the ingestion lands only committed records."""
+COMPARED_RECORDS = 100
+"""Records of each partition, the first that both have, to check that the landing table has those of the topic."""
 NO_TABLE = '{"type":"struct","fields":[]}'
 """The schema in the plan of a build without a landing table."""
 
@@ -109,8 +111,11 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     partitions = _opened(broker, topic, landed, kept, wanted, decoded.rules, compacted)
     if spec.source is not None:
         ranges, landing = _landed_last(topic, landed), LandingTable(spark, spec.source, wanted.name)
-        records_of = TopicRecords(spark, connection(), wanted.name, topic.id)
-        LandedOffsets(records_of, compacted).check(ranges, lambda some: landing.places(some, epoch))
+        both = LandedOffsets(TopicRecords(spark, connection(), wanted.name, topic.id), compacted)
+        both.check(ranges, lambda some: landing.places(some, epoch))
+        # What a former topic of this name has landed comes first.
+        common = landing.first(epoch, {n: log.start for n, log in topic.logs.items()}, COMPARED_RECORDS)
+        both.check_same(landing.within(common, epoch), common)
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
     expiry = TopicExpiry(retention, min(oldest.values(), default=None))
     return TopicPreflight(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core.errors import NotAllowedNow
+from airflow_backfill.core.state.drive import drive
+from airflow_backfill.core.state.load import written_on
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.session.settings import override
@@ -22,12 +24,15 @@ def follow(spark: SparkSession, target: str) -> DataFrame:
     * added rows, if the build only appends;
     * a topic's records, if it has no landing table: each partition from the end offset that the plan pinned.
 
-    The query's checkpoint makes sure that it writes each row once. Start one query, and no ``upstream`` task beside it.
+    The query's checkpoint makes sure that it writes each row once, to the target or elsewhere. Start one query, and no
+    ``upstream`` task beside it. Call this again whenever the query is started: with its checkpoint it goes on where it
+    was.
 
-    Raises NotAllowedNow unless the build is finished; KafkaLost or SourceReplaced if the topic lacks those offsets.
+    Raises NotAllowedNow unless the build is finished; TargetDiverged if the target was replaced or restored since;
+    SourceReplaced if the topic was created again. A query without a checkpoint fails if Kafka lacks those offsets.
     """
     reader = BuildReader(target, spark)
-    state = reader.state()
+    state = drive(written_on(), reader.answer)
     if state.phase not in (Phase.FINISHED, Phase.UPSTREAM) or state.applied is None:
         raise NotAllowedNow(
             f"the build is in phase {state.phase.value}, but a stream can begin only after the hand-off; run the "

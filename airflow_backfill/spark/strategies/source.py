@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.errors import KafkaLost
 from airflow_backfill.core.kafka.opening import recreated
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
@@ -151,14 +150,6 @@ class Rounds:
             raise recreated(topic.id, len(topic.logs), planned.topic_id)
         ends = {split.partition: split.end for split in planned.splits}
         starts = {partition: log.start for partition, log in topic.logs.items()} | ends
-        for partition, start in starts.items():
-            if partition not in topic.logs or topic.logs[partition].start > start:
-                raise KafkaLost(
-                    f"partition {partition}: the stream begins at offset {start}, which Kafka no longer has, so "
-                    "records would be missing; plan again with on_existing='restart', and give the topic longer "
-                    "retention",
-                    wanted=start,
-                )
         first = json.dumps({name: {str(partition): start for partition, start in starts.items()}})
         reader = session.readStream.format("kafka").options(**kafka_options(options))
         rows = reader.option("subscribe", name).option("startingOffsets", first).load()

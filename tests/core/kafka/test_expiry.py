@@ -83,10 +83,15 @@ def test_what_landed_nowhere_is_passed_over_at_once() -> None:
     assert lost.value.data["missing"] == 2
 
 
-def test_an_ingestion_that_began_after_the_gap_proves_nothing_of_it() -> None:
-    late = Expiry(Batch(90, 99, 10), compacted=True)
+@pytest.mark.parametrize("kept", [Batch(90, 99, 10), Batch(0, 4, 5)], ids=["began after", "ended before"])
+def test_an_ingestion_beside_the_gap_proves_nothing_of_it(kept: Batch) -> None:
+    beside = Expiry(kept, compacted=True)
     with pytest.raises(KafkaLost):
-        asked(READ, Log(40, 120), late)
+        asked(READ, Log(40, 120), beside)
+    once = asked(READ, Log(40, 120), replace(beside, skips=True))
+    twice = asked(replace(once, scanned=59), Log(90, 120), replace(beside, skips=True))
+    assert (once.lost, twice.lost) == (30, 60)
+    assert Split.from_json(twice.to_json()) == twice
 
 
 def test_fields_of_later_are_not_written_while_they_say_nothing() -> None:

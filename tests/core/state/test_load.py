@@ -13,7 +13,7 @@ from airflow_backfill.core.delta.epochs import epoch_of
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.effect import CommitRecord, FileSize, ReadCommit
-from airflow_backfill.core.state.load import catch_up, load, told
+from airflow_backfill.core.state.load import catch_up, load, told, written_on
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
@@ -91,6 +91,18 @@ def test_a_lane_that_ended_long_ago_is_found_where_a_later_record_saw_it() -> No
     model.run(SnapshotGoal(0, 2, RoundSize(100, 100)))
     model.effects.clear()
     assert read(model).sealed and len([e for e in model.effects if isinstance(e, ReadCommit)]) == 2
+
+
+def test_a_target_that_a_query_writes_on_is_read_unless_it_is_another_one() -> None:
+    model = sealed()
+    before = read(model)
+    model.foreign("STREAMING UPDATE")
+    with pytest.raises(TargetDiverged):
+        Running(model, told()).finish()
+    assert Running(model, written_on()).finish() == replace(before, proven=model.target.head)
+    model.foreign("RESTORE")
+    with pytest.raises(TargetDiverged):
+        Running(model, written_on()).finish()
 
 
 # --- what is not there ---

@@ -10,6 +10,7 @@ import pytest
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
+    LandingAhead,
     NotAllowedNow,
     PartitionIncomplete,
     PartitionsGrew,
@@ -247,6 +248,12 @@ def test_after_the_seal_kafka_may_show_that_nothing_was_before(before: dict[int,
     move, asked = turn(state, seen(3), **arguments)
     assert asked[-1] == fx.FetchRecords({3: Offsets(0, 2)}, hold=False)
     assert isinstance(move, Move) and move.event is Event.EPOCHS and splits(move)[3].state == Finished()
+
+
+def test_a_partition_that_only_the_landing_table_knows_is_not_followed() -> None:
+    for state in (BuildState.planned(plan()), sealed(all_at(state=Finished(), target=None))):
+        with pytest.raises(LandingAhead, match="partition 3: the landing table has offset 5"):
+            turn(state, seen(3), sifted=fx.Landed({3: Batch(5, 7, 3)}))
 
 
 def test_another_topic_of_the_same_name_is_refused() -> None:

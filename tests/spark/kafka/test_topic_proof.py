@@ -20,6 +20,8 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.run.interpreter import Shell
 from demo.kafka.topic import COMPACTED, Record, Topic
+from tests.spark.explain.test_topic_explanation import explained
+from tests.spark.kafka.test_ordered_topic import names, ordered, record
 from tests.spark.kafka.topics import Landing, MakeBuild, TopicBuild, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
@@ -123,6 +125,72 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (5, 20)
     with pytest.raises(VerificationFailed):
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 6")
+
+
+@pytest.mark.parametrize("compacted", [pytest.param(False, marks=pytest.mark.soak), True])
+def test_a_row_stands_if_the_last_record_of_its_key_is_gone(
+    topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, compacted: bool
+) -> None:
+    """In the order of a column an earlier offset may be later, and compaction keeps only the last offset of a key."""
+    topic.create()
+    gone = [record(0, 1, 100, "new"), record(0, 2, 100, None), record(0, 3, 100, "new")]
+    older = [record(0, 1, 50, "older"), record(0, 2, 50, "older"), record(0, 3, 50, None)]
+    topic.send([*gone, *older, record(0, 4, 50, "compared"), record(0, 5, 50, None)])
+    landing.skip({0: 7})
+    landing.land_all()
+    build = ordered(make_build)
+    build.read()
+    build.apply_log()
+    if compacted:
+        _compact(monkeypatch, before=3)
+    else:
+        topic.truncate(3)
+    with pytest.raises(KafkaLost):
+        build.run(RepairGoal())
+    assert names(build) == {1: "new", 3: "new", 4: "compared"}
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 3)
+    of_another, at = "SELECT 5, name, timestamp, partition, offset", "timestamp = timestamp - INTERVAL 10 SECONDS"
+    for wrong in (
+        f"DELETE FROM delta.`{build.target}` WHERE id = 4",
+        f"UPDATE delta.`{build.target}` SET {at} WHERE id = 4",
+        f"INSERT INTO delta.`{build.target}` {of_another} FROM delta.`{build.target}` WHERE id = 4",
+    ):
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, wrong)
+
+
+def test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left(
+    topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    topic.create(config={"cleanup.policy": "compact"})
+    topic.send([Record(b"1", b'{"id": 1}'), Record(b"\xff", b'{"id": 1}'), Record(b"2", b'{"id": 2}')])
+    landing.skip({0: 2})
+    landing.land_all()
+    dead = f"dead_letters:{tmp_path / 'dead'}"
+    spec = {"key": "json:id BIGINT", "value": "string", "undecodable": dead}
+    build = make_build(key=["id"], select=["id", "value"], topic=spec)
+    build.read()
+    build.apply_log()
+    _compact(monkeypatch, before=1)
+    with pytest.raises(KafkaLost):
+        build.run(RepairGoal())
+    assert build.content() == [(1, "1"), (2, "2")]
+    assert explained(build, "id=1")["verdict"] == "unknown" and explained(build, "id=2")["verdict"] == "equal"
+    state = build.verify()
+    assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (1, 2)
+    with pytest.raises(VerificationFailed):
+        _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 2")
+
+
+def _compact(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """From now on Kafka has no record before this offset, although its log still begins at 0."""
+    read = TopicRecords.read
+
+    def left(self: TopicRecords, ranges: Any, **how: Any) -> DataFrame:
+        return read(self, ranges, **how).where(f"offset >= {before}")
+
+    monkeypatch.setattr(TopicRecords, "read", left)
 
 
 @pytest.mark.soak

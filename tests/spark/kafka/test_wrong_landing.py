@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -17,9 +19,13 @@ from airflow_backfill.core.errors import (
     PartitionIncomplete,
     SourceReplaced,
 )
+from airflow_backfill.core.kafka.offsets import Batch
+from airflow_backfill.core.state.effect import Landed
+from airflow_backfill.core.values.epoch import EpochRange
+from airflow_backfill.spark.kafka.landing_table import LandingTable
 from airflow_backfill.spark.run.planner import OnExisting
 from demo.kafka.topic import Topic
-from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
+from tests.spark.kafka.topics import SCHEMA, Landing, MakeBuild, everything, numbered, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
@@ -53,6 +59,35 @@ def test_a_table_that_is_no_landing_is_refused(topic: Topic, landing: Landing, m
     write_deltalake(landing.table, table, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(LandingInvalid, match="partition of type int; this one has bigint"):
         make_build().plan()
+
+
+@pytest.mark.parametrize("place", [{"partition": None}, {"partition": -1}, {"offset": None}, {"offset": -1}])
+def test_rows_without_a_place_are_refused(spark: SparkSession, tmp_path: Path, place: dict[str, int | None]) -> None:
+    landing = LandingTable(spark, str(tmp_path), "clicks")
+    rows = [{"topic": "clicks", "partition": 0, "offset": n} for n in range(3)]
+    for some in ([], rows[:1], [{**rows[1], **place}, rows[2]]):
+        write_deltalake(landing.location, pa.Table.from_pylist(some, SCHEMA), mode="append")
+    assert landing.greatest(1) == {0: 0} and landing.landed(EpochRange(1, 2), {}) == Landed({0: Batch(0, 0, 1)})
+    for look in (partial(landing.greatest, 2), partial(landing.landed, EpochRange(1, 3), {})):
+        with pytest.raises(LandingInvalid, match="1 rows of topic clicks"):
+            look()
+
+
+def test_records_of_a_former_topic_do_not_stand_in_for_expired_ones(
+    topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    """Its ingestion went on where the former topic ended, so no offset has landed twice."""
+    topic.create()
+    topic.send(numbered(5, first=100))
+    landing.land_all()
+    topic.delete()
+    topic.create()
+    topic.send(numbered(10))
+    landing.land_all()
+    topic.truncate(3)
+    with pytest.raises(SourceReplaced, match="offset 3 of partition 0 is another record"):
+        make_build().plan()
+    assert not (tmp_path / "target").exists()
 
 
 @pytest.mark.soak
