@@ -195,6 +195,16 @@ def test_rows(spark: SparkSession) -> None:
     assert [r[0] for r in rows.select(transform.passes()).collect()] == [True, True, False]
 
 
+def test_columns_are_those_of_the_source_in_whatever_case_they_are_written(spark: SparkSession) -> None:
+    schema = StructType.fromDDL("Id bigint, Name string, Part int, n int")
+    transform = parse(spark, schema, ["iD AS k", "upper(NAME) AS name"], "part > 1")
+    assert transform.uses == {"Id", "Name", "Part"}
+    assert transform.target_key(["ID"]) == ("k",)
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    assert parse(session, StructType.fromDDL("n int, N int"), ["n"], "n > 1").uses == {"n"}
+
+
 @pytest.mark.parametrize(
     ("select", "key", "target"),
     [
