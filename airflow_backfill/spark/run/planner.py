@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable, DeltaTableBuilder
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
@@ -239,7 +239,7 @@ class Planner:
         clustered = self._spec.clustering == "key"
         if clustered:
             properties[ASKED] = "true"
-        if any(set(field.name) & _ODD for field in schema.fields):
+        if _oddly_named(schema):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
         for name, value in properties.items():
@@ -375,3 +375,12 @@ def nullable(schema: StructType) -> StructType:
         field["nullable"] = True
         field["metadata"] = {}
     return StructType.fromJson(document)
+
+
+def _oddly_named(kind: DataType) -> bool:
+    """Whether Delta stores a field of this type, at any depth, only with column mapping, because of its name."""
+    if isinstance(kind, StructType):
+        return any(set(field.name) & _ODD or _oddly_named(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _oddly_named(kind.elementType)
+    return isinstance(kind, MapType) and (_oddly_named(kind.keyType) or _oddly_named(kind.valueType))

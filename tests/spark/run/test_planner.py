@@ -312,3 +312,12 @@ def test_a_key_without_statistics_is_a_key(spark: SparkSession, tmp_path: Path) 
         plans = Plans(spark, source, tmp_path / "-".join(key))
         plans.plan(key=key)
         assert BuildReader(plans.target).properties.get("delta.dataSkippingStatsColumns") == kept
+
+
+@pytest.mark.parametrize(
+    "value", ["named_struct('a b', v)", "array(named_struct('a;b', v))", "map('k', named_struct('a=b', v))"]
+)
+def test_a_field_of_a_struct_may_have_any_name(plans: Plans, spark: SparkSession, value: str) -> None:
+    plans.plan(select=["id", f"{value} AS s"])
+    due = spark.sql(f"SELECT {value} AS s FROM VALUES (1) AS t(v)").schema["s"].dataType
+    assert spark.read.format("delta").load(plans.target).schema["s"].dataType.simpleString() == due.simpleString()
