@@ -90,6 +90,9 @@ _OVERRIDDEN = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Otherwise Spark reads no VARIANT: its parts are binary.
     "spark.sql.parquet.binaryAsString": "false",
+    # A build checks the columns that it reads (``core.delta.schema``). Otherwise Delta refuses a round in which others
+    # are dropped, renamed or changed.
+    "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled": "true",
     # CHAR and VARCHAR are read as STRING, the type of the target's columns.
     "spark.sql.preserveCharVarcharTypeInfo": "false",
 }
