@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
     DecimalType,
     IntegerType,
     LongType,
+    MapType,
     NullType,
     ShortType,
     StringType,
@@ -148,7 +150,7 @@ def parse(
     for sql in columns:
         found = checker.column(sql)
         _check_name(found.field.name, sql, "give it another name with AS")
-        if isinstance(found.field.dataType, _NOT_STORED):
+        if isinstance(found.field.dataType, _NOT_STORED) or _collects_void(found.field.dataType):
             kind = found.field.dataType.simpleString()
             raise InvalidExpression(f"{sql!r} has type {kind}, which a table cannot store; cast it", expression=sql)
         if any(found.field.name.lower() == f.name.lower() for f in fields):
@@ -224,3 +226,14 @@ def _orders(kind: DataType) -> bool:
     if isinstance(kind, StringType):
         return kind.simpleString() == "string"
     return isinstance(kind, _KEYS)
+
+
+def _collects_void(kind: DataType, within: bool = False) -> bool:
+    """Whether an array or a map in this type has void in it. Delta stores void only in a struct."""
+    if isinstance(kind, StructType):
+        return any(_collects_void(field.dataType, within) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _collects_void(kind.elementType, True)
+    if isinstance(kind, MapType):
+        return _collects_void(kind.keyType, True) or _collects_void(kind.valueType, True)
+    return within and isinstance(kind, NullType)

@@ -89,6 +89,7 @@ def test_what_the_source_says_about_its_columns_does_not_reach_the_target(spark:
         ("b || 'x' AS bx", "bx string"),
         ("DATE'2020-01-01' AS then", "then date"),
         ("named_struct('today', 'now') AS word", "word struct<today:string>"),
+        ("named_struct('x', NULL) AS s", "s struct<x:void>"),
     ],
 )
 def test_what_may_be_selected(spark: SparkSession, schema: StructType, sql: str, made: str) -> None:
@@ -111,6 +112,9 @@ def test_what_may_be_selected(spark: SparkSession, schema: StructType, sql: str,
         ("a AS (x, y)", "several"),
         ("NULL AS n", "void"),
         ("INTERVAL '1' DAY AS i", "interval"),
+        ("array() AS q", "array<void>, which a table cannot store; cast it"),
+        ("map('k', NULL) AS q", "map<string,void>"),
+        ("array(named_struct('x', NULL)) AS q", "array<struct<x:void>>"),
         ("a AS `_change_type`", "reserved"),
         ("a AS `_BACKFILL_op`", "reserved"),
         ("a AS ` `", "not a valid column name"),
