@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable, DeltaTableBuilder
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
@@ -68,6 +68,7 @@ from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 from airflow_backfill.spark.target_table.clustering import WITH_STATISTICS, clustering_columns
 from airflow_backfill.spark.target_table.compaction import ASKED
+from airflow_backfill.spark.transform.transform import types_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,6 +136,7 @@ class Planner:
     ) -> tuple[Preflight, Advice | BackfillError, Preparation, Cut]:
         """Everything that may refuse a plan, checked before the target is touched; and what the plan is made of."""
         self._check_lanes()
+        self._check_defaults()
         check_shared(self._spark, self._spec.target)
         found, advice = self._inspected()
         check_target(found)
@@ -225,7 +227,6 @@ class Planner:
 
     def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
         """Create the target if it is missing. If several planners run at once, the first one's table stays."""
-        self._check_defaults()
         schema = nullable(found.transform.schema)
         properties = {
             OWNER: self._spec.name,
@@ -239,7 +240,9 @@ class Planner:
         clustered = self._spec.clustering == "key"
         if clustered:
             properties[ASKED] = "true"
-        if _oddly_named(schema):
+        if any(
+            set(field.name) & _ODD for struct in types_in(schema) if isinstance(struct, StructType) for field in struct
+        ):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
         for name, value in properties.items():
@@ -375,12 +378,3 @@ def nullable(schema: StructType) -> StructType:
         field["nullable"] = True
         field["metadata"] = {}
     return StructType.fromJson(document)
-
-
-def _oddly_named(kind: DataType) -> bool:
-    """Whether Delta stores a field of this type, at any depth, only with column mapping, because of its name."""
-    if isinstance(kind, StructType):
-        return any(set(field.name) & _ODD or _oddly_named(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _oddly_named(kind.elementType)
-    return isinstance(kind, MapType) and (_oddly_named(kind.keyType) or _oddly_named(kind.valueType))
