@@ -68,6 +68,7 @@ from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 from airflow_backfill.spark.target_table.clustering import WITH_STATISTICS, clustering_columns
 from airflow_backfill.spark.target_table.compaction import ASKED
+from airflow_backfill.spark.transform.transform import types_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,6 +136,7 @@ class Planner:
     ) -> tuple[Preflight, Advice | BackfillError, Preparation, Cut]:
         """Everything that may refuse a plan, checked before the target is touched; and what the plan is made of."""
         self._check_lanes()
+        self._check_defaults()
         check_shared(self._spark, self._spec.target)
         found, advice = self._inspected()
         check_target(found)
@@ -225,7 +227,6 @@ class Planner:
 
     def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
         """Create the target if it is missing. If several planners run at once, the first one's table stays."""
-        self._check_defaults()
         schema = nullable(found.transform.schema)
         properties = {
             OWNER: self._spec.name,
@@ -239,7 +240,9 @@ class Planner:
         clustered = self._spec.clustering == "key"
         if clustered:
             properties[ASKED] = "true"
-        if any(set(field.name) & _ODD for field in schema.fields):
+        if any(
+            set(field.name) & _ODD for struct in types_in(schema) if isinstance(struct, StructType) for field in struct
+        ):
             properties["delta.columnMapping.mode"] = "name"
         table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
         for name, value in properties.items():

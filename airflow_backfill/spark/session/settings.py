@@ -90,6 +90,11 @@ _OVERRIDDEN = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Otherwise Spark reads no VARIANT: its parts are binary.
     "spark.sql.parquet.binaryAsString": "false",
+    # A build checks the columns that it reads (``core.delta.schema``). Otherwise Delta refuses a round in which others
+    # are dropped, renamed or changed.
+    "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled": "true",
+    # A writer may have derived partitions (CAST(ts AS DATE)) in another time zone, so that Delta would skip their rows.
+    "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled": "false",
     # CHAR and VARCHAR are read as STRING, the type of the target's columns.
     "spark.sql.preserveCharVarcharTypeInfo": "false",
 }

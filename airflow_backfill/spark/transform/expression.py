@@ -64,6 +64,8 @@ class Checker:
                 f"Spark cannot represent the source's columns ({_first_line(error)}), so the source cannot be read; "
                 "build from a table without that column"
             ) from None
+        names = schema.fieldNames()
+        self._names = {name.lower(): name for name in names} | {name: name for name in names}
         self._functions = functions
 
     def column(self, sql: str) -> CheckedColumn:
@@ -75,7 +77,7 @@ class Checker:
         while tree[0]["class"] == "Alias":
             tree = tree[1:]
         repeats = len(tree) == 1 and tree[0]["class"] == "AttributeReference"
-        return CheckedColumn(field, tree[0]["name"] if repeats else None, _used(tree))
+        return CheckedColumn(field, self._source(tree[0]) if repeats else None, self._used(tree))
 
     def condition(self, sql: str) -> frozenset[str]:
         """The source's columns that the condition reads; InvalidExpression unless it is a boolean for each row."""
@@ -84,7 +86,15 @@ class Checker:
         field, tree = self._resolved(sql)
         if not isinstance(field.dataType, BooleanType):
             raise _invalid(sql, f"has type {field.dataType.simpleString()}; where must be a boolean condition")
-        return _used(tree)
+        return self._used(tree)
+
+    def _used(self, tree: list[dict[str, Any]]) -> frozenset[str]:
+        return frozenset(self._source(node) for node in tree if node["class"] == "AttributeReference")
+
+    def _source(self, node: dict[str, Any]) -> str:
+        """The column's name in the source: Spark's tree has it as the expression writes it, in any case."""
+        name: str = node["name"]
+        return self._names.get(name) or self._names[name.lower()]
 
     def _written(self, sql: str) -> list[dict[str, Any]]:
         if not sql.strip() or len(sql) > _MAX_SQL:
@@ -150,10 +160,6 @@ def _refuse(sql: str, tree: list[dict[str, Any]]) -> None:
                 raise _invalid(sql, reason)
         if node["class"] == "Literal" and node["dataType"] in _TIME_TYPES and _TIME_WORDS.search(sql):
             raise _invalid(sql, _CLOCK)
-
-
-def _used(tree: list[dict[str, Any]]) -> frozenset[str]:
-    return frozenset(node["name"] for node in tree if node["class"] == "AttributeReference")
 
 
 def _called(tree: list[dict[str, Any]]) -> Iterator[str]:

@@ -7,13 +7,14 @@ Spark's parser and analyser check the expressions before anything is read. All p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
     DecimalType,
     IntegerType,
     LongType,
+    MapType,
     NullType,
     ShortType,
     StringType,
@@ -148,13 +150,16 @@ def parse(
     for sql in columns:
         found = checker.column(sql)
         _check_name(found.field.name, sql, "give it another name with AS")
-        if isinstance(found.field.dataType, _NOT_STORED):
+        if not _stored(found.field.dataType):
             kind = found.field.dataType.simpleString()
             raise InvalidExpression(f"{sql!r} has type {kind}, which a table cannot store; cast it", expression=sql)
         if any(found.field.name.lower() == f.name.lower() for f in fields):
             raise InvalidExpression(
                 f"two columns of select are named {found.field.name!r}; give one another name with AS", expression=sql
             )
+        for part in types_in(found.field.dataType):
+            if isinstance(part, StructType):
+                _check_fields(part, sql)
         outputs.append(Output(found.field.name, sql, found.source))
         fields.append(found.field)
         uses |= found.uses
@@ -191,6 +196,41 @@ def any_missing(columns: Iterable[Column]) -> Column:
 def quoted(name: str) -> str:
     """``name`` as one SQL identifier, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def types_in(kind: DataType) -> Iterator[DataType]:
+    """The type and, at any depth, the types in it."""
+    yield kind
+    if isinstance(kind, StructType):
+        inner = [field.dataType for field in kind.fields]
+    elif isinstance(kind, MapType):
+        inner = [kind.keyType, kind.valueType]
+    else:
+        inner = [kind.elementType] if isinstance(kind, ArrayType) else []
+    for one in inner:
+        yield from types_in(one)
+
+
+def _stored(kind: DataType) -> bool:
+    """Whether Delta stores values of this type."""
+    parts = list(types_in(kind))
+    collections = (part for part in parts if isinstance(part, (ArrayType, MapType)))
+    of_void = any(isinstance(one, NullType) for each in collections for one in types_in(each))
+    collated = any(isinstance(part, StringType) and part.simpleString() != "string" for part in parts)
+    return not (isinstance(kind, _NOT_STORED) or of_void or collated)
+
+
+def _check_fields(struct: StructType, sql: str) -> None:
+    """InvalidExpression if the struct has two fields of one name: Delta takes no notice of case."""
+    known: set[str] = set()
+    for name in struct.fieldNames():
+        if name.lower() in known:
+            raise InvalidExpression(
+                f"{sql!r} has a struct with two fields named {name!r}, which a table cannot store; name them with "
+                "named_struct('one', …, 'two', …)",
+                expression=sql,
+            )
+        known.add(name.lower())
 
 
 def _check_case(spark: SparkSession, names: Sequence[str]) -> None:

@@ -247,3 +247,15 @@ def test_the_feed_has_the_pinned_columns_also_after_the_source_got_another(sourc
     source.sql("UPDATE $table SET $name = 'x', more = 'y' WHERE $id < 5")
     for legs in (by_feed, by_difference):
         check(source, 1, 4, legs)
+
+
+def test_the_feed_is_read_although_a_column_that_nothing_reads_is_dropped_and_renamed(source: Source) -> None:
+    source.sql("ALTER TABLE $table ADD COLUMN more INT")
+    start = source.head
+    source.append(300, 310)
+    source.sql("ALTER TABLE $table SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+    source.sql("ALTER TABLE $table DROP COLUMN more")
+    source.sql("ALTER TABLE $table ADD COLUMN more STRING")
+    source.sql("UPDATE $table SET $name = 'x', more = 'y' WHERE $id < 5")
+    source.sql("ALTER TABLE $table RENAME COLUMN more TO other")
+    check(source, start, source.head, by_feed)

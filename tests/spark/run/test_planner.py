@@ -26,6 +26,7 @@ from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
+from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.target_table import apply
 
 pytestmark = pytest.mark.spark
@@ -200,13 +201,16 @@ def test_an_existing_build_can_be_an_error(plans: Plans) -> None:
     plans.refused("TARGET_EXISTS", on_existing=OnExisting.FAIL)
 
 
-def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans) -> None:
+def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans, spark: SparkSession) -> None:
     first = plans.plan()
     restarted = partial(plans.refused, on_existing=OnExisting.RESTART)
     restarted("EXPRESSION_INVALID", where="nothing > 3")
     restarted("FUNCTION_INVALID", functions={"nothing": "1"})
     restarted("SPEC_INVALID", strategy="arrangement", lanes=2)
     restarted("KEY_DUPLICATE", key=["v"])
+    restarted("EXPRESSION_INVALID", select=["id", "struct(v, v) AS s"])
+    with settings_for(spark, {"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
+        restarted("UNSAFE_OPTION")
     assert BuildReader(plans.target).state() == first
 
 
@@ -312,3 +316,12 @@ def test_a_key_without_statistics_is_a_key(spark: SparkSession, tmp_path: Path) 
         plans = Plans(spark, source, tmp_path / "-".join(key))
         plans.plan(key=key)
         assert BuildReader(plans.target).properties.get("delta.dataSkippingStatsColumns") == kept
+
+
+@pytest.mark.parametrize(
+    "value", ["named_struct('a b', v)", "array(named_struct('a;b', v))", "map('k', named_struct('a=b', v))"]
+)
+def test_a_field_of_a_struct_may_have_any_name(plans: Plans, spark: SparkSession, value: str) -> None:
+    plans.plan(select=["id", f"{value} AS s"])
+    due = spark.sql(f"SELECT {value} AS s FROM VALUES (1) AS t(v)").schema["s"].dataType
+    assert spark.read.format("delta").load(plans.target).schema["s"].dataType.simpleString() == due.simpleString()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
@@ -76,6 +77,19 @@ def test_columns_are_read_as_the_target_stores_them(spark: SparkSession, tmp_pat
     rows = session.read.format("delta").load(path).selectExpr("c", "cast(v AS int) AS v")
     assert rows.dtypes == [("c", "string"), ("v", "int")]
     assert [tuple(row) for row in rows.collect()] == [("a  ", 1)]
+
+
+def test_rows_are_found_in_whatever_time_zone_their_partition_was_derived(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    writer, session = spark.newSession(), spark.newSession()
+    writer.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    table = DeltaTable.create(writer).location(path).addColumn("ts", "TIMESTAMP")
+    table.addColumn("day", "DATE", generatedAlwaysAs="CAST(ts AS DATE)").partitionedBy("day").execute()
+    writer.sql(f"INSERT INTO delta.`{path}` (ts) VALUES (TIMESTAMP'2020-01-02 03:00:00Z')")
+    session.conf.set("spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled", "true")
+    override(session)
+    rows = session.read.format("delta").load(path)
+    assert rows.where("ts >= TIMESTAMP'2020-01-02 00:00:00Z'").count() == 1
 
 
 def test_partitions_follow_the_size_of_the_work() -> None:
