@@ -49,14 +49,13 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
-        "        check_commit(plan, commit, record)\n    return state\n",
+        "        check(plan, commit, record)\n    return state\n",
         "        pass\n    return state\n",
     ),
     Mutant(
         "RESTORE is taken for maintenance",
-        "    if commit.operation.upper().startswith(_REPLACING):",
-        '    if commit.operation == "RESTORE":\n        return None\n'
-        "    if commit.operation.upper().startswith(_REPLACING):",
+        "    if why is not None:\n        raise TargetDiverged(\n",
+        '    if why is not None and commit.operation != "RESTORE":\n        raise TargetDiverged(\n',
     ),
     Mutant(
         "a record without its transaction id is believed",

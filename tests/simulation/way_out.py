@@ -34,7 +34,7 @@ def put_right(world: World) -> bool:
 def rewound(world: World) -> bool:
     """Whether somebody restores the target to the version before the foreign one, to go on from the records there."""
     world.judge.look()
-    if world.judge.foreign_at is None or not world.happens("rewind"):
+    if world.judge.foreign_at is None or world.pinned is None or not world.happens("rewind"):
         return False
     restored(world)
     world.by_hand, world.named = "recover", None

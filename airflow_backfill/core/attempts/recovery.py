@@ -152,7 +152,9 @@ def _build(versions: Mapping[str, int]) -> str:
     builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
     if len(builds) != 1:
         raise NotPlanned(
-            f"the target holds {len(builds)} builds, but a recovery needs exactly one", builds=sorted(builds)
+            f"the target's log has the plans of {len(builds)} builds, but a recovery needs exactly one: without a "
+            "plan, there is nothing to recover; clear the plan task",
+            builds=sorted(builds),
         )
     return builds[0]
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
-from airflow_backfill.core.model.record import barrier_record
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec, difference
 from airflow_backfill.core.state.effect import (
@@ -22,7 +21,7 @@ from airflow_backfill.core.state.effect import (
     ReadHead,
     SleepUntil,
 )
-from airflow_backfill.core.target_table.foreign_commits import check_commit
+from airflow_backfill.core.target_table.foreign_commits import check_unplanned
 from airflow_backfill.core.values.commit import Commit
 
 TRIES = 5
@@ -45,7 +44,7 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
                 check_same(plan.spec, asked or draft.spec)
                 yield from CopyPlan(plan)
                 return plan
-            check_commit(draft, commit, barrier_record(commit))
+            check_unplanned(draft, commit)
         if written.error is not None:
             raise written.error
         yield from SleepUntil(now + (250 << tries), now, "another commit came first")

@@ -109,7 +109,7 @@ def test_a_lost_race_against_maintenance_is_tried_again_a_few_times() -> None:
 def test_rows_of_somebody_else_before_the_plan_end_it() -> None:
     model = Model()
     model.foreign(added=FileTotals(1, 1, 1))
-    with pytest.raises(TargetDiverged):
+    with pytest.raises(TargetDiverged, match="move that table away, or name another target"):
         settling(model).finish()
 
 
