@@ -8,6 +8,9 @@ from typing import Any
 from airflow_backfill.triggers.poll import PollTrigger
 from airflow_backfill.watching.request_watch import RequestWatch
 
+LAST = "last"
+"""The key in an event of the last heartbeat that was seen."""
+
 
 class RequestTrigger(PollTrigger):
     """
@@ -28,6 +31,9 @@ class RequestTrigger(PollTrigger):
 
     def due(self) -> bool:
         return self._watch.over()
+
+    def event(self) -> dict[str, Any]:
+        return {**super().event(), LAST: self._watch.last}
 
     async def on_kill(self) -> None:
         await asyncio.to_thread(self._watch.folder.remove, self._watch.name)

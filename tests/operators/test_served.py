@@ -95,6 +95,30 @@ def test_a_dead_service_and_a_missing_one_are_errors_that_are_retried(context, f
     assert caught.value.retry and not folder.names()
 
 
+BEAT = Heartbeat(1, "app", "", 0, 1, False)
+
+
+@pytest.mark.parametrize("later", ["taken", "alive", "asked again", "dead"])
+def test_a_service_that_works_by_the_time_the_task_resumes_is_waited_for(context, folder, tmp_path, later):
+    """The trigger gave up; then the task waited for a worker, as hundreds do after an outage of their service."""
+    operator, waits = deferred(context, tmp_path)
+    (name,) = folder.names()
+    folder.beat("s", BEAT)
+    if later != "taken":
+        folder.take(name, "s")
+    waits.trigger.due()
+    event = waits.trigger.event()
+    if later == "taken":
+        folder.take(name, "s")
+    if later == "alive":
+        folder.beat("s", replace(BEAT, number=2))
+    if later == "asked again":
+        event["error"] = "[SOURCE_UNAVAILABLE] the triggerer's store"
+    with pytest.raises(ApplicationFailed if later == "dead" else TaskDeferred):
+        operator.resume_execution(waits.method_name, {"event": json.loads(json.dumps(event))}, context)
+    assert folder.names() == ([] if later == "dead" else [name])
+
+
 def test_whoever_ends_the_task_withdraws_its_request(context, folder, tmp_path):
     _, waits = deferred(context, tmp_path)
     path, arguments = waits.trigger.serialize()
