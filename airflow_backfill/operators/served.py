@@ -20,7 +20,7 @@ from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
-from airflow_backfill.triggers.poll import ERROR, say_error
+from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.triggers.request import LAST, RequestTrigger
 from airflow_backfill.watching.patience import Patience
 from airflow_backfill.watching.request_watch import RequestWatch
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = UNWATCHED_SECONDS / 3
 """Time between two polls of a request."""
+LOOK_SECONDS = 1800.0
+"""Time after which a task that waits looks at its build: for metrics, and warnings such as ``stuck``."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ class ServedOperator(BaseOperator):
         self._conclude(watch)
 
     def resumed(self, context: Context, event: Mapping[str, Any]) -> None:
-        """Resume after the trigger fired. Until a worker was free, a service may have taken the request after all; or
-        only the triggerer's store did not answer. Then the wait goes on.
+        """Resume after the trigger fired, and wait on if the work goes on: it may only have been time to look at the
+        build, or the triggerer's store did not answer, or a service took the request before a worker was free.
         """
         say_error(self.log, event)
         folder = LedgerHook(self.served.ledger_conn_id).service(self.served.service)
@@ -103,13 +105,14 @@ class ServedOperator(BaseOperator):
         if name is None:
             return self._check_refusal(folder)
         watch = self._watch_of(name)
-        if ERROR in event or (LAST in event and watch.lives(event[LAST])):
+        if LAST not in event or watch.lives(event[LAST]):
             watch.sign()
             self._defer(watch)
         self._conclude(watch)
 
     def _defer(self, watch: RequestWatch) -> NoReturn:
-        trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval)
+        deadline = time.time() + max(LOOK_SECONDS, 2 * watch.patience_seconds)
+        trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval, deadline=deadline)
         self.defer(trigger=trigger, method_name="resumed")
 
     def on_kill(self) -> None:
