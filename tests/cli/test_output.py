@@ -1,4 +1,4 @@
-"""Where the answer goes: to a reader that has ended, to a terminal that lacks a character."""
+"""Where the answer goes: to a reader that has ended, to nobody, to a terminal that lacks a character."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def test_a_reader_that_has_ended_is_no_error(build: JsonBuild, more: tuple[str, 
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (UNREAD, b"")
+
+
+@pytest.mark.parametrize("argv", [("pause",), ("status", "--json"), ("status",)])
+def test_an_output_that_is_closed_is_no_error(build: JsonBuild, argv: tuple[str, ...]) -> None:
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *argv, build.location]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(build: JsonBuild) -> None:
