@@ -56,5 +56,5 @@ def _defaults(home: Path, file: str | None) -> set[str]:
     """The names of the settings in Spark's defaults file."""
     folder = os.environ.get("SPARK_CONF_DIR") or home / "conf"
     path = Path(file or Path(folder, "spark-defaults.conf"))
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
     return {re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in lines if line.strip()}

@@ -48,7 +48,7 @@ def test_pyspark_is_the_spark_of_a_script_without_a_home(tmp_path: Path, home: P
 def test_what_the_user_names_is_enough(home: Path, tmp_path: Path, name: str) -> None:
     assert packages(home, {name: "/my.jar"}) is None
     (home / "conf").mkdir()
-    (home / "conf" / "spark-defaults.conf").write_text(f"# jars\n{name}   /my.jar\n")
+    (home / "conf" / "spark-defaults.conf").write_bytes(f"# für Delta\n{name}   /my.jar\n".encode("latin-1"))
     assert packages(home) is None
     mine = tmp_path / "mine.conf"
     mine.write_text("spark.a=b\n")

@@ -1,13 +1,14 @@
 """``table-backfill``: shows builds, and sends them commands.
 
-Exit status: 0 for success, 1 for an error or a "no", 2 for a wrong command line, 130 after Ctrl-C
-(docs/command_line.md).
+Exit status: 0 for success, 1 for an error or a "no", 2 for a wrong command line, 130 after Ctrl-C, 141 if nobody reads
+the answer (docs/command_line.md).
 """
 # PYTHON_ARGCOMPLETE_OK
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -27,11 +28,21 @@ from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.options import invalid
 
 MAX_WAIT_SECONDS = 10_000_000
-INTERRUPTED = 130
+INTERRUPTED, UNREAD = 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line. Returns the exit status; SystemExit with 2 for a wrong command line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack a character of a name
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return _run(argv)
+    except BrokenPipeError:  # as after "| head"; Python writes what is left when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = parser()
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
@@ -52,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     if answer is not None:
-        print(json.dumps(answer.document) if options.json else coloured(answer.text, sys.stdout))
+        print(json.dumps(answer.document) if options.json else coloured(answer.text, sys.stdout), flush=True)
     return 0 if answer is None or answer.good else 1
 
 

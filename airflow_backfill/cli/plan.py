@@ -45,7 +45,7 @@ def _spec(options: argparse.Namespace) -> str:
     text: str = options.spec
     if not text.lstrip().startswith("{"):
         try:
-            text = Path(text).read_text()
+            text = Path(text).read_text("utf-8-sig")
         except (OSError, ValueError) as error:
             raise invalid(
                 "spec", options.spec, f"is neither a JSON object nor a file that can be read ({error})"

@@ -105,7 +105,9 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
     package = str(Path(airflow_backfill.__file__).parents[1])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     try:
-        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        return subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, errors="replace"
+        )
     except (OSError, ValueError) as error:
         raise invalid("--spark-submit", options.spark_submit, f"cannot be started: {error}; correct the path") from None
 

@@ -21,12 +21,12 @@ _MARKED = (
 """Which line gets which colour: the first that matches. The first line of a text is bold, if it has no colour."""
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at the stream, and it understands escape sequences."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks at the stream, and it understands escape sequences. A closed one is None."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def coloured(text: str, stream: TextIO) -> str:
+def coloured(text: str, stream: TextIO | None) -> str:
     """``text`` with colours if ``stream`` is a terminal and ``NO_COLOR`` is not set (https://no-color.org)."""
     if not is_terminal(stream) or os.environ.get("NO_COLOR"):
         return text

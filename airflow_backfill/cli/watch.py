@@ -55,9 +55,9 @@ class Screen:
         self._height = 0
 
     def draw(self, text: str) -> None:
-        # A line that wraps would take two rows, and the next drawing would begin too low.
-        width = shutil.get_terminal_size().columns
-        text = "\n".join(line[:width] for line in text.split("\n"))
+        # After a line that wraps, or lines that scroll away, the next drawing would begin too low.
+        width, height = shutil.get_terminal_size()
+        text = "\n".join(line[:width] for line in text.split("\n")[: max(height - 1, 1)])
         up = f"\x1b[{self._height}A\r{CLEAR_BELOW}" if self._height else ""
         self._out.write(f"{up}{coloured(text, self._out)}\n")
         self._out.flush()

@@ -62,7 +62,7 @@ def _named(field: str, name: Any) -> str:
 
 def _parsed(file: Path) -> Mapping[str, Any]:
     try:
-        found = yaml.load(file.read_text(), _Loader)
+        found = yaml.load(file.read_text("utf-8-sig"), _Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidSpec(f"the fleet's file {file} cannot be read: {error}; correct it", field="fleet") from None
     if not isinstance(found, Mapping):

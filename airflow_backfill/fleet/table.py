@@ -61,15 +61,16 @@ def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
         yield table
 
 
-def _table(name: str, options: Mapping[str, Any]) -> Table:
+def _table(name: str, given: Mapping[str, Any]) -> Table:
     plain = Table(name, {}, None, {})
+    options = {option: value for option, value in given.items() if value is not None}
     try:
-        check_known(options, OPTIONS)
+        check_known(given, OPTIONS)
         follow = _cron(options)
         plain = Table(name, {}, follow, {})
         group = {option: options[option] for option in _OF_GROUP if option in options}
         group |= {option: _duration(option, group[option]) for option in DURATIONS if option in group}
-        if options.get("service") is not None:
+        if "service" in options:
             group["submit"] = Served(location(options, "service"), options.get("ledger_conn_id"))
         _check_spec(name, group)
         default_args = options.get("default_args") or {}
@@ -83,13 +84,13 @@ def _table(name: str, options: Mapping[str, Any]) -> Table:
 def _check_spec(name: str, group: Mapping[str, Any]) -> None:
     """InvalidSpec for a wrong spec. One with templates is checked by the plan, which renders them."""
     names = {field.name for field in fields(BackfillSpec)}
-    spec = {option: value for option, value in group.items() if option in names and value is not None}
+    spec = {option: value for option, value in group.items() if option in names}
     if "{{" not in str(spec):
         BackfillSpec.parse({"name": name, **spec})
 
 
 def _cron(options: Mapping[str, Any]) -> str | None:
-    if options.get("follow") is None:
+    if "follow" not in options:
         return None
     follow = checked("follow", options["follow"])
     try:

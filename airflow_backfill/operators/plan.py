@@ -14,7 +14,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target
-from airflow_backfill.operators.application import ApplicationOperator
+from airflow_backfill.operators.application import ATTEMPT, ApplicationOperator, attempt_in
 from airflow_backfill.operators.phase import cancelled
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class PlanOperator(ApplicationOperator):
     :param lanes: number of lanes that read the snapshot.
     :param round_bytes: bytes of a round, for the forecast.
     :param round_rows: rows of a round, for the forecast.
-    :param on_existing: what to do if the build exists: "resume" it, "fail", or "restart" from nothing.
+    :param on_existing: what to do if the build exists: "resume" it, "fail" unless this task instance began it, or
+        "restart" from nothing.
     """
 
     entry_point = "plan"
@@ -127,13 +128,13 @@ class PlanOperator(ApplicationOperator):
         existing = self._existing(spec)
         if ran and existing is not None:
             return self.result(existing)
-        if existing is not None and self.on_existing == "fail":
+        if existing is not None and self.on_existing == "fail" and not self._began(context):
             raise TargetExists(
                 f"on_existing: {spec.target} already has build {existing.plan.build}; use 'resume' to go on with it, "
                 "or 'restart' to drop it",
                 build=existing.plan.build,
             )
-        if existing is not None and self.on_existing == "resume":
+        if existing is not None and self.on_existing != "restart":
             check_same(existing.plan.spec, spec)
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
@@ -164,6 +165,12 @@ class PlanOperator(ApplicationOperator):
             "rows": plan.splits.rows,
             "certificate": summary["certificate"],
         }
+
+    def _began(self, context: Context) -> bool:
+        """Whether the build began after this task instance did: no application starts if there is one before."""
+        me = attempt_in(context["task_state_store"].get(ATTEMPT))
+        outcome = None if me is None else self.ledger.control(self.target).outcome(me)
+        return me is not None and (outcome is None or outcome["code"] != TargetExists.code)
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
         if admit_target(self.ledger.delta_log(spec.target), spec) is None:

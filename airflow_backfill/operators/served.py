@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
@@ -20,7 +20,8 @@ from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
-from airflow_backfill.triggers.request import RequestTrigger
+from airflow_backfill.triggers.poll import say_error
+from airflow_backfill.triggers.request import LAST, RequestTrigger
 from airflow_backfill.watching.patience import Patience
 from airflow_backfill.watching.request_watch import RequestWatch
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = UNWATCHED_SECONDS / 3
 """Time between two polls of a request."""
+LOOK_SECONDS = 1800.0
+"""Time after which a task that waits looks at its build: for metrics, and warnings such as ``stuck``."""
 
 
 @dataclass(frozen=True)
@@ -86,21 +89,31 @@ class ServedOperator(BaseOperator):
         watch.folder.ask(request)
         self.log.info("asked the service at %s for %s", self.served.service, request.application)
         if self.served.deferrable:
-            trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval)
-            self.defer(trigger=trigger, method_name="resumed")
+            self._defer(watch)
         patience = Patience(self.log)
         while not patience.ask(watch.over):
             time.sleep(self.served.poke_interval)
         self._conclude(watch)
 
-    def resumed(self, context: Context, event: Any = None) -> None:
-        """Resume after the trigger fired."""
+    def resumed(self, context: Context, event: Mapping[str, Any]) -> None:
+        """Resume after the trigger fired, and wait on if the work goes on: it may only have been time to look at the
+        build, or the triggerer's store did not answer, or a service took the request before a worker was free.
+        """
+        say_error(self.log, event)
         folder = LedgerHook(self.served.ledger_conn_id).service(self.served.service)
         name = of_attempt(folder.names(), self.launch.attempt)
-        if name is not None:
-            self._conclude(self._watch_of(name))
-        else:
-            self._check_refusal(folder)
+        if name is None:
+            return self._check_refusal(folder)
+        watch = self._watch_of(name)
+        if LAST not in event or watch.lives(event[LAST]):
+            watch.sign()
+            self._defer(watch)
+        self._conclude(watch)
+
+    def _defer(self, watch: RequestWatch) -> NoReturn:
+        deadline = time.time() + max(LOOK_SECONDS, 2 * watch.patience_seconds)
+        trigger = RequestTrigger(watch=watch.to_json(), poke_interval=self.served.poke_interval, deadline=deadline)
+        self.defer(trigger=trigger, method_name="resumed")
 
     def on_kill(self) -> None:
         if self._watch is not None:

@@ -132,7 +132,7 @@ class BackfillTaskGroup(TaskGroup):
         if "retries" not in self.dag.default_args:
             self.default_args.setdefault("retries", RETRIES)
         self._task_args = task_args or {}
-        self._check(lanes)
+        self._check(lanes, verify)
         # In a mapped group each build takes its own plan. Lanes are mapped themselves, and their plan is not.
         self._index = "ti.map_index" if lanes == 1 else "-1"
         # Ids may be in any language, but at an asset whose URI is not ASCII the DAG processor ends, for all DAGs.
@@ -150,6 +150,7 @@ class BackfillTaskGroup(TaskGroup):
             self.plan = self._task(
                 PlanOperator,
                 "plan",
+                do_xcom_push=True,  # the other tasks take the target and the build from its result
                 **applications,
                 ledger_conn_id=ledger_conn_id,
                 build_name=name or self.group_id,
@@ -241,9 +242,11 @@ class BackfillTaskGroup(TaskGroup):
     def _plan(self) -> str:
         return f"(ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index}) or {{}})"
 
-    def _check(self, lanes: int) -> None:
+    def _check(self, lanes: int, verify: bool) -> None:
         if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
             raise InvalidSpec(f"lanes: must be a whole number from 1 to {MAX_LANES} (got {lanes!r})", field="lanes")
+        if type(verify) is not bool:
+            raise InvalidSpec(f"verify: must be True or False, and is no template (got {verify!r})", field="verify")
         unknown = sorted(set(self._task_args) - set(TASKS))
         if unknown:
             raise InvalidSpec(

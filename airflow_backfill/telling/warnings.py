@@ -41,6 +41,11 @@ def warnings(progress: Mapping[str, Any], warn_lag: float | None) -> dict[str, s
     return found
 
 
+def due(found: Mapping[str, str], told: Mapping[str, int], now: int) -> dict[str, str]:
+    """Those among ``found`` that nobody was told of for a day. ``told`` says when each was told: milliseconds."""
+    return {kind: text for kind, text in found.items() if now - told.get(kind, now - AGAIN_MS) >= AGAIN_MS}
+
+
 class Warnings:
     """Tells the warnings in the progress of a build to the log and to callbacks.
 
@@ -57,22 +62,22 @@ class Warnings:
 
     def tell(self, progress: Mapping[str, Any]) -> dict[str, Any]:
         """Tell what has not been told for a day, by this try or an earlier one. Returns what a trigger has to know, so
-        that it resumes the task for other warnings: ``warn_lag`` in seconds, and the kinds that are ``known``.
+        that it resumes the task to tell more: ``warn_lag`` in seconds, and when each kind that is ``known`` was told.
         """
         found = warnings(progress, self.warn_lag)
-        if found:
-            self._tell(found, progress)
-        return {"warn_lag": self.warn_lag, "known": list(found)}
+        return {"warn_lag": self.warn_lag, "known": self._tell(found, progress) if found else {}}
 
-    def _tell(self, found: Mapping[str, str], progress: Mapping[str, Any]) -> None:
+    def _tell(self, found: Mapping[str, str], progress: Mapping[str, Any]) -> dict[str, int]:
         store, now = self._context["task_state_store"], progress["seen"]
-        told = store.get(WARNED) or {}
-        new = {kind: text for kind, text in found.items() if now - told.get(kind, now - AGAIN_MS) >= AGAIN_MS}
+        told: dict[str, int] = store.get(WARNED) or {}
+        new = due(found, told, now)
+        told |= dict.fromkeys(new, now)
         if new:
-            store.set(WARNED, {**told, **dict.fromkeys(new, now)})
+            store.set(WARNED, told)
         for kind, message in new.items():
             self._log.warning(message)
             self._call({"kind": kind, "message": message, "name": progress["name"], "target": progress["target"]})
+        return told
 
     def _call(self, warning: dict[str, Any]) -> None:
         for callback in self._callbacks:

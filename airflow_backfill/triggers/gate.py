@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from airflow_backfill.telling.metrics import tell_progress
-from airflow_backfill.telling.warnings import warnings
+from airflow_backfill.telling.warnings import due, warnings
 from airflow_backfill.triggers.poll import PollTrigger
 from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
 
 class GateTrigger(PollTrigger):
     """
-    Fires when the gate opens, or never will, or the task has a new warning to tell. Sends the build's metrics.
+    Fires when the gate opens, or never will, or the task has a warning to tell. Sends the build's metrics.
 
     :param watch: the build and the conditions of its gate, from ``GateWatch.to_json``.
     :param warn_lag: seconds that the oldest pending epoch may be pending, before that is a warning; None for ever.
-    :param known: the kinds of warnings that the task knows already.
+    :param known: when the task has told each kind of warning, in milliseconds since 1970.
     """
 
     arguments = (*PollTrigger.arguments, "watch", "warn_lag", "known")
@@ -30,12 +30,12 @@ class GateTrigger(PollTrigger):
         poke_interval: float,
         deadline: float | None = None,
         warn_lag: float | None = None,
-        known: Sequence[str] = (),
+        known: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(poke_interval=poke_interval, deadline=deadline)
         self.watch = watch
         self.warn_lag = warn_lag
-        self.known = list(known)
+        self.known = dict(known or {})
 
     @cached_property
     def _watch(self) -> GateWatch:
@@ -44,7 +44,8 @@ class GateTrigger(PollTrigger):
     def due(self) -> bool:
         observed = self.look(self._watch)
         tell_progress(observed.progress)
-        return observed.wake or not warnings(observed.progress, self.warn_lag).keys() <= set(self.known)
+        found = warnings(observed.progress, self.warn_lag)
+        return observed.wake or bool(due(found, self.known, observed.progress["seen"]))
 
     def look(self, watch: GateWatch) -> Observation:
         return watch.gate()

@@ -80,8 +80,12 @@ class PollTrigger(BaseTrigger):
             # Once at least: by the clock of the worker that looks again, the deadline may have yet to come.
             await asyncio.sleep(self.poke_interval)
             over = await self.poll() or (self.deadline is not None and time.time() >= self.deadline)
+        yield TriggerEvent(self.event())
+
+    def event(self) -> dict[str, Any]:
+        """What the task is told when the trigger fires."""
         error = self._error or self._patience.error
-        yield TriggerEvent({"deadline": self.deadline, **({} if error is None else {ERROR: str(error)})})
+        return {"deadline": self.deadline, **({} if error is None else {ERROR: str(error)})}
 
     async def poll(self) -> bool:
         """Whether the task has something to do, if only to raise the build's error."""

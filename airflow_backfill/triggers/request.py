@@ -8,10 +8,14 @@ from typing import Any
 from airflow_backfill.triggers.poll import PollTrigger
 from airflow_backfill.watching.request_watch import RequestWatch
 
+LAST = "last"
+"""The key in an event of the last heartbeat that was seen, if the work has ended or is lost."""
+
 
 class RequestTrigger(PollTrigger):
     """
-    Fires when the work of the request has ended, or is lost. If a user ends the task, the request is withdrawn.
+    Fires when the work of the request has ended, or is lost, and at the deadline. If a user ends the task, the request
+    is withdrawn.
 
     :param watch: the request, from ``RequestWatch.to_json``.
     """
@@ -21,13 +25,18 @@ class RequestTrigger(PollTrigger):
     def __init__(self, *, watch: dict[str, Any], poke_interval: float, deadline: float | None = None) -> None:
         super().__init__(poke_interval=poke_interval, deadline=deadline)
         self._watch = RequestWatch.from_json(watch)
+        self._over = False
 
     @property
     def watch(self) -> dict[str, Any]:
         return self._watch.to_json()
 
     def due(self) -> bool:
-        return self._watch.over()
+        self._over = self._watch.over()
+        return self._over
+
+    def event(self) -> dict[str, Any]:
+        return {**super().event(), **({LAST: self._watch.last} if self._over else {})}
 
     async def on_kill(self) -> None:
         await asyncio.to_thread(self._watch.folder.remove, self._watch.name)

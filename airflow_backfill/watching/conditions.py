@@ -17,8 +17,9 @@ def window_of(value: Any) -> Window:
     """The window of a value such as ``("22:00", "06:00", "Europe/Berlin")``; InvalidSpec for any other."""
     try:
         start, stop, zone = value
-        window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(zone).name)
-    except (TypeError, ValueError, AttributeError, InvalidTimezone):
+        # As a text: an offset that is a number has a name, but it is one that no machine knows.
+        window = Window(time.fromisoformat(start), time.fromisoformat(stop), pendulum.timezone(str(zone)).name)
+    except (TypeError, ValueError, InvalidTimezone):
         window = None
     if window is None or window.start.tzinfo or window.stop.tzinfo or window.start == window.stop:
         raise InvalidSpec(

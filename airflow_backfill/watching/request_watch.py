@@ -26,7 +26,7 @@ class RequestWatch:
     ledger_conn_id: str | None
 
     def __post_init__(self) -> None:
-        self._last: tuple[str, int] | None = None
+        self.last: list[str | int] | None = None
         self._since = 0.0
         self._begun: float | None = None
         self._signed: float | None = None
@@ -54,6 +54,14 @@ class RequestWatch:
         self.sign()
         return False
 
+    def lives(self, last: list[str | int] | None) -> bool:
+        """Whether a service works on the request, and has given a sign of life after the ``last`` one: its name, and
+        the number of its heartbeat.
+        """
+        taker = self.folder.taken_by(self.name)
+        heartbeat = None if taker is None else self.folder.heartbeat(taker)
+        return heartbeat is not None and [taker, heartbeat.number] != last
+
     def sign(self) -> None:
         """Tell the service that the task still waits, unless the last sign is recent."""
         now = time.monotonic()
@@ -69,6 +77,6 @@ class RequestWatch:
         heartbeat = self.folder.heartbeat(taker)
         if heartbeat is None:
             return True
-        if (taker, heartbeat.number) != self._last:
-            self._last, self._since = (taker, heartbeat.number), time.monotonic()
+        if [taker, heartbeat.number] != self.last:
+            self.last, self._since = [taker, heartbeat.number], time.monotonic()
         return time.monotonic() >= self._since + SILENT_SECONDS

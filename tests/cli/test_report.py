@@ -135,6 +135,29 @@ def test_a_dry_run_shows_each_check_and_creates_nothing(
     assert "cannot be planned" in text and "fail        the key is unique" in text and "[KEY_DUPLICATE] Delete" in text
 
 
+def test_a_file_with_a_spec_is_utf_8_with_or_without_its_mark(
+    tmp_path: Path, submit: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports(monkeypatch, {"code": "OK", "result": PLANNED})
+    spec = {**SPEC, "target": str(tmp_path / "target"), "where": "city = 'Zürich'"}
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / "spec.json").write_text(json.dumps(spec, ensure_ascii=False), encoding)
+        assert main(["plan", str(tmp_path / "spec.json"), "--explain", "--json", "--spark-submit", submit]) == 0
+        received = json.loads((tmp_path / "received.json").read_text())
+        assert json.loads(received[received.index("--spec") + 1]) == spec
+        capsys.readouterr()
+
+
+def test_what_spark_says_in_another_encoding_hides_no_answer(
+    tmp_path: Path, submit: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(submit).write_text(Path(submit).read_text().replace("exec", r"printf '\374ber\n' >&2; exec"))
+    reports(monkeypatch, {"code": "OK", "result": PLANNED})
+    spec = json.dumps({**SPEC, "target": str(tmp_path / "target")})
+    assert main(["plan", spec, "--explain", "--json", "--spark-submit", submit]) == 0
+    check("plan", json.loads(capsys.readouterr().out))
+
+
 @pytest.mark.parametrize("spec", ["{", "{}", '{"name": "a"}', "/no/such/file", "x" * 5000])
 def test_a_spec_that_is_none_is_refused_without_spark(spec: str, capsys: Captured) -> None:
     assert main(["plan", spec, "--explain", "--json", "--spark-submit", "/nonexistent"]) == 1

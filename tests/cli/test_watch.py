@@ -66,6 +66,13 @@ def test_on_a_terminal_it_is_redrawn(looks: Iterator[dict], monkeypatch: pytest.
         assert up == before.rpartition("\x1b[")[0].count("\n") and after
 
 
+def test_a_terminal_with_few_rows_does_not_scroll(looks: Iterator[dict], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINES", "5")
+    out = Terminal()
+    watching.watch(lambda: next(looks), 1, out, as_json=False)
+    assert {frame.count("\n") for frame in out.getvalue().split("\x1b[0J")} == {4}
+
+
 def test_an_error_that_may_pass_is_shown_and_another_one_ends_it(looks: Iterator[dict]) -> None:
     first, ends = next(looks), next(looks)
     ends["phase"] = "cancelled"

@@ -52,6 +52,17 @@ def test_options_reach_both_dags():
             assert getattr(task, "ledger_conn_id", "lake") == "lake"
 
 
+def test_null_removes_a_shared_option():
+    shared = {"verify": False, "deferrable": False, "share_applications": False, "lanes": 4, "max_lag": 7}
+    shared |= {"gate_timeout": 60, "poke_interval": 5, "approval": True, "on_existing": "fail", "round_rows": 9}
+    shared |= {"service": "/lake/service", "default_args": {"pool": "spark"}, "select": ["id"], "kafka_conn_id": "k"}
+    removed, plain = made({"cart": dict.fromkeys(shared)}, shared), made({"cart": None})
+    assert set(removed) == set(plain)
+    for dag_id, dag in plain.items():
+        assert DagSerialization.to_dict(removed[dag_id]) == DagSerialization.to_dict(dag)
+    assert removed["shop_cart_build"].has_task("cart.verify")
+
+
 def test_a_service_runs_the_applications():
     dags = made({"cart": {"service": "s3a://lake/service"}})
     for dag in dags.values():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from airflow_backfill.core.errors import InvalidSpec
@@ -37,6 +41,17 @@ def test_a_table_has_its_own_options_and_the_shared_ones(tmp_path):
             "select": ["'order' AS origin"],
         },
     }
+
+
+def test_the_file_is_utf_8_whatever_the_locale(tmp_path):
+    file = tmp_path / "fleet.yaml"
+    file.write_text("name: shop\ntables: {cart: {where: land = 'Österreich'}}", "utf-8")
+    code = "import sys; from airflow_backfill.fleet.document import read; print(ascii(read(sys.argv[1])))"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(file)], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert r"\xd6sterreich" in done.stdout, done.stderr
 
 
 def test_an_anchor_may_be_merged(tmp_path):

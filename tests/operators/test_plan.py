@@ -13,6 +13,9 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import write_deltalake
 
+from airflow_backfill.core.errors import TargetExists
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.testing.launcher import run_here
 from tests.airflow.without_spark import built
@@ -119,6 +122,31 @@ def test_an_existing_build_fails_if_that_was_asked_for(context, source, target):
     built(source, target, "plan")
     with pytest.raises(AirflowFailException, match="TARGET_EXISTS"):
         plan(source, target, on_existing="fail").execute(context)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_retry_goes_on_with_the_build_that_it_began(context, source, target, killed):
+    """The worker was killed after its plan was committed, or after all of it."""
+    first = plan(source, target, submit=run_here, on_existing="fail").execute(context)
+    if killed:
+        (outcome,) = target.with_name("target.backfill").rglob("*outcome*")
+        outcome.unlink()
+    assert plan(source, target, on_existing="fail").execute(context)["build"] == first["build"]
+    with pytest.raises(AirflowFailException, match="SPEC_CHANGED"):
+        plan(source, target, on_existing="fail", where="id > 7").execute(context)
+
+
+def test_a_retry_fails_if_another_planner_was_first(context, source, target):
+    def beaten(launch):
+        built(source, target, "plan")
+        ControlFolder.beside(str(target)).store_outcome(
+            Attempt(launch.generation, launch.attempt), TargetExists("there is one").to_json()
+        )
+        return EmptyOperator(task_id="beaten")
+
+    for submit in (beaten, no_spark):
+        with pytest.raises(AirflowFailException, match="TARGET_EXISTS"):
+            plan(source, target, submit=submit, on_existing="fail").execute(context)
 
 
 def test_a_cancelled_build_starts_spark(context, source, target):

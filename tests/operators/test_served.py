@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -18,8 +20,11 @@ from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
-from airflow_backfill.operators.served import Served, ServedOperator, requested
+from airflow_backfill.operators.served import LOOK_SECONDS, Served, ServedOperator, requested
+from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.watching.patience import PATIENCE_POLLS
+from airflow_backfill.watching.request_watch import RequestWatch
+from tests.airflow.without_spark import built, commit_to
 from tests.failing import Away
 
 LAUNCH = Launch(
@@ -90,9 +95,59 @@ def test_a_dead_service_and_a_missing_one_are_errors_that_are_retried(context, f
     if taken:
         folder.beat("s", Heartbeat(1, "app", "", 0, 1, False))
         folder.take(folder.names()[0], "s")
+    event = {"last": ["s", 1] if taken else None}
     with pytest.raises(ApplicationFailed, match="service s .* has died" if taken else "no service took") as caught:
-        operator.resume_execution(waits.method_name, {"event": {}}, context)
+        operator.resume_execution(waits.method_name, {"event": event}, context)
     assert caught.value.retry and not folder.names()
+
+
+BEAT = Heartbeat(1, "app", "", 0, 1, False)
+
+
+@pytest.mark.parametrize("later", ["taken", "alive", "looked at", "dead"])
+def test_a_service_that_works_by_the_time_the_task_resumes_is_waited_for(context, folder, tmp_path, monkeypatch, later):
+    """The trigger gave up; then the task waited for a worker, as hundreds do after an outage of their service."""
+    look = RequestWatch._lost
+
+    def lost(watch: RequestWatch) -> bool:
+        look(watch)
+        return True
+
+    operator, waits = deferred(context, tmp_path)
+    (name,) = folder.names()
+    folder.beat("s", BEAT)
+    if later != "taken":
+        folder.take(name, "s")
+    if later != "looked at":
+        monkeypatch.setattr(RequestWatch, "_lost", lost)
+    assert waits.trigger.due() is (later != "looked at")
+    event = waits.trigger.event()
+    if later == "taken":
+        folder.take(name, "s")
+    if later == "alive":
+        folder.beat("s", replace(BEAT, number=2))
+    with pytest.raises(ApplicationFailed if later == "dead" else TaskDeferred):
+        operator.resume_execution(waits.method_name, {"event": json.loads(json.dumps(event))}, context)
+    assert folder.names() == ([] if later == "dead" else [name])
+
+
+def test_a_task_that_waits_for_long_tells_warnings_of_its_build(context, source, target, tmp_path):
+    built(source, target, "plan")
+    told = []
+    operator = SnapshotOperator(
+        task_id="snapshot",
+        target=str(target),
+        submit=Served(str(tmp_path / "service")),
+        warn_lag=timedelta(seconds=40),
+        on_warning_callback=told.append,
+    )
+    with pytest.raises(TaskDeferred) as waits:
+        operator.execute(context)
+    commit_to(source, at=time.time() - 50)
+    assert not told and LOOK_SECONDS - 60 < waits.value.trigger.deadline - time.time() <= LOOK_SECONDS
+    with pytest.raises(TaskDeferred):
+        operator.launcher_resumed(context, event=waits.value.trigger.event())
+    assert [one["warning"]["kind"] for one in told] == ["lag"]
 
 
 def test_whoever_ends_the_task_withdraws_its_request(context, folder, tmp_path):

@@ -79,7 +79,7 @@ def test_a_gate_tells_a_warning_before_it_waits(context, source, target):
         with pytest.raises(TaskDeferred) as deferred:
             sensor.execute(context)
     assert [one["warning"]["kind"] for one in told] == ["lag"]
-    assert (deferred.value.trigger.warn_lag, deferred.value.trigger.known) == (40, ["lag"])
+    assert (deferred.value.trigger.warn_lag, list(deferred.value.trigger.known)) == (40, ["lag"])
     assert deferred.value.trigger.due() is False
 
 

@@ -65,6 +65,19 @@ def test_without_a_proof():
     assert made.finish.verified is False
 
 
+@pytest.mark.parametrize("verify", [None, "", "{{ params.verify }}"])
+def test_a_proof_is_left_out_only_if_that_is_asked_for(verify):
+    """A blank option in YAML is None."""
+    with pytest.raises(InvalidSpec, match="verify: must be True or False"), DAG("d", schedule=None):
+        group(verify=verify)
+
+
+def test_the_plan_says_its_result_where_other_tasks_do_not():
+    with DAG("d", schedule=None, default_args={"do_xcom_push": False}):
+        made = group()
+    assert (made.plan.do_xcom_push, made.finish.do_xcom_push) == (True, False)
+
+
 def test_with_an_approval():
     with DAG("d", schedule=None) as dag:
         made = group(approval={"subject": "Now?", "assigned_users": {"id": "1", "name": "ann"}})

@@ -12,6 +12,8 @@ import pytest
 from airflow_backfill.core.errors import Cancelled, SourceUnavailable
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Verb
+from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.telling.warnings import AGAIN_MS
 from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
@@ -22,6 +24,7 @@ from airflow_backfill.watching.patience import PATIENCE_POLLS
 from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
 SOON = 30
+NOW = now_ms()
 
 
 def copied(trigger):
@@ -212,13 +215,15 @@ def test_many_copies_at_once_say_the_same(source, target):
     ("kept", "known", "fires"),
     [
         ("interval 1 minutes", {}, True),
-        ("interval 1 minutes", {"known": ["retention"]}, False),
+        ("interval 1 minutes", {"known": {"retention": NOW}}, False),
+        ("interval 1 minutes", {"known": {"retention": NOW - AGAIN_MS}}, True),
         ("interval 1 weeks", {}, False),
         ("interval 1 weeks", {"warn_lag": 40}, True),
-        ("interval 1 weeks", {"warn_lag": 40, "known": ["lag"]}, False),
+        ("interval 1 weeks", {"warn_lag": 40, "known": {"lag": NOW}}, False),
+        ("interval 1 weeks", {"warn_lag": 40, "known": {"retention": NOW}}, True),
     ],
 )
-def test_fires_for_a_warning_that_its_task_does_not_know(tmp_path, target, make, kept, known, fires):
+def test_fires_for_a_warning_that_its_task_has_not_told_for_a_day(tmp_path, target, make, kept, known, fires):
     source = make_source(tmp_path / "source", {"delta.deletedFileRetentionDuration": kept})
     built(source, target, "plan", "snapshot", "consume_log")
     order(target, Verb.HOLD)
