@@ -150,7 +150,7 @@ def health_of_plan(one: AttemptStatus) -> Health:
     name = f"attempt {one.generation} of the plan task"
     match one.life:
         case Life.ENDED:
-            return _asks(f"{name} has ended with {one.outcome}", one.outcome, one.ended)
+            return _asks(f"{name} has ended with {_error(one)}", one.outcome, one.ended)
         case Life.SILENT:
             return _stuck(f"{name} gives no sign of life; clear the task", one.last)
         case Life.STARTING:
@@ -195,4 +195,4 @@ def _name(one: AttemptStatus) -> str:
 
 
 def _error(one: AttemptStatus) -> str:
-    return f"{one.outcome}: {(one.message or '')[:300]}"
+    return f"{one.outcome}: {one.message or ''}"
