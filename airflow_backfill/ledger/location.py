@@ -26,8 +26,8 @@ class Location:
         if url.strip() in ("", "None"):
             raise InvalidSpec(
                 f"a location is empty ({url!r}): the template that names it found no value. If it is the result of a "
-                "plan task, that task has none in this run: clear the plan task, then this task. If the build exists, the "
-                "plan task starts no Spark and only returns its result again"
+                "plan task, that task has none in this run: clear the plan task, then this task. If the build exists, "
+                "the plan task starts no Spark and only returns its result again"
             )
         if url.startswith("/"):
             location = cls("file", "", url)
