@@ -27,7 +27,7 @@ _KEYLESS = (
 )
 
 WAYS_OUT: Final[Mapping[str, str]] = {
-    "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
+    "SPEC_INVALID": "Correct the field that the message names; then clear the task, or give the command again.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
         "On s3a: use a service that honours If-None-Match, and leave the log store to this package, or name Delta's "
@@ -37,7 +37,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "EXPRESSION_INVALID": (
         "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."
     ),
-    "SOURCE_NOT_DELTA": "Check the location, and that its table has been written; then clear the task.",
+    "SOURCE_NOT_DELTA": (
+        "Check the location, and that its table has been written; then clear the task, or give the command again."
+    ),
     "TABLE_UNSUPPORTED": (
         "Drop the feature from the table (ALTER TABLE … DROP FEATURE), or use a table without it; then clear the task."
     ),
