@@ -35,6 +35,11 @@ from airflow_backfill.spark.run import landing_app, phases  # noqa: E402
 from airflow_backfill.spark.service import application as service  # noqa: E402
 
 ADAPTERS = ("task_groups", "operators", "sensors", "hooks")
+NAMED = {
+    "RowHash.TYPED.value": "'typed'",
+    "conf.getboolean('operators', 'default_deferrable', fallback=False)": "[operators] default_deferrable",
+}
+"""Defaults that are not written as their value."""
 INHERITED = "Also takes the parameters of"
 Row = Sequence[str]
 
@@ -59,6 +64,9 @@ def errors() -> str:
         "Every error has a stable code. A *final* error fails the task for good: Airflow does not retry it. A "
         "*retryable* one is tried again. The message holds the numbers; `table-backfill` and the task's log "
         "add the way out.\n",
+        "`TARGET` is the location of the target table. To *clear a task* is to clear it in Airflow together with the "
+        "tasks after it (*Downstream*). `on_existing='restart'` is an option in the DAG: see "
+        "[start again from nothing](operating.md#start-again-from-nothing).\n",
     ]
     for kind in sorted(kinds(), key=lambda kind: kind.code):
         parts += [
@@ -92,7 +100,9 @@ def configuration() -> str:
     parts += ["For launchers other than spark-submit. The entry points are in `spark_apps`.\n"]
     applications = [phases.parser(name) for name in phases.APPLICATIONS]
     for parser in (*applications, service.parser(), landing_app.parser()):
-        parts += [f"### {parser.prog}\n", table(("option", "default", "meaning"), _arguments(parser))]
+        has_entry_point = (ROOT / "spark_apps" / f"{parser.prog}.py").exists()
+        parts += [f"### {parser.prog}\n", "" if has_entry_point else "Only as `--then` of another phase.\n"]
+        parts += [table(("option", "default", "meaning"), _arguments(parser))]
     return "\n".join(parts)
 
 
@@ -132,7 +142,7 @@ def _defaults(node: ast.ClassDef) -> dict[str, str]:
             named = [*zip(reversed(a.args), reversed(a.defaults), strict=False)]
             named += [(arg, value) for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value is not None]
             known, written = _constants(), {arg.arg: ast.unparse(value) for arg, value in named}
-            return {name: f"`{known.get(value, value)}`" for name, value in written.items()}
+            return {name: f"`{(known | NAMED).get(value, value)}`" for name, value in written.items()}
     assigned = (made for made in node.body if isinstance(made, ast.AnnAssign))
     return {ast.unparse(made.target): f"`{ast.unparse(made.value)}`" for made in assigned if made.value is not None}
 

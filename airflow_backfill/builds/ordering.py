@@ -34,7 +34,7 @@ def ordered(target: str | BuildReader, command: Command, *, once: bool = False) 
         if (number := next(known, None)) is not None:
             return number
     if command.until is not None and command.until <= now_ms():
-        raise invalid("until", command.until, "must be a time to come")
+        raise invalid("until", command.until, "must be a time in the future")
     if (refused := refusal(command.verb, state)) is not None:
         raise refused
     return reader.control.order(state.plan.build, replace(command, signed=signed), floor=state.control.number)

@@ -189,10 +189,8 @@ def _warnings(lag: dict[str, int | None] | None) -> list[str]:
 
 
 def _way_out(found: dict[str, Any]) -> list[str]:
-    """What to do about the error that ended the last attempt, if the build goes on only after that."""
-    last = found["attempts"][-1]["outcome"] if found["attempts"] else None
-    wanted = way_out.WAYS_OUT.get(last) if last and found["health"]["needs_attention"] else None
-    return [f"  way out   {wanted}"] if wanted else []
+    wanted = found["health"]["way_out"]
+    return [] if wanted is None else [f"  way out   {wanted}"]
 
 
 def _unread(found: dict[str, Any]) -> list[str]:

@@ -104,6 +104,8 @@ def _recover(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import recover
 
     found = recover(options)
+    if options.epoch is None:
+        return Answer(found, f"the build goes on in its {found['phase']} phase; clear the task that failed")
     return Answer(found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows")
 
 

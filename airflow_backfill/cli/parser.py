@@ -13,18 +13,18 @@ HELP = {
     "list": "show all builds below a folder, one line each",
     "status": "show the progress of a build, and what it waits for",
     "plan": "plan a build; with --explain, show preconditions, cost and a rehearsal, and create nothing",
-    "pause": "interrupt the running round, and start no new one",
-    "resume": "lift a pause",
+    "pause": "interrupt the running round, and start no new one until a resume",
+    "resume": "end a pause",
     "hold": "keep the gate closed; the build still applies new epochs",
-    "release": "lift a hold",
+    "release": "end a hold",
     "skip": "for a topic: count the lost records of the history, and go on without them for good",
     "dead-letter": "for a topic: put undecodable records into a table beside the target, and go on without them",
-    "throttle": "limit rows and bytes per second; 0 stops the build, 'none' lifts the limit",
+    "throttle": "limit rows and bytes per second; 0 stops the build, 'none' removes the limits",
     "cancel": "end the build before its hand-off; a new plan resumes it",
-    "clean": "remove parts of proofs and details of old errors from the folder beside the target; no build needs them",
+    "clean": "remove old explanations, details of old errors, and parts of proofs from the folder beside the target",
     "prove": "compare the target with its source now; writes nothing, and the build goes on",
     "explain": "explain one row: the changes of its key in the source, and whether the target has the right values",
-    "recover": "after a RESTORE of the target, go on from that version; with --epoch, go on without records",
+    "recover": "continue a build after a RESTORE of its target; with --epoch, one whose records are lost",
     "repair": "after a failed proof, rewrite the keys that differ from the source; then clear verify",
 }
 
@@ -65,7 +65,7 @@ def _nothing(command: argparse.ArgumentParser) -> None:
 def _waiting(command: argparse.ArgumentParser) -> None:
     _signed(command)
     command.add_argument(
-        "--wait", type=float, metavar="SECONDS", help="wait at most so long until the build acknowledges the command"
+        "--wait", type=float, metavar="SECONDS", help="seconds to wait at most until the build acknowledges the command"
     )
 
 
@@ -76,7 +76,8 @@ def _status(command: argparse.ArgumentParser) -> None:
         nargs="?",
         const=DEFAULT_REFRESH_SECONDS,
         metavar="SECONDS",
-        help=f"look again every so many seconds ({DEFAULT_REFRESH_SECONDS:g} if left out) until the build ends",
+        help="show it again and again until the build ends; seconds between two looks "
+        f"({DEFAULT_REFRESH_SECONDS:g} if left out)",
     )
 
 
@@ -118,7 +119,9 @@ def _prove(command: argparse.ArgumentParser) -> None:
 
 
 def _clean(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--days", type=float, default=30.0, help="remove details of errors that are older")
+    command.add_argument(
+        "--days", type=float, default=30.0, help="remove explanations, and details of errors, that are older; in days"
+    )
 
 
 def _explain(command: argparse.ArgumentParser) -> None:
@@ -133,8 +136,8 @@ def _explain(command: argparse.ArgumentParser) -> None:
         "--since",
         type=int,
         metavar="EPOCH|OFFSET",
-        help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a topic: "
-        "first offset; by default the newest 10,000,000",
+        help="first epoch to look at; by default the one after the planned epoch, at most 10,000 before the newest. "
+        "For a topic: first offset; by default at most 10,000,000 before the newest",
     )
     command.add_argument("--redact", action="store_true", help="hide values of rows, except the key")
     _spark(command)
@@ -142,9 +145,9 @@ def _explain(command: argparse.ArgumentParser) -> None:
 
 def _plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("--explain", action="store_true", help="only check and rehearse; create nothing")
-    command.add_argument("--lanes", type=int, default=1, help="number of lanes")
-    command.add_argument("--round-bytes", type=int, metavar="N", help="bytes of a round, as the tasks have them")
-    command.add_argument("--round-rows", type=int, metavar="N", help="rows of a round, as the tasks have them")
+    command.add_argument("--lanes", type=int, default=1, help="number of tasks that read the snapshot, as in the DAG")
+    command.add_argument("--round-bytes", type=int, metavar="N", help="limit for the bytes of a round, as in the DAG")
+    command.add_argument("--round-rows", type=int, metavar="N", help="limit for the rows of a round, as in the DAG")
     _spark(command)
 
 
@@ -153,7 +156,7 @@ def _spark(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting; repeatable"
     )
-    command.add_argument("--jars", help="jars, as for spark-submit")
+    command.add_argument("--jars", help="jars for spark-submit, separated by commas")
 
 
 _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {

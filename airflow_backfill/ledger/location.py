@@ -25,9 +25,9 @@ class Location:
         """Split ``url``; InvalidSpec for relative paths, ``..``, invisible characters and credentials."""
         if url.strip() in ("", "None"):
             raise InvalidSpec(
-                f"a location is empty ({url!r}): the template that names it found nothing. If the task takes it from a "
-                "plan task, that has no result in this run: clear the plan, which only returns its result again if the "
-                "build exists, and then this task"
+                f"a location is empty ({url!r}): the template that names it found no value. If it is the result of a "
+                "plan task, that task has none in this run: clear the plan task, then this task. If the build exists, "
+                "the plan task starts no Spark and only returns its result again"
             )
         if url.startswith("/"):
             location = cls("file", "", url)

@@ -20,8 +20,8 @@ class ExplainOperator(OrderOperator):
     removes it. The task returns the verdict only. Writes nothing to the target.
 
     :param key: the key as ``column=value``, for each of its columns: a list, or its JSON. (templated)
-    :param since: the first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a
-        topic: the first offset; by default the newest 10,000,000. (templated)
+    :param since: the first epoch to look at; by default the one after the planned epoch, at most 10,000 before the
+        newest. For a topic: the first offset; by default at most 10,000,000 before the newest. (templated)
     """
 
     entry_point = Errand.EXPLAIN.value

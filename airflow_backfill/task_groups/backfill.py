@@ -55,8 +55,8 @@ class BackfillTaskGroup(TaskGroup):
     :param new_columns: what to do when the source gets a new column: "stop", or "ignore" it. (templated)
     :param topic: for strategy "source": the topic whose history comes before ``source``, its landing table. ``name``,
         ``first`` ("earliest", or a time), ``key`` and ``value`` ("bytes", "string", "json:<schema>", "decoder:<name>"),
-        ``undecodable`` ("stop", "dead_letters:<location>"), ``order``. The group's ``key``, ``select`` and ``where``
-        then name columns of decoded records. (templated)
+        ``undecodable`` ("stop", "dead_letters:<location>"), ``expired`` ("stop", "skip"), ``order``, ``checkpoint``.
+        The group's ``key``, ``select`` and ``where`` then name columns of decoded records. (templated)
     :param functions: functions of your own that ``select`` and ``where`` call: names with versions. (templated)
     :param kafka_conn_id: connection of type ``kafka`` to the topic's brokers. (templated)
     :param max_lag: how much of the log may be pending when the gate opens: epochs, or the age of the oldest one.

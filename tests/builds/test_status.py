@@ -110,6 +110,35 @@ def test_the_way_out_of_an_error_that_needs_a_person_is_shown(build: JsonBuild) 
     assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in shown(build)[1]
 
 
+def test_the_way_out_stays_after_somebody_has_asked_why(build: JsonBuild) -> None:
+    build.plan()
+    control = build.reader.control
+    control.store_outcome(
+        control.draw_attempt({"task": "verify"}, floor=0), VerificationFailed("1 key differs").to_json()
+    )
+    control.store_outcome(control.draw_attempt({"task": "explain"}, floor=0), {"code": "OK", "result": {}})
+    assert f"  way out   {WAYS_OUT['VERIFICATION_FAILED']}\n" in shown(build)[1]
+
+
+def test_an_error_is_shown_to_its_end_where_it_names_its_way_out(build: JsonBuild) -> None:
+    build.plan()
+    control, keys = build.reader.control, ", ".join(f"id={key}" for key in range(100))
+    error = KeyNull(f"rows lack a part of their key ({keys}); correct them in the source")
+    control.store_outcome(control.draw_attempt({"task": "snapshot"}, floor=0), error.to_json())
+    assert "correct them in the source\n" in shown(build)[1]
+
+
+def test_the_way_out_is_that_of_the_error_which_stops_the_build(build: JsonBuild) -> None:
+    build.sealed()
+    build.alter(table_id="source-2")
+    assert f"  way out   {WAYS_OUT['SOURCE_REPLACED']}\n" in shown(build)[1]
+    control = build.reader.control
+    control.store_outcome(control.draw_attempt({"task": "consume_log"}, floor=0), KeyNull("1 row has no key").to_json())
+    found, text = shown(build)
+    assert f"  way out   {WAYS_OUT['SOURCE_REPLACED']}\n" in text and WAYS_OUT["KEY_NULL"] not in text
+    assert found["health"]["way_out"] == WAYS_OUT["SOURCE_REPLACED"]
+
+
 def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) -> None:
     reader = BuildReader(str(tmp_path / "new"))
     with pytest.raises(SourceNotDelta):
@@ -124,7 +153,8 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     reader.control.store_outcome(me, KeyNull("3 rows have no key").to_json())
     text = as_text(status(reader))
     assert (
-        "  health    waiting (needs attention)" in text and "attempt 1 of the plan task has ended with KEY_NULL" in text
+        "  health    waiting (needs attention)" in text
+        and "the plan task has ended with KEY_NULL: 3 rows have no key" in text
     )
     assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in text
 

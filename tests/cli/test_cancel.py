@@ -54,6 +54,14 @@ def test_a_cancel_is_ordered_first_and_then_committed(build: JsonBuild, submit: 
     assert build.state().phase is Phase.CANCELLED and Path(build.location).is_dir()
 
 
+def test_a_recovery_says_what_to_do_next(build: JsonBuild, submit: str, capsys: Captured) -> None:
+    orders = ("recover", build.location, "--why", "a test", "--spark-submit", submit)
+    assert main(orders) == 0
+    assert capsys.readouterr().out == "the build goes on in its snapshot phase; clear the task that failed\n"
+    assert main([*orders, "--epoch", "7"]) == 0
+    assert capsys.readouterr().out == "the build goes on from epoch 7; clear the verify task to prove its rows\n"
+
+
 def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)

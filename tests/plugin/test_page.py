@@ -173,6 +173,7 @@ def test_a_copy_that_differs_is_repaired_and_its_task_cleared(airflow: AirflowPr
     with chromium(airflow) as opened:
         page = opened("vera", f"/plugin/table-backfills/{path}")
         page.get_by_text("The copy differs").wait_for()
+        page.get_by_text("which rewrites the keys that differ").wait_for()
         page.get_by_text("1 key: 1 with other values, at epoch 3").wait_for()
         page.get_by_text("People who may command the build see which keys differ").wait_for()
         assert page.get_by_text("id=7").count() == 0

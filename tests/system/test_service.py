@@ -159,5 +159,5 @@ def test_a_request_whose_task_is_gone_ends_and_the_one_of_another_task_goes_on(
         wait(lambda: control.outcome(gone.attempt) is not None)
         outcome = control.outcome(gone.attempt) or {}
         assert (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True)
-        assert "nobody wanted it any longer" in outcome["message"]
+        assert "its task no longer waits for it" in outcome["message"]
         assert builds.wanted(watched) and BuildReader(watched.target).control.outcome(watched.attempt) is None

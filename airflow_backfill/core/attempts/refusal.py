@@ -53,7 +53,8 @@ def check_reason(order: Command | Errand, signed: Signature) -> None:
     destroys = order.drop if isinstance(order, Command) else not order.looks
     if destroys and signed.why is None:
         name = "cancel with drop" if isinstance(order, Command) else order.value
-        raise invalid("why", None, f"{name} deletes or rewrites rows of the target: say why, for the log of commands")
+        fix = f"{name} deletes or rewrites rows of the target: give a reason for the log of commands (--why REASON)"
+        raise invalid("why", None, fix)
 
 
 def _raised(state: BuildState) -> BackfillError | None:

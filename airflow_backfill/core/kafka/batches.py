@@ -74,7 +74,7 @@ def _check_once(split: Split, rows: Batch, **data: object) -> None:
     if rows.count > rows.greatest - rows.least + 1:
         raise OffsetsInvalid(
             f"partition {split.partition} has {rows.count} rows for the offsets {rows.least} to {rows.greatest}: an "
-            "offset has several rows; delete all but one of them from the landing table, then clear the task",
+            "offset has several rows; plan again with on_existing='restart'",
             partition=split.partition,
             offset=rows.least,
             upto=rows.greatest,

@@ -35,7 +35,7 @@ def check_finished(splits: Mapping[int, Split]) -> None:
         if not isinstance(split.state, Finished):
             raise PartitionIncomplete(
                 f"partition {split.partition} is new, but not all of it has landed: let the ingestion land it "
-                "from its first offset and clear the task, with rounds (round_rows, round_bytes) that hold all that "
-                "has landed since; or plan again with on_existing='restart'",
+                "from its first offset, set round_rows and round_bytes so that one round holds everything that has "
+                "landed since, and clear the task; or plan again with on_existing='restart'",
                 partition=split.partition,
             )

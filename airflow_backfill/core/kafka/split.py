@@ -98,7 +98,7 @@ class Split:
         if self.landed is not None and least <= self.landed:
             raise OffsetsInvalid(
                 f"offset {least} of partition {self.partition} landed after offset {self.landed}, but offsets must "
-                "rise; repair the landing table (one row per offset, in order), then clear the task",
+                "rise; plan again with on_existing='restart': what has landed by then may have any order",
                 partition=self.partition,
                 offset=least,
                 after=self.landed,

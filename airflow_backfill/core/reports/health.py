@@ -15,6 +15,7 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.attempt_status import FENCED, AttemptStatus, Life
 from airflow_backfill.core.reports.due import due
 from airflow_backfill.core.reports.throttle_wait import throttle_wait
+from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import LOOKS, Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
@@ -54,6 +55,8 @@ class Health:
     """Whether it goes on only after a person has removed a cause: an error that no retry can mend, an application that
     has died or gets nowhere. Not for what was ordered, such as a pause. Decided in this module only.
     """
+    way_out: str | None = None
+    """What that person has to do about the error; None if there is none."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "condition": self.condition.value}
@@ -77,7 +80,7 @@ def health(
     if control.cancelled:
         return _ordered(Condition.WAITING, "the cancel application: a cancel is ordered", commands, Verb.CANCEL)
     if trouble is not None:
-        return _asks(str(trouble))
+        return _asks(str(trouble), trouble.code)
     if control.paused:
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
@@ -127,7 +130,7 @@ def _resting(
         return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.failed and not last.retry:
-        return _asks(f"{_name(last)} ended with {_error(last)}", last.ended)
+        return _asks(f"{_name(last)} ended with {_error(last)}", last.outcome, last.ended)
     if last is not None and last.failed:
         why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
         return Health(_next(last, now), why, since=last.ended)
@@ -147,7 +150,7 @@ def health_of_plan(one: AttemptStatus) -> Health:
     name = f"attempt {one.generation} of the plan task"
     match one.life:
         case Life.ENDED:
-            return _asks(f"{name} has ended with {one.outcome}", one.ended)
+            return _asks(f"{name} has ended with {_error(one)}", one.outcome, one.ended)
         case Life.SILENT:
             return _stuck(f"{name} gives no sign of life; clear the task", one.last)
         case Life.STARTING:
@@ -161,8 +164,9 @@ def in_words(health: Mapping[str, Any]) -> str:
     return f"{health['condition']}{' (needs attention)' if health['needs_attention'] else ''}"
 
 
-def _asks(why: str, since: int | None = None) -> Health:
-    return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_attention=True)
+def _asks(why: str, code: str | None, since: int | None = None) -> Health:
+    way_out = WAYS_OUT.get(code) if code else None
+    return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_attention=True, way_out=way_out)
 
 
 def _stuck(why: str, since: int | None) -> Health:
@@ -191,4 +195,4 @@ def _name(one: AttemptStatus) -> str:
 
 
 def _error(one: AttemptStatus) -> str:
-    return f"{one.outcome}: {(one.message or '')[:300]}"
+    return f"{one.outcome}: {one.message or ''}"

@@ -27,7 +27,7 @@ _KEYLESS = (
 )
 
 WAYS_OUT: Final[Mapping[str, str]] = {
-    "SPEC_INVALID": "Correct the field that the message names, then clear the task.",
+    "SPEC_INVALID": "Correct the field that the message names; then clear the task, or give the command again.",
     "UNSAFE_OPTION": "Remove the setting, or set it as the message says, then clear the task.",
     "UNSAFE_COMMIT_STORE": (
         "On s3a: use a service that honours If-None-Match, and leave the log store to this package, or name Delta's "
@@ -37,7 +37,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "EXPRESSION_INVALID": (
         "Correct the expression and clear the task. If the build exists already, plan again with on_existing='restart'."
     ),
-    "SOURCE_NOT_DELTA": "Check the location, and that its table has been written; then clear the task.",
+    "SOURCE_NOT_DELTA": (
+        "Check the location, and that its table has been written; then clear the task, or give the command again."
+    ),
     "TABLE_UNSUPPORTED": (
         "Drop the feature from the table (ALTER TABLE … DROP FEATURE), or use a table without it; then clear the task."
     ),
@@ -70,14 +72,14 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        f"{_KEEP} If a file with rows of the target is lost, only the first two help, or the RESTORE that the message "
-        "names. Raise the source's retention."
+        f"{_KEEP} If a data file of the target is lost, only the first two help, or the RESTORE that the message "
+        "names. To avoid the error, raise the source's retention."
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "
-        "or plan again with on_existing='restart'. If a topic was created again, do that after you have deleted the "
-        "former topic's rows from the landing table, or name a new landing table. If the source was put back from a "
-        "backup, the target can go back, too: RESTORE it to a version at an epoch that the source still has, run "
+        "or plan again with on_existing='restart'. If a topic was created again, first delete the former topic's rows "
+        "from the landing table, or name a new landing table. If the source was put back from a backup, the target can "
+        "go back, too: RESTORE it to a version at an epoch that the source still has, run "
         "'table-backfill recover TARGET --why REASON', then clear the task."
     ),
     "LANDING_INVALID": (
@@ -92,20 +94,20 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "KAFKA_REFUSED": "Correct credentials, certificates or permissions of the connection, then clear the task.",
     "KAFKA_LOST": (
         "If the message names skip: run 'table-backfill skip TARGET' to count the lost records and go on without them, "
-        "then clear the task. Else do what the message says. Raise the topic's retention."
+        "then clear the task. Else do what the message says. To avoid the error, raise the topic's retention."
     ),
     "LANDING_AHEAD": (
-        "The task is retried. If that does not help, correct the connection: it leads to other brokers than the "
-        "ingestion's. Or the topic was created again: delete the former topic's rows from the landing table, or name a "
-        "new landing table."
+        "The task is retried. If that does not help, correct the connection: it leads to other brokers than those of "
+        "the ingestion. Or the topic was created again: delete the former topic's rows from the landing table, or name "
+        "a new landing table."
     ),
     "OFFSETS_INVALID": (
         "Plan again with on_existing='restart': what has landed before a plan may have landed in any order. If the "
         "topic was created again, delete the former topic's rows from the landing table first, or name a new one."
     ),
     "PARTITION_INCOMPLETE": (
-        "Let the ingestion land this partition from its beginning, then clear the task, with rounds (round_rows, "
-        "round_bytes) that hold all that has landed since."
+        "Let the ingestion land this partition from its beginning. Set round_rows and round_bytes so that one round "
+        "holds everything that has landed since, then clear the task."
     ),
     "PARTITIONS_GREW": "Plan again with on_existing='restart'. With topic.order, a topic may get more partitions.",
     "DECODER_INVALID": (
@@ -119,7 +121,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "UNDECODABLE": (
         "To go on without these records, run 'table-backfill dead-letter TARGET', which puts them into a table beside "
         "the target, and clear the task. Or correct topic.key or topic.value, and plan again with "
-        "on_existing='restart'. A record's timestamp is no matter of these: do what the message says."
+        "on_existing='restart'. If the error is about a record's timestamp, do what the message says instead."
     ),
     "ORDER_UNKNOWN": (
         "Set topic.order to a column that orders the records of a key; plan again with on_existing='restart'."
@@ -160,10 +162,12 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "DOCUMENT_DAMAGED": (
         "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "
-        "command can be given again. Delete an attempt once a newer one is drawn. No row is affected."
+        "command can be given again. Delete a damaged attempt only after a newer attempt exists. No row is affected."
     ),
     "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
-    "FENCED": "Nothing to do if the newer attempt is running, e.g. in another run of the DAG; else clear the task.",
+    "FENCED": (
+        "Nothing to do if the newer attempt still runs, for example in another run of the DAG; else clear the task."
+    ),
     "POSITION_REGRESSED": f"Plan again with on_existing='restart'. {_KEEP} {_KEYLESS}",
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
@@ -176,18 +180,18 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
-    "INTERRUPTED": "The task is retried, and repeats the round when the command is lifted.",
+    "INTERRUPTED": "The task is retried, and repeats the round once the command is no longer in force.",
     "CREDENTIALS_EXPIRED": (
         "The task is retried, with the credentials that the connection or the environment has by then. If a round "
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
     "SOURCE_UNAVAILABLE": (
-        "The task is retried; a command has to be given again, and twice does no harm. Check the network, addresses "
-        "and credentials in the connection of the store or the brokers."
+        "The task is retried. A command of table-backfill has to be given again, which is safe even if the first one "
+        "arrived. Check the network, and addresses and credentials in the connection of the store or the brokers."
     ),
     "NO_SPACE": (
-        "Make room where the message says: beside the target (old versions of it go with VACUUM), or in "
-        "spark.local.dir of the driver and the executors. The task is retried, and goes on behind its last commit."
+        "Free space where the message says: in the target's store (VACUUM removes old versions of the target), or in "
+        "spark.local.dir of the driver and the executors. The task is retried, and continues after its last commit."
     ),
     "EXECUTOR_LOST": (
         "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "

@@ -25,8 +25,9 @@ def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitI
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
             f"the source is table {view.table_id}, but the plan is for table {plan.source.table_id}: it was created "
-            "again, for example by CREATE OR REPLACE TABLE (INSERT OVERWRITE keeps the table); restore that one (by "
-            "RESTORE TABLE, if it was replaced) and clear the task, or plan again with on_existing='restart'",
+            "again, for example by CREATE OR REPLACE TABLE (INSERT OVERWRITE keeps the table); restore the "
+            "planned table (by RESTORE TABLE, if it was replaced) and clear the task, or plan again with "
+            "on_existing='restart'",
             planned=plan.source.table_id,
             found=view.table_id,
         )

@@ -13,7 +13,7 @@ ROUND_ROWS = 20_000_000
 CORE_BYTES = 256 << 20
 CORE_ROWS = 2_500_000
 """Defaults for each core, if there are more than a few: with 2 GiB, a thousand cores would write files of 2 MiB, and
-spend most of their time on commits. They take about 15 seconds.
+spend most of their time on commits. They take up to half a minute.
 """
 ROUND_EPOCHS = 1_000
 """Each epoch is a commit to read, and a part of Spark's query plan."""

@@ -79,6 +79,7 @@ const Waits = ({ found }) => {
     Notice,
     { hue: hueOf(health) },
     h(Condition, { health, seen: found.seen, clamp: 8 }),
+    health.way_out && !found.trouble && h(Text, { mt: 2, fontSize: "sm" }, health.way_out),
     reasons.length > 0 &&
       h(
         Box,

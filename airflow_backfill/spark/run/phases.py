@@ -58,14 +58,20 @@ _PLACE = (
     _option("--attempt", help="name of the attempt; belongs to --generation"),
 )
 _BUILD = _option("--build", help="id of the build; the target's newest build if not given")
-_LANES = _option("--lanes", type=int, default=1, help="number of lanes")
+_LANES = _option("--lanes", type=int, default=1, help="number of tasks that read the snapshot")
 _SIZE = (
-    _option("--round-bytes", type=int, help="bytes of a round; by default 256 MiB a core, at least 2 GiB"),
-    _option("--round-rows", type=int, help="rows of a round; by default 2.5 million a core, at least 20 million"),
+    _option(
+        "--round-bytes", type=int, help="limit for the bytes of a round; by default 256 MiB a core, at least 2 GiB"
+    ),
+    _option(
+        "--round-rows",
+        type=int,
+        help="limit for the rows of a round; by default 2.5 million a core, at least 20 million",
+    ),
 )
 _BOUND = (
     _option("--max-lag-epochs", type=int, help="maximum number of pending epochs"),
-    _option("--max-lag-seconds", type=float, help="maximum age of the oldest pending epoch"),
+    _option("--max-lag-seconds", type=float, help="maximum age of the oldest pending epoch, in seconds"),
 )
 _LAG = (
     *_BOUND,
@@ -96,7 +102,7 @@ _THEN = _option(
     "--then",
     action="append",
     default=[],
-    help="next phase in the same application, with its arguments, e.g. 'verify'; may be repeated",
+    help="next phase in the same application, with its arguments, e.g. 'verify'; repeatable",
 )
 
 
@@ -156,7 +162,10 @@ APPLICATIONS: Mapping[str, Application] = {
         (
             _option("--spec", required=True, help="the spec as JSON"),
             _option(
-                "--on-existing", default="resume", choices=["resume", "fail", "restart"], help="if the build exists"
+                "--on-existing",
+                default="resume",
+                choices=["resume", "fail", "restart"],
+                help="what to do if the build exists",
             ),
             _option("--explain", action="store_true", help="only check and rehearse; creates and stores nothing"),
             _LANES,
@@ -199,7 +208,10 @@ APPLICATIONS: Mapping[str, Application] = {
         _upstream,
     ),
     "cancel": Application(
-        (_BUILD, _option("--drop", action="store_true", help="also remove the target, and its files beside it")),
+        (
+            _BUILD,
+            _option("--drop", action="store_true", help="also delete the target, and the build's files beside it"),
+        ),
         lambda options, shell: CancelGoal(),
     ),
     "prove": Application((_BUILD, _ROW_HASH, _FULL)),
@@ -210,13 +222,19 @@ APPLICATIONS: Mapping[str, Application] = {
             _option(
                 "--since",
                 type=int,
-                help="first epoch to look at; by default the one after the planned epoch, at most 10,000 back. Of a "
-                "topic: first offset; by default the newest 10,000,000",
+                help="first epoch to look at; by default the one after the planned epoch, at most 10,000 before the "
+                "newest. For a topic: first offset; by default at most 10,000,000 before the newest",
             ),
         )
     ),
     "recover": Application(
-        (_option("--epoch", type=int, help="at which epoch the target stands; none after a RESTORE"),)
+        (
+            _option(
+                "--epoch",
+                type=int,
+                help="epoch of the source that the target's rows equal; leave it out after a RESTORE",
+            ),
+        )
     ),
 }
 

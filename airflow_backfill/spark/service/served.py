@@ -29,8 +29,8 @@ def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
         except Exception as error:
             if stopped.is_set():
                 raise ApplicationFailed(
-                    "the service stopped this work: nobody wanted it any longer, or the service ends; the task is "
-                    "retried, and goes on behind the last commit"
+                    "the service stopped this work: its task no longer waits for it, or the service ends; the task is "
+                    "retried, and continues after the last commit"
                 ) from error
             raise
 

@@ -160,6 +160,7 @@ def test_offsets_that_land_twice_are_refused(form: str) -> None:
                     upstream_row(split, least)
                 else:
                     after_upstream(split, Batch(least, 12, 3), VERSIONS)
+            assert "on_existing='restart'" in refused.value.message, "rows deleted from the landing table are refused"
             said = {"partition": 2, "offset": least, "after": 9}
             assert refused.value.data == (said if form == "row" else {**said, "versions": [41, 44]})
 
@@ -177,6 +178,7 @@ def test_more_rows_than_offsets_are_refused() -> None:
     with pytest.raises(OffsetsInvalid) as refused:
         upstream_batch(B99, Batch(5, 9, 6), VERSIONS)
     assert refused.value.data == {"partition": 2, "offset": 5, "upto": 9, "rows": 6, "versions": [41, 44]}
+    assert "on_existing='restart'" in refused.value.message and "delete" not in refused.value.message
     with pytest.raises(OffsetsInvalid):
         backfilled_batch(B99, Batch(100, 104, 6), None)
 
