@@ -13,11 +13,12 @@ from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.clocks import doubts
-from airflow_backfill.core.reports.difference import counted, difference, named
+from airflow_backfill.core.reports.difference import difference, named
 from airflow_backfill.core.reports.due import to_clear
 from airflow_backfill.core.reports.health import health, health_of_plan, in_words
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import running_out, told
+from airflow_backfill.core.values.differing import counted
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.reader import BuildReader
 
@@ -127,7 +128,7 @@ def as_text(found: dict[str, Any]) -> str:
 def _differs(found: dict[str, Any] | None) -> list[str]:
     if found is None:
         return []
-    what = counted(found) or found["message"]
+    what = counted(found["counts"]) or found["message"]
     keys = [f"            {line}" for line in named(found["keys"])]
     return [f"  differs   as attempt {found['generation']} has found: {what}", *keys]
 

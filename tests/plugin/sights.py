@@ -19,6 +19,7 @@ from airflow_backfill.core.state.effect import FileSize
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.differing import how_many_differ
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger import control_folder
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -133,8 +134,9 @@ def differs(scene: Scene, target: str) -> None:
     counts = {"missing": 3, "extra": 1, "stale": 5}
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     error = VerificationFailed(
-        f"version {state.proven} of the target differs from the transformed source at epoch {state.applied}: {counts}; "
-        f"run `table-backfill repair {target} --why REASON`, which rewrites these keys, then clear verify",
+        f"{how_many_differ(counts, keyed=True)}: version {state.proven} of the target is not the transformed source at "
+        f"epoch {state.applied}; run `table-backfill repair {target} --why REASON`, which rewrites these keys, then "
+        "clear verify",
         epoch=state.applied,
         target_version=state.proven,
         counts=counts,

@@ -6,6 +6,7 @@ from airflow_backfill.core.errors import NotAllowedNow, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state.effect import Asks, VerifyTarget
 from airflow_backfill.core.state.load import load
+from airflow_backfill.core.values.differing import how_many_differ
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
@@ -39,6 +40,7 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
             else "plan the build again with on_existing='restart'"
         )
         raise VerificationFailed(
-            f"at epoch {state.applied} the target differs from the transformed source: {counts}; {way_out}",
+            f"{how_many_differ(counts, keyed=True)}: the target is not the transformed source at epoch "
+            f"{state.applied}; {way_out}",
             **failed.data,
         ) from failed

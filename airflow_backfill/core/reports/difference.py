@@ -11,11 +11,11 @@ from typing import Any
 from airflow_backfill.core.errors import BackfillError, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
+from airflow_backfill.core.values.differing import KINDS
 from airflow_backfill.core.values.hidden import HIDDEN
 
 SHOWN = 5
 """Keys in a text."""
-_KINDS = {"missing": "missing in the target", "extra": "only in the target", "stale": "with other values"}
 _PROOFS = ("verify", "prove")
 Found = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def difference(
         "at": last.ended,
         "epoch": last.data.get("epoch"),
         "message": last.message,
-        "counts": {kind: counts[kind] for kind in _KINDS if kind in counts} if isinstance(counts, Mapping) else {},
+        "counts": {kind: counts[kind] for kind in KINDS if kind in counts} if isinstance(counts, Mapping) else {},
         "keys": [_key(one, key) for one in _keys(last.data)],
     }
 
@@ -58,7 +58,7 @@ def _keys(data: Found) -> list[Found]:
 
 
 def _is_key(one: Any) -> bool:
-    return isinstance(one, Mapping) and one.get("kind") in _KINDS and isinstance(one.get("key"), Mapping)
+    return isinstance(one, Mapping) and one.get("kind") in KINDS and isinstance(one.get("key"), Mapping)
 
 
 def _key(one: Found, key: Sequence[str]) -> dict[str, Any]:
@@ -68,15 +68,9 @@ def _key(one: Found, key: Sequence[str]) -> dict[str, Any]:
     return {"kind": one["kind"], "key": dict(one["key"]), "explain": explain}
 
 
-def counted(found: Found) -> str:
-    """The numbers of ``difference``, or of the data of VerificationFailed."""
-    words = [f"{count:,} {_KINDS[kind]}" for kind, count in (found.get("counts") or {}).items() if kind in _KINDS]
-    return ", ".join(words)
-
-
 def named(keys: Sequence[Found]) -> list[str]:
     """The first keys as lines, and how many more are known."""
-    lines = [f"{_values(one['key'])}: {_KINDS[one['kind']]}" for one in keys[:SHOWN]]
+    lines = [f"{_values(one['key'])}: {KINDS[one['kind']]}" for one in keys[:SHOWN]]
     more = len(keys) - len(lines)
     return lines + ([f"and {more} more in the answer to --json"] if more else [])
 

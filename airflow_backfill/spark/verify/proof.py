@@ -27,6 +27,7 @@ from airflow_backfill.core.errors import HistoryLost, RecordInvalid, Verificatio
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.values.differing import how_many_differ
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
@@ -169,7 +170,8 @@ class Proof:
     def _failed(self, epoch: int, version: int, differing: Differences) -> VerificationFailed:
         counts = {kind.value: count for kind, count in differing.counts.items()}
         return VerificationFailed(
-            f"version {version} of the target differs from the transformed source at epoch {epoch}: {counts}; "
+            f"{how_many_differ(counts, keyed=bool(self.key))}: version {version} of the target is not the transformed "
+            f"source at epoch {epoch}; "
             + (
                 f"run `table-backfill repair {self.plan.spec.target} --why REASON`, which rewrites these keys, then "
                 "clear verify"
