@@ -291,7 +291,9 @@ class DeltaVersion:
         texts = _java(self.spark, "java.util.regex.Pattern").compile("\n").splitAsStream("\n".join(lines)).toList()
         strings = _java(self.spark, "org.apache.spark.sql.Encoders").STRING()
         text = DataFrame(self.spark._jsparkSession.createDataset(texts, strings).toDF(), self.spark)
-        rows = text.select(F.from_json("value", schema[kind].dataType, {"mode": "FAILFAST"}).alias("it")).select("it.*")
+        shape = schema[kind].dataType
+        assert isinstance(shape, StructType)
+        rows = text.select(F.from_json("value", shape, {"mode": "FAILFAST"}).alias("it")).select("it.*")
         encoders = _java(self.spark, f"{_DELTA}.implicits.package$").__getattr__("MODULE$")
         encoder = encoders.addFileEncoder() if kind == "add" else encoders.removeFileEncoder()
         return getattr(rows._jdf, "as")(encoder).collectAsList()
