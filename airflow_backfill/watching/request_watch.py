@@ -59,8 +59,8 @@ class RequestWatch:
         the number of its heartbeat.
         """
         taker = self.folder.taken_by(self.name)
-        heartbeat = None if taker is None else self.folder.heartbeat(taker)
-        return heartbeat is not None and [taker, heartbeat.number] != last
+        sign = None if taker is None else self._sign_of(taker)
+        return sign is not None and sign != last
 
     def sign(self) -> None:
         """Tell the service that the task still waits, unless the last sign is recent."""
@@ -74,9 +74,13 @@ class RequestWatch:
         if taker is None:
             self._begun = time.monotonic() if self._begun is None else self._begun
             return time.monotonic() >= self._begun + self.patience_seconds
-        heartbeat = self.folder.heartbeat(taker)
-        if heartbeat is None:
+        sign = self._sign_of(taker)
+        if sign is None:
             return True
-        if [taker, heartbeat.number] != self.last:
-            self.last, self._since = [taker, heartbeat.number], time.monotonic()
+        if sign != self.last:
+            self.last, self._since = sign, time.monotonic()
         return time.monotonic() >= self._since + SILENT_SECONDS
+
+    def _sign_of(self, taker: str) -> list[str | int] | None:
+        heartbeat = self.folder.heartbeat(taker)
+        return None if heartbeat is None else [taker, heartbeat.number]

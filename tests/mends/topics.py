@@ -88,14 +88,14 @@ MENDS = (
     ),
     Mend(
         "last values that nobody can compare fail the proof",
-        "        if self.short(epoch):\n            return True",
-        "        if self.short(epoch):\n            return False",
+        "        if self.history.plan.spec.key and self.short(epoch):\n            return True",
+        "        if self.history.plan.spec.key and self.short(epoch):\n            return False",
         (PROOF + "test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and_not_repaired",),
     ),
     Mend(
         "compaction keeps the last record of every key",
-        "        return self.gone(epoch) > 0 and (self.history.order is not None or self._undecodable(epoch))",
-        "        return False",
+        "            not self.history.plan.spec.key or self.history.order is not None or self._undecodable(epoch)",
+        "            not self.history.plan.spec.key",
         (
             PROOF + "test_a_row_stands_if_the_last_record_of_its_key_is_gone",
             PROOF + "test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left",

@@ -54,8 +54,8 @@ MUTANTS = (
     ),
     Mutant(
         "RESTORE is taken for maintenance",
-        "    if why is not None:\n        raise TargetDiverged(\n",
-        '    if why is not None and commit.operation != "RESTORE":\n        raise TargetDiverged(\n',
+        "    if why is not None:\n        back = way_back(",
+        '    if why is not None and commit.operation != "RESTORE":\n        back = way_back(',
     ),
     Mutant(
         "a record without its transaction id is believed",

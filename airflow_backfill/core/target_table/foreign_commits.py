@@ -15,34 +15,35 @@ def check_commit(plan: Plan, commit: Commit, record: Record | None) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``record``: that of the
     commit, None if it is no barrier.
     """
-    _check_planned(plan, commit, _replaced(plan, commit) or _foreign(plan, commit, record))
+    _check(plan, commit, _replaced(plan, commit) or _foreign(plan, commit, record))
 
 
 def check_table(plan: Plan, commit: Commit, _: Record | None) -> None:
     """Raise TargetDiverged if the commit puts another table, or a former version, in the target's place. It may change
     rows.
     """
-    _check_planned(plan, commit, _replaced(plan, commit))
+    _check(plan, commit, _replaced(plan, commit))
 
 
 def check_unplanned(draft: Plan, commit: Commit) -> None:
     """Raise TargetDiverged if the commit changes rows or the table before the build has a plan."""
     why = _replaced(draft, commit) or _foreign(draft, commit, None)
-    _check(commit, why, "move that table away, or name another target; then clear the task")
-
-
-def _check_planned(plan: Plan, commit: Commit, why: str | None) -> None:
-    back = way_back(plan.spec.target, commit.version - 1)
-    _check(commit, why, f"{back}; or plan the build again with on_existing='restart'")
-
-
-def _check(commit: Commit, why: str | None, way_out: str) -> None:
     if why is not None:
-        raise TargetDiverged(
-            f"version {commit.version} of the target: {why}, so its rows may no longer match the source; {way_out}",
-            version=commit.version,
-            operation=commit.operation,
-        )
+        raise _diverged(commit, why, "move that table away, or name another target; then clear the task")
+
+
+def _check(plan: Plan, commit: Commit, why: str | None) -> None:
+    if why is not None:
+        back = way_back(plan.spec.target, commit.version - 1)
+        raise _diverged(commit, why, f"{back}; or plan the build again with on_existing='restart'")
+
+
+def _diverged(commit: Commit, why: str, way_out: str) -> TargetDiverged:
+    return TargetDiverged(
+        f"version {commit.version} of the target: {why}, so its rows may no longer match the source; {way_out}",
+        version=commit.version,
+        operation=commit.operation,
+    )
 
 
 def way_back(target: str, version: int) -> str:

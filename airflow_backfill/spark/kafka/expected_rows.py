@@ -55,7 +55,7 @@ class TopicRows:
                 partition=short[0],
                 have=floor,
             )
-        if self.doubtful(epoch):
+        if self._last_gone(epoch):
             raise KafkaLost(
                 f"{self.gone(epoch)} records that were read are no longer in Kafka, and one of them may be the last of "
                 "its key, so the rows cannot be compared; plan again with on_existing='restart'"
@@ -63,14 +63,18 @@ class TopicRows:
         return self.target(epoch)
 
     def doubtful(self, epoch: int) -> bool:
-        """Whether a record that is gone may tell a row. Compaction keeps the last record of a key by offset: with
-        ``order`` another one may be the last, and if it is undecodable, an earlier one has told the row.
-        """
-        if not self.history.plan.spec.key:
-            return self.gone(epoch) > 0
-        if self.short(epoch):
+        """Whether a record that is gone may tell a row."""
+        if self.history.plan.spec.key and self.short(epoch):
             return True
-        return self.gone(epoch) > 0 and (self.history.order is not None or self._undecodable(epoch))
+        return self._last_gone(epoch)
+
+    def _last_gone(self, epoch: int) -> bool:
+        """The same where no partition is short. Compaction keeps the last record of a key by offset: with ``order``
+        another one may be the last, and if it is undecodable, an earlier one has told the row.
+        """
+        return self.gone(epoch) > 0 and (
+            not self.history.plan.spec.key or self.history.order is not None or self._undecodable(epoch)
+        )
 
     def _undecodable(self, epoch: int) -> bool:
         """Whether a record that is left is undecodable."""

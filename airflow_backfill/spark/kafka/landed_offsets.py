@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +16,7 @@ from pyspark.sql import functions as F
 from airflow_backfill.core.errors import LandingInvalid, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import CREATED_AGAIN
+from airflow_backfill.spark.kafka.memory import same_values
 from airflow_backfill.spark.kafka.records import TopicRecords
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.staged import held
@@ -70,10 +69,10 @@ class LandedOffsets:
         """SourceReplaced if a row of ``landed``, which are those of ``ranges``, is another record than the topic's."""
         if not ranges:
             return
-        other = reduce(or_, (~F.col(f"l.{name}").eqNullSafe(F.col(f"k.{name}")) for name in ("key", "value")))
         both = landed.alias("l").join(self.topic.read(ranges).alias("k"), _PLACE)
+        others = both.where(~same_values("l", "k", ("key", "value")))
         with lost_history_named():
-            found = both.where(other).select(_PLACE).orderBy(_PLACE).limit(1).collect()
+            found = others.select(_PLACE).orderBy(_PLACE).limit(1).collect()
         if found:
             n, offset = found[0]
             raise SourceReplaced(

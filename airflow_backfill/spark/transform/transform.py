@@ -222,26 +222,32 @@ def _stored(kind: DataType) -> bool:
 
 def _check_fields(struct: StructType, sql: str) -> None:
     """InvalidExpression if the struct has two fields of one name: Delta takes no notice of case."""
-    known: set[str] = set()
-    for name in struct.fieldNames():
-        if name.lower() in known:
-            raise InvalidExpression(
-                f"{sql!r} has a struct with two fields named {name!r}, which a table cannot store; name them with "
-                "named_struct('one', …, 'two', …)",
-                expression=sql,
-            )
-        known.add(name.lower())
+    twins = _twins(struct.fieldNames())
+    if twins is not None:
+        raise InvalidExpression(
+            f"{sql!r} has a struct with two fields named {twins[1]!r}, which a table cannot store; name them with "
+            "named_struct('one', …, 'two', …)",
+            expression=sql,
+        )
 
 
 def _check_case(spark: SparkSession, names: Sequence[str]) -> None:
-    by_lower: dict[str, str] = {}
+    twins = _twins(names)
+    if twins is not None and spark.conf.get("spark.sql.caseSensitive") == "false":
+        raise UnsupportedTable(
+            f"the source has the columns {twins[0]!r} and {twins[1]!r}, which differ only in case, so Spark cannot "
+            "tell them apart; rename one of them"
+        )
+
+
+def _twins(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that are one name for Spark, which takes no notice of case."""
+    known: dict[str, str] = {}
     for name in names:
-        other = by_lower.setdefault(name.lower(), name)
-        if other != name and spark.conf.get("spark.sql.caseSensitive") == "false":
-            raise UnsupportedTable(
-                f"the source has the columns {other!r} and {name!r}, which differ only in case, so Spark cannot tell "
-                "them apart; rename one of them"
-            )
+        if name.lower() in known:
+            return known[name.lower()], name
+        known[name.lower()] = name
+    return None
 
 
 def _check_name(name: str, expression: str, way_out: str) -> None:

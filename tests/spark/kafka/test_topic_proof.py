@@ -93,13 +93,13 @@ def test_what_retention_took_since_is_counted_and_the_rest_is_compared(
     topic.truncate(3)
     state = build.prove()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 5)
-    for wrong in (
+    _assert_found(
+        build,
+        state,
         f"UPDATE delta.`{build.target}` SET value = '5' WHERE id = 5",
         f"DELETE FROM delta.`{build.target}` WHERE id = 3",
         f"INSERT INTO delta.`{build.target}` VALUES (4, '4')",
-    ):
-        with pytest.raises(VerificationFailed):
-            _prove_after(build, state, wrong)
+    )
 
 
 @pytest.mark.soak
@@ -151,13 +151,13 @@ def test_a_row_stands_if_the_last_record_of_its_key_is_gone(
     state = build.verify()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 3)
     of_another, at = "SELECT 5, name, timestamp, partition, offset", "timestamp = timestamp - INTERVAL 10 SECONDS"
-    for wrong in (
+    _assert_found(
+        build,
+        state,
         f"DELETE FROM delta.`{build.target}` WHERE id = 4",
         f"UPDATE delta.`{build.target}` SET {at} WHERE id = 4",
         f"INSERT INTO delta.`{build.target}` {of_another} FROM delta.`{build.target}` WHERE id = 4",
-    ):
-        with pytest.raises(VerificationFailed):
-            _prove_after(build, state, wrong)
+    )
 
 
 def test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left(
@@ -276,8 +276,15 @@ def test_a_tombstone_that_is_compacted_away_before_its_round_is_taken_from_the_l
     assert [row for row in build.content() if row[0] is not None] == [(1, "1"), (3, "4"), (4, "4")]
     state = build.verify()
     topic.truncate(1)
-    with pytest.raises(VerificationFailed, match="extra"):
+    with pytest.raises(VerificationFailed, match="1 only in the target"):
         _prove_after(build, state, f"INSERT INTO delta.`{build.target}` VALUES (2, '2')")
+
+
+def _assert_found(build: TopicBuild, state: BuildState, *statements: str) -> None:
+    """After each of these changes of the target, which are undone, its proof fails."""
+    for statement in statements:
+        with pytest.raises(VerificationFailed):
+            _prove_after(build, state, statement)
 
 
 def _prove_after(build: TopicBuild, state: BuildState, statement: str) -> None:
