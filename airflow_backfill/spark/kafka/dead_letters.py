@@ -9,10 +9,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from airflow_backfill.core.errors import InvalidSpec, Undecodable
+from airflow_backfill.core.errors import InvalidSpec, TargetExists, Undecodable
 from airflow_backfill.core.state.effect import Decoded
 from airflow_backfill.spark.kafka.decoding import DEAD, RECORD
 from airflow_backfill.spark.kafka.memory import same_values
+from airflow_backfill.spark.session.creation import check_free, create_table, has_table
 from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.session.redaction import shown
 
@@ -37,8 +38,12 @@ _SAMPLE = 5
 
 
 def check_table(spark: SparkSession, location: str) -> None:
-    """InvalidSpec if ``location`` has a table with other columns than dead letters."""
-    if not DeltaTable.isDeltaTable(spark, location):
+    """InvalidSpec if ``location`` has other files, or a table with other columns than dead letters."""
+    if not has_table(spark, location):
+        try:
+            check_free(spark, location)
+        except TargetExists as error:
+            raise InvalidSpec(f"topic.undecodable: {error.message}", field="topic.undecodable") from error
         return
     found = spark.read.format("delta").load(location).schema
     names = {field.name: field.dataType for field in found.fields}
@@ -65,9 +70,10 @@ def add(spark: SparkSession, location: str, letters: DataFrame) -> None:
     """Add these dead letters to the table at ``location``, unless it has them already. Other lanes and builds may add
     theirs meanwhile. A topic that was created again has other records at the same offsets.
     """
+    create_table(spark, location, SCHEMA, {})
+    table = DeltaTable.forPath(spark, location)
     for left in reversed(range(TRIES)):
         try:
-            table = DeltaTable.createIfNotExists(spark).location(location).addColumns(SCHEMA).execute()
             same = same_values("t", "s", ("topic", "partition", "offset", "timestamp", "key", "value"))
             table.alias("t").merge(letters.alias("s"), same).whenNotMatchedInsertAll().execute()
             return

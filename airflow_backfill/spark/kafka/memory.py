@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.errors import MemoryLost, SourceNotDelta
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.failure import conflict_of
 from airflow_backfill.spark.session.temporary_settings import settings_for
 
@@ -51,10 +52,8 @@ class Memory:
 
     def make(self, schema: StructType) -> None:
         """Create the memory, empty, unless it exists."""
-        table = DeltaTable.createIfNotExists(self.spark).location(self.location).addColumns(schema)
-        for name in ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration"):
-            table = table.property(name, _KEPT)
-        table.execute()
+        kept = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+        create_table(self.spark, self.location, schema, dict.fromkeys(kept, _KEPT))
 
     @property
     def version(self) -> int:

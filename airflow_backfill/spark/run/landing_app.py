@@ -18,7 +18,6 @@ from airflow_backfill.spark.kafka.reader_options import connection, kafka_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """The columns of a landing table, with the names and types of Spark's Kafka source."""
@@ -57,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def land(spark: SparkSession, connection: dict[str, str], options: argparse.Namespace) -> None:
     """Land records in batches. Each batch is one commit of the table."""
+    from airflow_backfill.spark.session.creation import create_table
+
     rows = (
         spark.readStream.format("kafka")
         .options(**kafka_options(connection))
@@ -65,7 +66,9 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
         .load()
         .select(*COLUMNS)
     )
-    _make(spark, options.table, rows.schema)
+    # The table can be read before the first record lands. Rows are only added, and readers without support for deletion
+    # vectors can read it.
+    create_table(spark, options.table, rows.schema, {"delta.enableDeletionVectors": "false"})
     writer = rows.writeStream.format("delta").option("checkpointLocation", options.checkpoint)
     if options.max_runtime is None:
         writer.trigger(availableNow=True).start(options.table).awaitTermination()
@@ -73,12 +76,3 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
     query = writer.trigger(processingTime=INTERVAL).start(options.table)
     if not query.awaitTermination(options.max_runtime):
         query.stop()
-
-
-def _make(spark: SparkSession, table: str, schema: StructType) -> None:
-    """Create the table, empty, so that it can be read before the first record lands."""
-    from delta.tables import DeltaTable
-
-    new = DeltaTable.createIfNotExists(spark).location(table).addColumns(schema)
-    # Rows are only added, and readers without support for deletion vectors can read the table.
-    new.property("delta.enableDeletionVectors", "false").execute()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.attempts.attempt import run
@@ -54,14 +52,14 @@ from airflow_backfill.spark.preflight.target import (
     check_names,
     check_partitions,
     inspect_target,
-    remove_half_made,
 )
 from airflow_backfill.spark.preflight.topic import inspect_topic
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.crowding import crowding
-from airflow_backfill.spark.session.failure import coded, conflict_of
+from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.removal import drop_target
 from airflow_backfill.spark.session.settings import SessionSettings, cluster_cores
 from airflow_backfill.spark.strategies.arrangement import key_ranges
@@ -75,9 +73,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CREATE_TRIES = 8
-HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
-"""What Delta says of a folder with a log that has no commit."""
 _ODD = set(" ,;{}()\n\t=")
 
 
@@ -226,7 +221,7 @@ class Planner:
         return state
 
     def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
-        """Create the target if it is missing. If several planners run at once, the first one's table stays."""
+        """Create the target if it is missing."""
         schema = nullable(found.transform.schema)
         properties = {
             OWNER: self._spec.name,
@@ -244,28 +239,8 @@ class Planner:
             set(field.name) & _ODD for struct in types_in(schema) if isinstance(struct, StructType) for field in struct
         ):
             properties["delta.columnMapping.mode"] = "name"
-        table = DeltaTable.createIfNotExists(self._spark).location(self._spec.target).addColumns(schema)
-        for name, value in properties.items():
-            table = table.property(name, value)
-        if clustered:
-            table = table.clusterBy(clustering_columns(found.target_key, schema))
-        self._create(table)
-
-    def _create(self, table: DeltaTableBuilder) -> None:
-        for tries in range(CREATE_TRIES):
-            try:
-                table.execute()
-                return
-            except Exception as error:
-                # Another planner is creating the table, or was stopped while it did: Delta refuses its log.
-                if inspect_target(self._spark, self._spec) is not None:
-                    return
-                rival = conflict_of(error) is not None or any(text in str(error) for text in HALF_MADE)
-                if not rival or tries + 1 == CREATE_TRIES:
-                    raise
-                if tries + 2 == CREATE_TRIES:
-                    remove_half_made(self._spark, self._spec.target)
-                time.sleep(0.2 * (tries + 1))
+        columns = clustering_columns(found.target_key, schema) if clustered else []
+        create_table(self._spark, self._spec.target, schema, properties, columns)
 
     def _check_defaults(self) -> None:
         """UnsafeOption if the session gives every new table a property that a build cannot work with."""
