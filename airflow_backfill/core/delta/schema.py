@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_backfill.core.errors import SchemaChanged
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_SKIPPED = frozenset(("metadata", "nullable", "containsNull", "valueContainsNull"))
 _MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
 
 
@@ -34,19 +35,18 @@ def difference(
     *,
     used: Iterable[str] | None = None,
     allow_new: bool = False,
-    not_null: bool = True,
 ) -> tuple[str, dict[str, Any]] | None:
     """The first difference of two schemas that affects rows, as a verb with its object, and the column; None if there
     is none.
 
-    Names, types, nullability and physical names matter; comments, defaults and the high-water marks of identity
-    columns do not, and neither does column mapping that is switched on: it names each column's files as they are. With
-    ``used``, only these columns of ``before`` matter; without ``not_null``, nullability does not.
+    Names, types and physical names matter. NOT NULL (each row is read as it is), comments, defaults and the high-water
+    marks of identity columns do not, and neither does column mapping that is switched on: it names each column's files
+    as they are. With ``used``, only these columns of ``before`` matter.
     """
-    known = _columns(before, not_null)
+    known = _columns(before)
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
     try:
-        new = _columns(after, not_null)
+        new = _columns(after)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return f"has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file", {}
     for name, shape in old.items():
@@ -61,9 +61,8 @@ def difference(
     return (f"adds column {added[0]!r}", {"column": added[0]}) if added and not allow_new else None
 
 
-def _columns(schema_json: str, not_null: bool) -> dict[str, Any]:
-    skipped = {"metadata"} if not_null else {"metadata", "nullable"}
-    return {field["name"]: _shape(field, skipped) for field in json.loads(schema_json)["fields"]}
+def _columns(schema_json: str) -> dict[str, Any]:
+    return {field["name"]: _shape(field) for field in json.loads(schema_json)["fields"]}
 
 
 def _physical(shape: Any) -> Any:
@@ -79,11 +78,11 @@ def _in_files(shape: Any) -> Any:
     return [_in_files(item) for item in shape] if isinstance(shape, list) else shape
 
 
-def _shape(part: Any, skipped: Set[str]) -> Any:
+def _shape(part: Any) -> Any:
     if isinstance(part, dict):
-        kept = {name: _shape(value, skipped) for name, value in part.items() if name not in skipped}
+        kept = {name: _shape(value) for name, value in part.items() if name not in _SKIPPED}
         mapping = {name: part["metadata"][name] for name in _MAPPING if name in part.get("metadata", {})}
         return {**kept, **({"mapping": mapping} if mapping else {})}
     if isinstance(part, list):
-        return [_shape(item, skipped) for item in part]
+        return [_shape(item) for item in part]
     return part

@@ -62,7 +62,7 @@ def _replaced(plan: Plan, commit: Commit) -> str | None:
         if commit.metadata.table_id != plan.target_id:
             return "another table replaced the target"
         was, is_ = plan.target_schema_json, commit.metadata.schema_json
-        changed = difference(was, is_, allow_new=True, not_null=False)
+        changed = difference(was, is_, allow_new=True)
         if changed is not None:
             return f"it {changed[0]}"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -222,7 +221,8 @@ class Planner:
 
     def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
         """Create the target if it is missing."""
-        schema = nullable(found.transform.schema)
+        # The source may drop NOT NULL later.
+        schema = found.transform.schema.toNullable()
         properties = {
             OWNER: self._spec.name,
             "delta.enableDeletionVectors": "true",
@@ -344,12 +344,3 @@ def facts_of(found: Preflight) -> SourceFacts:
     return SourceFacts(
         metadata.table_id, found.epoch, metadata.schema_json, partitions, feed, found.digest, found.columns
     )
-
-
-def nullable(schema: StructType) -> StructType:
-    """The schema with every column nullable, so that the source may drop NOT NULL later."""
-    document = json.loads(schema.json())
-    for field in document["fields"]:
-        field["nullable"] = True
-        field["metadata"] = {}
-    return StructType.fromJson(document)

@@ -29,14 +29,12 @@ STOPPING = [
     ("rename", [ID, NAME], [ID, column("title", "string")], "name"),
     ("retype", [ID], [column("id", "string")], "id"),
     ("widen", [column("id", "integer")], [column("id", "long")], "id"),
-    ("must not be null", [ID], [column("id", nullable=False)], "id"),
-    ("may be null", [column("id", nullable=False)], [ID], "id"),
     ("another column's id", [column("id", **MAPPED)], [column("id", **{**MAPPED, "delta.columnMapping.id": 5})], "id"),
     ("mapping switched on", [ID], [column("id", **MAPPED)], "id"),
     ("inner field dropped", [column("s", struct(ID, NAME))], [column("s", struct(ID))], "s"),
     ("inner field added", [column("s", struct(ID))], [column("s", struct(ID, NAME))], "s"),
     ("inner type", [column("a", {"type": "array", "elementType": "long", "containsNull": True})],
-     [column("a", {"type": "array", "elementType": "long", "containsNull": False})], "a"),
+     [column("a", {"type": "array", "elementType": "string", "containsNull": True})], "a"),
     ("case", [ID], [column("ID")], "id"),
 ]  # fmt: skip
 
@@ -60,6 +58,10 @@ def named(field: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 HARMLESS = [
+    ("may be null", [column("id", nullable=False)], [ID]),
+    ("inner field may be null", [column("s", struct(column("id", nullable=False)))], [column("s", struct(ID))]),
+    ("element may be null", [column("a", {"type": "array", "elementType": "long", "containsNull": False})],
+     [column("a", {"type": "array", "elementType": "long", "containsNull": True})]),
     ("comment", [ID], [column("id", comment="the key")]),
     ("default", [ID], [column("id", CURRENT_DEFAULT="1")]),
     ("high-water mark", [column("id", **{"delta.identity.highWaterMark": 4})],

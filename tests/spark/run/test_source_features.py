@@ -54,6 +54,12 @@ CASES: dict[str, tuple[str, str, str]] = {
         "",
         "INSERT INTO $t (id, part, n) VALUES (5000, 1, 2)",
     ),
+    "not null dropped": (
+        table("id BIGINT NOT NULL, part INT, name STRING NOT NULL, n INT"),
+        "",
+        "ALTER TABLE $t ALTER COLUMN name DROP NOT NULL; ALTER TABLE $t ALTER COLUMN id DROP NOT NULL; "
+        "UPDATE $t SET name = null WHERE id % 5 = 0",
+    ),
     "varchar": (table("id BIGINT, part INT, name VARCHAR(40), n INT"), "", ""),
     "partitions": (
         table(f"{COLUMNS}, d DATE, p STRING", cut="PARTITIONED BY (p, d)"),
@@ -117,7 +123,7 @@ def create(source: Source, how: str, other: Source) -> None:
     source.sql("INSERT INTO $table (id, part, name, n) SELECT id, part, name, n FROM made_rows")
 
 
-@pytest.mark.parametrize("strategy", ["snapshot", "arrangement"])
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_whole_build(spark: SparkSession, tmp_path: Path, made: Source, case: str, strategy: str) -> None:
     how, before, after = CASES[case]
@@ -130,8 +136,8 @@ def test_a_whole_build(spark: SparkSession, tmp_path: Path, made: Source, case: 
     source.sql("UPDATE $table SET name = 'later' WHERE id % 7 = 1")
     source.sql("DELETE FROM $table WHERE id % 7 = 2")
     source.sql("INSERT INTO $table (id, part, name, n) SELECT id, 0, 'new', 1 FROM range(1000, 1010)")
-    if after:
-        source.sql(after.replace("$t", "$table"))
+    for statement in filter(None, after.split("; ")):
+        source.sql(statement.replace("$t", "$table"))
     source.sql("DELETE FROM $table WHERE id % 7 = 3")
     build.complete()
     build.assert_equal_in_spark(source.head)
