@@ -6,6 +6,7 @@ that the others go on.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +64,8 @@ def _named(field: str, name: Any) -> str:
 def _parsed(file: Path) -> Mapping[str, Any]:
     try:
         found = yaml.load(file.read_text("utf-8-sig"), _Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        json.dumps(found, default=str, skipkeys=True)  # refuses an anchor that contains itself
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidSpec(f"the fleet's file {file} cannot be read: {error}; correct it", field="fleet") from None
     if not isinstance(found, Mapping):
         raise InvalidSpec(f"the fleet's file {file} must have name, defaults and tables", field="fleet")

@@ -83,6 +83,12 @@ def test_what_cannot_be_read_names_the_field(tmp_path, text, field, said):
     assert said in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["a: &a [*a]", "name: 2026-13-01", "[" * 3000], ids=["circle", "no date", "deep"])
+def test_what_yaml_cannot_read_is_an_error_of_the_file(tmp_path, text):
+    with pytest.raises(InvalidSpec, match=r"fleet\.yaml cannot be read"):
+        read(written(tmp_path, text))
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidSpec, match=r"fleet\.yaml cannot be read"):
         read(tmp_path / "fleet.yaml")
