@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.target_table import compaction
 from tests.spark.build import Build
 from tests.spark.history import Source
@@ -73,7 +74,21 @@ def test_a_thousand_rounds(source: Source, tmp_path: Path) -> None:
     build.read()
     before = files(build)
     asked(build)
-    most = followed(build, source, ROUNDS)
-    print(f"{ROUNDS} rounds: at most {most} files, {files(build)} at the end, {before} before")
-    assert most < before + 2 * compaction.LEAST_FILES
+    for epoch in range(ROUNDS):
+        if epoch % 3 == 2:
+            source.sql(f"UPDATE $table SET $n = {epoch} WHERE $id < 100")
+        else:
+            source.append(1000 + 100 * epoch, 1100 + 100 * epoch)
+    build.size = RoundSize(rows=100)  # of one epoch each
+    build.consume_log()
+    log, counts, written = Path(build.target, "_delta_log"), [0], 0
+    for version in range(build.reader.log.head() + 1):
+        actions = (log / f"{version:020}.json").read_text().splitlines()
+        came, went = (sum(action.startswith(f'{{"{kind}":') for action in actions) for kind in ("add", "remove"))
+        counts.append(counts[-1] + came - went)
+        written += came + went > 0
+    rounds = written - operations(build).count("OPTIMIZE")
+    print(f"{rounds} rounds: at most {max(counts)} files, {files(build)} at the end, {before} before")
+    assert rounds >= ROUNDS and counts[-1] == files(build)
+    assert max(counts) < before + 2 * compaction.LEAST_FILES
     build.assert_equal_at(source.head)
