@@ -151,15 +151,15 @@ def test_a_row_stands_if_the_last_record_of_its_key_is_gone(
     state = build.verify()
     assert state.certificate is not None and (state.certificate.gone, state.certificate.rows) == (3, 3)
     of_another, at = "SELECT 5, name, timestamp, partition, offset", "timestamp = timestamp - INTERVAL 10 SECONDS"
-    _assert_found(
-        build,
-        state,
+    wrong = [
+        f"INSERT INTO delta.`{build.target}` {of_another} FROM delta.`{build.target}` WHERE id = 4",
         f"DELETE FROM delta.`{build.target}` WHERE id = 4",
         f"UPDATE delta.`{build.target}` SET {at} WHERE id = 4",
-        f"INSERT INTO delta.`{build.target}` {of_another} FROM delta.`{build.target}` WHERE id = 4",
-    )
+    ]
+    _assert_found(build, state, *(wrong[:1] if compacted else wrong))
 
 
+@pytest.mark.soak
 def test_a_row_stands_if_only_an_undecodable_record_of_its_key_is_left(
     topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
