@@ -159,6 +159,25 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in text
 
 
+def test_a_target_that_was_deleted_after_its_plan_is_not_being_planned(build: JsonBuild) -> None:
+    build.plan()
+    shutil.rmtree(build.location)
+    with pytest.raises(SourceNotDelta):
+        status(build.location)
+
+
+@pytest.mark.parametrize("lost", ["history", "table"])
+def test_a_build_that_rests_needs_no_source(lost: str, build: JsonBuild) -> None:
+    """As on the overview."""
+    build.finished()
+    build.write(times=5)
+    log = build.folder / "source" / "_delta_log"
+    for file in sorted(log.glob("*.json"))[-3:-2] if lost == "history" else log.iterdir():
+        file.unlink()
+    found = status(build.location)
+    assert (found["health"]["condition"], found["waits_for"], found["trouble"]) == ("done", [], None)
+
+
 def test_a_target_that_was_dropped_is_not_being_planned(tmp_path: Path) -> None:
     reader = BuildReader(str(tmp_path / "new"))
     reader.draw_attempt({"task": "plan"})

@@ -162,7 +162,10 @@ def test_a_very_long_message_is_cut(client: Client, target: str) -> None:
 def test_a_mapped_task_has_its_own_tab_and_is_cleared_alone(client: Client, target: str) -> None:
     worked("orders_dag", "orders.lanes", target, map_index=3, state="failed")
     database.ran("orders_dag", "orders.lanes", target=target, map_index=4, state="success")
+    worked("orders_dag", "orders.lanes", target, map_index=5, state="success")
     assert [(one["task_id"], one["map_index"]) for one in page(client)["run"]["failed"]] == [("orders.lanes", 3)]
+    for one in (overview(client), page(client)):
+        assert one["problems"] == ["task orders.lanes [3] failed; see its log"], "although a later lane did not"
     tab = client("viewer").get(f"dags/orders_dag/runs/{RUN}/tasks/orders.lanes/3/builds").json()
     assert [build["name"] for build in tab["builds"]] == ["orders"]
 
