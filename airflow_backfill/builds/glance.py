@@ -44,7 +44,7 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
         return planning(reader, now, missing)
     commands, unread = commands_of(reader, state)
     control = obey(state.control, commands).at(now)
-    speed = Speed.of_barriers(state, History.read(reader.log, state, COMMITS).of_this_phase)
+    past = History.read(reader.log, state, COMMITS)
     source, trouble = None, None
     if state.phase not in RESTS and state.plan.spec.source is not None:
         try:
@@ -54,9 +54,11 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     trouble = unread or trouble
     last = attempts(reader.control, state, now, 1)
     shown = trouble or last.damage
+    known = health(state, control, commands, last.statuses, trouble, now)
+    speed = Speed.of_barriers(state, past.of_this_phase) if known.moves else None
     return {
         **told(state, source, speed, now),
-        "health": health(state, control, commands, last.statuses, trouble, now).to_json(),
+        "health": known.to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, None, trouble, now),
         "clocks": doubts(last.statuses, source, now),

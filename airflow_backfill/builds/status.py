@@ -50,8 +50,9 @@ def shown(look: Look) -> dict[str, Any]:
     stop = look.trouble or stopping(state, ahead)
     known = health(state, control, look.commands, look.statuses, stop, now, look.history.longest_ms)
     trouble = look.trouble or look.damage
+    speed = Speed.of_barriers(state, look.history.of_this_phase) if known.moves else None
     return {
-        **told(state, source, Speed.of_barriers(state, look.history.of_this_phase), now),
+        **told(state, source, speed, now),
         "health": known.to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, ahead, look.trouble, now),

@@ -58,6 +58,13 @@ class Health:
     way_out: str | None = None
     """What that person has to do about the error; None if there is none."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether the build goes on by itself, so that its last rounds tell how long it takes."""
+        if self.condition is Condition.WAITING:
+            return not self.needs_attention
+        return self.condition in (Condition.WORKING, Condition.THROTTLED)
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "condition": self.condition.value}
 
