@@ -213,7 +213,7 @@ def _nothing_there(found: dict[str, Any]) -> bool:
 
 def _known(table: Table) -> dict[str, Any]:
     """What Airflow's database knows."""
-    tasks = [task.to_json() for task in table.tasks]
+    tasks = [task.to_json() for task in table.lanes]
     return {"key": table.key, "dag_id": table.dag_id, "target": table.target, "tasks": tasks}
 
 

@@ -11,7 +11,6 @@ from airflow_backfill.plugin.dropped import DROPPED
 
 ORDER = ("trouble", "waits", "works", "done")
 _FAILED = ("failed", "upstream_failed")
-_TASK = ("dag_id", "run_id", "task_id")
 _OF = {
     Condition.WORKING: "works",
     Condition.THROTTLED: "works",
@@ -25,12 +24,11 @@ _DONE = ("finished", "cancelled")
 
 
 def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a person should look at, as sentences. The error of the build itself is in ``trouble``."""
-    said = []
-    if tasks and found.get("phase") != DROPPED:
-        lanes = [task for task in tasks if all(task[name] == tasks[0][name] for name in _TASK)]
-        failed = [task for task in lanes if task["state"] in _FAILED]
-        said += [f"task {_name(task)} failed; see its log" for task in failed[:1]]
+    """What a person should look at, as sentences. The error of the build itself is in ``trouble``. ``tasks``: the
+    instances of the task that worked on it last.
+    """
+    failed = [task for task in tasks if task["state"] in _FAILED and found.get("phase") != DROPPED]
+    said = [f"task {_name(task)} failed; see its log" for task in failed[:1]]
     lag = found.get("lag")
     if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
         said.append(warning)

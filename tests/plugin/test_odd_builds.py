@@ -114,6 +114,14 @@ def test_a_deleted_run_leaves_a_build_of_other_runs(client: Client, target: str)
     assert client("all").get("builds").json()["builds"] == []
 
 
+def test_a_build_of_many_runs_is_told_in_few_words(client: Client, target: str) -> None:
+    """Airflow keeps thirty runs of each task of a follower, and the overview is asked for every five seconds."""
+    for n in range(30):
+        worked("orders_dag", "orders.upstream", target, task="upstream", run_id=f"run {n}", state="success")
+    for one in (overview(client), page(client)):
+        assert [task["run_id"] for task in one["tasks"]] == ["run 29"]
+
+
 def test_two_dags_that_build_one_target_show_it_once(client: Client, target: str) -> None:
     worked("other_dag", "orders.consume_log", target)
     assert set(overview(client)["dags"]) == {"orders_dag", "other_dag"}
