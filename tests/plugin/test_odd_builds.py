@@ -178,6 +178,28 @@ def test_a_mapped_task_has_its_own_tab_and_is_cleared_alone(client: Client, targ
     assert [build["name"] for build in tab["builds"]] == ["orders"]
 
 
+def test_each_table_of_a_mapped_group_has_its_own_gate_and_approval(
+    source: Path, tmp_path: Path, client: Client
+) -> None:
+    """Whoever approves one table must not hand another one over."""
+    for n in (0, 1):
+        target = str(tmp_path / f"table {n}")
+        built(source, Path(target), "plan", "snapshot")
+        worked("orders_dag", "copied.build.consume_log", target, task="consume_log", map_index=n, state="deferred")
+        database.waits("orders_dag", "copied.build.consume_log", n, f"table {n} is behind")
+        database.asks("orders_dag", "copied.build.approve", n)
+    for build in client("editor").get("builds").json()["builds"]:
+        n = int(build["target"][-1])
+        run = client("editor").get(f"dags/orders_dag/builds/{build['key']}").json()["run"]
+        assert (run["gate"], [one["map_index"] for one in run["asked"]]) == ([f"table {n} is behind"], [n])
+
+
+def test_the_approval_of_a_build_with_lanes_is_asked_of_it(client: Client, target: str) -> None:
+    worked("orders_dag", "orders.lanes", target, map_index=3, state="success")
+    database.asks("orders_dag", "orders.approve", -1)
+    assert [one["task_id"] for one in page(client)["run"]["asked"]] == ["orders.approve"]
+
+
 @pytest.mark.parametrize("minutes", [-5, 5])
 def test_the_clock_of_the_api_server_may_be_five_minutes_wrong(
     minutes: int, client: Client, target: str, monkeypatch: pytest.MonkeyPatch
