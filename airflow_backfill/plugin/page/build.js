@@ -211,7 +211,7 @@ const Proof = ({ found, explain }) => {
       ? h(
           React.Fragment,
           null,
-          h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at)}`)),
+          h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at, found.seen)}`)),
           h(Muted, { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, `${proof.row_hash} ${proof.digest}`),
           proof.gone > 0 && h(Muted, null, `${count(proof.gone)} records that Kafka has deleted since were counted, not compared`),
         )
@@ -236,7 +236,7 @@ const Difference = ({ difference, found, explain }) => {
       Text,
       null,
       counted.length > 0
-        ? `${many(total, "key")}: ${counted.join(", ")}, at epoch ${difference.epoch ?? "–"}; found by attempt ${difference.generation}, ${ago(difference.at)}`
+        ? `${many(total, "key")}: ${counted.join(", ")}, at epoch ${difference.epoch ?? "–"}; found by attempt ${difference.generation}, ${ago(difference.at, found.seen)}`
         : (difference.message ?? "See the log of the verify task."),
     ),
     !keys && counted.length > 0 && h(Muted, { fontSize: "xs" }, "People who may command the build see which keys differ."),
