@@ -1,4 +1,4 @@
-"""What a build's page says, from the API's answers. Runs in Node, where there is one, with React's functions in short."""
+"""What a build's page says, from the API's answers. Runs in Node, where there is one, with little in place of React."""
 
 from __future__ import annotations
 
