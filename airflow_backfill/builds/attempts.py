@@ -15,7 +15,7 @@ from airflow_backfill.core.reports.difference import settles
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Errand
-from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.control_folder import KEPT_ATTEMPTS, ControlFolder
 from airflow_backfill.ledger.store import NotFound
 
 AT_ONCE = 8
@@ -33,10 +33,13 @@ class Attempts:
 
 
 def attempts(control: ControlFolder, state: BuildState | None, now: int, last: int) -> Attempts:
-    """The ``last`` attempts. ``state``: what is committed, None before the plan; ``now`` in milliseconds since 1970."""
+    """The ``last`` attempts, and those that may work although newer ones do not: as many as lanes are left to read, and
+    whoever holds such a lane; whoever committed last, if the newest ones only look. ``state``: what is committed, None
+    before the plan; ``now`` in milliseconds since 1970.
+    """
     known = max((one.record.generation for one in state.known), default=0) if state is not None else 0
     try:
-        drawn = control.generations(last, known)
+        listed = control.generations(KEPT_ATTEMPTS, known)
     except DocumentDamaged as error:
         return Attempts((), error)
 
@@ -47,14 +50,25 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
             damage = error if isinstance(error, DocumentDamaged) else DocumentDamaged(str(error))
             return AttemptStatus.unreadable(generation, damage)
 
+    drawn = [n for n in listed if n in listed[-last:] or n in _of_lanes(state, listed)]
     if len(drawn) > 1:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(read, drawn))
     else:
         found = list(map(read, drawn))
+    if state is not None and state.newest is not None and not any(one.works for one in found):
+        committed = state.newest.record.generation
+        found = [*map(read, {committed} & set(listed) - set(drawn)), *found]
     newest = newest_of(found)
     statuses = tuple(replace(one, life=Life.SUPERSEDED) if _superseded(one, newest) else one for one in found)
     return Attempts(statuses, next((one.damage for one in reversed(statuses) if one.damage is not None), None))
+
+
+def _of_lanes(state: BuildState | None, listed: Sequence[int]) -> set[int]:
+    """Among the ``listed`` generations, the newest for each lane with splits left to read, and those that hold it."""
+    if state is None or not state.unread:
+        return set()
+    return {*listed[-len(state.unread) :], *(state.generation(lane) for lane in state.unread)}
 
 
 def attempt(

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.history import History
-from airflow_backfill.builds.look import commands_of
+from airflow_backfill.builds.look import RESTS, commands_of
 from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
@@ -20,7 +20,6 @@ from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
-from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import glance_at_source
 from airflow_backfill.ledger.open_store import StoreOptions
@@ -30,12 +29,10 @@ COMMITS = 3
 """Commits of the target from which the speed is measured."""
 FRESH_MS = 300_000
 """A head of the source that was seen less than this ago is near the one of now."""
-RESTS = (Phase.FINISHED, Phase.CANCELLED)
-"""Phases in which nobody waits for the source."""
 
 
 def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
-    """As ``status``, with less: of the attempts only the last one is looked at, and pending epochs are not read: while
+    """As ``status``, with less: only the attempts that may work are looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
     the state from being read; that of the source, or of a file beside the target, is in ``trouble``.
     """
@@ -47,7 +44,7 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
         return planning(reader, now, missing)
     commands, unread = commands_of(reader, state)
     control = obey(state.control, commands).at(now)
-    speed = Speed.of_barriers(state, History.read(reader.log, state, COMMITS).of_this_phase)
+    past = History.read(reader.log, state, COMMITS)
     source, trouble = None, None
     if state.phase not in RESTS and state.plan.spec.source is not None:
         try:
@@ -57,9 +54,11 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     trouble = unread or trouble
     last = attempts(reader.control, state, now, 1)
     shown = trouble or last.damage
+    known = health(state, control, commands, last.statuses, trouble, now)
+    speed = Speed.of_barriers(state, past.of_this_phase) if known.moves else None
     return {
         **told(state, source, speed, now),
-        "health": health(state, control, commands, last.statuses, trouble, now).to_json(),
+        "health": known.to_json(),
         "ordered": control.number,
         "waits_for": waits_for(state, control, None, trouble, now),
         "clocks": doubts(last.statuses, source, now),

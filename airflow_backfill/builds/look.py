@@ -16,11 +16,14 @@ from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.core.values.control import Command, Control, obey
+from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 
 ATTEMPTS = 5
 """Attempts that are looked at."""
+RESTS = (Phase.FINISHED, Phase.CANCELLED)
+"""Phases in which nobody waits for the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Look:
     source: SourceView | None
     """None if it cannot be read, or is another one than planned."""
     trouble: BackfillError | None
-    """What keeps the build from going on, apart from an epoch that stops it."""
+    """What keeps the build from going on, apart from an epoch that stops it. A build that rests needs no source."""
     damage: BackfillError | None
     """The error of a file of an attempt that cannot be read. The build goes on without it."""
     history: History
@@ -55,7 +58,9 @@ class Look:
             past = pool.submit(History.read, reader.log, state, commits)
             told = attempts(reader.control, state, now, ATTEMPTS)
         (source, trouble), (commands, unread) = looked.result(), ordered.result()
-        settling = last_settling(reader.control, told.statuses)
+        if state.phase in RESTS:
+            trouble = None
+        settling = last_settling(reader.control, told.statuses[-ATTEMPTS:])
         return Look(
             now, state, commands, source, unread or trouble, told.damage, past.result(), told.statuses, settling
         )

@@ -1,5 +1,6 @@
-"""When each phase of a build began, found in a log of any length by few reads: phases only go forward, so the first
-barrier of a phase is searched between two that are known, with many probes at a time.
+"""When each phase of a build began, found in a log of any length by few reads: phases only go forward, except that a
+recovery leads back to the catch-up. So the first barrier of a phase up to the current one is searched between two that
+are known, with many probes at a time.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _Known = dict[int, tuple[int, int] | None]
 
 
 def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
-    """The phases that the build has come to, each with its first and last time in milliseconds since 1970; ``to`` is
-    None for the current one. Where log clean-up has deleted the first barriers, the oldest one that is left counts.
+    """The phases up to the current one, each with its first and last time in milliseconds since 1970. ``to`` is None
+    for the current one, whose first time may be before a recovery. Where log clean-up has deleted the first barriers,
+    the oldest one that is left counts.
     """
     newest = state.newest
     if newest is None or newest.record.phase not in ORDER:
@@ -36,7 +38,7 @@ def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
     with ThreadPoolExecutor(PROBES) as threads:
         while wanted := {v for place in range(1, here + 1) for v in _between(known, place)} - known.keys():
             known.update(zip(wanted, threads.map(lambda version: _probe(log, version), wanted), strict=True))
-    told = sorted((place, at) for place, at in (found for found in known.values() if found is not None))
+    told = sorted(found for found in known.values() if found is not None and found[0] <= here)
     first_times = {place: at for place, at in reversed(told)}
     places = sorted(first_times)
     # The drivers of two phases may have two clocks: no phase begins before the one that it follows.

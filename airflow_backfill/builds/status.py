@@ -8,7 +8,7 @@ from typing import Any
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.commands import logged
 from airflow_backfill.builds.history import COMMITS
-from airflow_backfill.builds.look import ATTEMPTS, Look
+from airflow_backfill.builds.look import ATTEMPTS, RESTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
 from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
 from airflow_backfill.core.reports import way_out
@@ -46,14 +46,16 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
 def shown(look: Look) -> dict[str, Any]:
     """The status, from what was read of the build."""
     state, source, control, now = look.state, look.source, look.control, look.now
-    stop = look.trouble or stopping(state, source)
+    ahead = None if state.phase in RESTS else source
+    stop = look.trouble or stopping(state, ahead)
     known = health(state, control, look.commands, look.statuses, stop, now, look.history.longest_ms)
     trouble = look.trouble or look.damage
+    speed = Speed.of_barriers(state, look.history.of_this_phase) if known.moves else None
     return {
-        **told(state, source, Speed.of_barriers(state, look.history.of_this_phase), now),
+        **told(state, source, speed, now),
         "health": known.to_json(),
         "ordered": control.number,
-        "waits_for": waits_for(state, control, source, look.trouble, now),
+        "waits_for": waits_for(state, control, ahead, look.trouble, now),
         "clocks": doubts(look.statuses, source, now),
         "to_clear": [asdict(instance) for instance in to_clear(state, look.statuses)],
         "difference": difference(look.settling, state.certificate, state.plan.spec.key),
@@ -65,15 +67,15 @@ def shown(look: Look) -> dict[str, Any]:
 
 def planning(reader: BuildReader, now: int, missing: BackfillError) -> dict[str, Any]:
     """The status of a build that is being planned, in place of a state that is ``missing``. Raises that if the last
-    attempt was no plan, and DocumentDamaged if the files of that attempt do not tell.
+    attempt was no plan or has planned, and DocumentDamaged if the files of that attempt do not tell.
     """
     found = attempts(reader.control, None, now, ATTEMPTS)
     last = found.statuses
     if found.damage is not None and not (last and last[-1].task):
         raise found.damage
-    if not last or last[-1].task != "plan":
+    if not last or last[-1].task != "plan" or last[-1].outcome == "OK":
         raise missing
-    known = health_of_plan(last[-1])
+    known = health_of_plan(last[-1], now)
     return {
         "phase": PLANNING,
         "target": reader.target,

@@ -55,7 +55,7 @@ def own_site(request: Request) -> None:
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "the request comes from another site")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc not in _hosts(request):
+    if origin is not None and _host(origin) not in _hosts(request):
         raise HTTPException(403, "the request comes from another site")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise HTTPException(415, f"a command must be sent as {JSON}")
@@ -64,5 +64,12 @@ def own_site(request: Request) -> None:
 OWN_SITE = Depends(own_site)
 
 
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
 def _hosts(request: Request) -> set[str]:
-    return {request.headers.get("host", ""), urlsplit(conf.get("api", "base_url", fallback="")).netloc} - {""}
+    return {request.headers.get("host", ""), _host(conf.get("api", "base_url", fallback=""))} - {""}

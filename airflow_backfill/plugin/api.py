@@ -1,5 +1,6 @@
 """The page's API. Every route takes Airflow's user; what a DAG builds is looked up, never taken from the browser. No
-request opens a table, starts Java, or waits for a store beyond its deadline.
+request opens a table, starts Java, waits for a store beyond its deadline, or keeps a connection of Airflow's pool
+meanwhile.
 """
 
 from __future__ import annotations
@@ -7,12 +8,13 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user
 from airflow.models.log import Log
 from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Path as AddressPart
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
@@ -39,7 +41,7 @@ from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.store import NotFound
 from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
-from airflow_backfill.plugin.commanding import Order, order_in
+from airflow_backfill.plugin.commanding import MAX_BYTES, Order, order_in
 from airflow_backfill.plugin.dropped import DROPPED, or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
 from airflow_backfill.plugin.run import run_of
@@ -54,6 +56,9 @@ SEEN_WHOLE = ({LOG: 64, "attempts": ATTEMPTS, "commands": 64}, {LOG: 64})
 """Of how many of the newest numbers in each folder of target and source all files are fetched at once. For the overview
 none: hundreds of builds keep the processor busy as it is, and each thread more costs more than it saves.
 """
+
+MapIndex = Annotated[int, AddressPart(ge=-1, lt=2**31)]
+"""As Airflow's database stores it."""
 
 api = FastAPI(
     title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]
@@ -73,7 +78,7 @@ def page(file: str) -> FileResponse:
 def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """All builds of DAGs that the user may look at; and ``templated``, the DAGs whose builds only a run would tell."""
     found, templated = all_tables(session, readable(user))
-    builds = [one for one in _glanced(found) if one["tasks"] or not _nothing_there(one)]
+    builds = [one for one in _glanced(session, found) if one["tasks"] or not _nothing_there(one)]
     return {"builds": builds, "templated": templated}
 
 
@@ -81,16 +86,16 @@ def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
 def of_run(dag_id: str, run_id: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """The builds that the tasks of a run work on or wait for."""
     targets = named(session, dag_id=dag_id, run_id=run_id)
-    return {"builds": _glanced(tables(session, readable(user), targets))}
+    return {"builds": _glanced(session, tables(session, readable(user), targets))}
 
 
 @api.get("/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}/builds", dependencies=[LOOKS])
 def of_task(
-    dag_id: str, run_id: str, task_id: str, map_index: int, session: SessionDep, user: GetUserDep
+    dag_id: str, run_id: str, task_id: str, map_index: MapIndex, session: SessionDep, user: GetUserDep
 ) -> dict[str, Any]:
     """The build that a task instance works on or waits for; none for a task of another kind."""
     targets = named(session, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    return {"builds": _glanced(tables(session, readable(user), targets))}
+    return {"builds": _glanced(session, tables(session, readable(user), targets))}
 
 
 @api.get("/dags/{dag_id}/builds/{key}", dependencies=[LOOKS])
@@ -99,9 +104,10 @@ def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[st
     command it.
     """
     table = _table(session, dag_id, key)
-    [found] = wholes.of([table])
     run = run_of(session, table)
     mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
+    session.close()
+    [found] = wholes.of([table])
     both = {**_known(table), **mine, "run": run, **found}
     if both.get("difference") is not None and not both["may_command"]:
         both["difference"] = {**both["difference"], "keys": None}
@@ -113,7 +119,9 @@ def explanation(dag_id: str, key: str, generation: int, session: SessionDep) -> 
     """Why a row is as it is, as an attempt has found it. It holds values of the row, so it is for those who may command
     the build.
     """
-    control = _reader(_table(session, dag_id, key)).control
+    table = _table(session, dag_id, key)
+    session.close()
+    control = _reader(table).control
     found = control.explanation(generation)
     if found is None:
         raise HTTPException(
@@ -147,14 +155,19 @@ def _of_topic(found: dict[str, Any]) -> dict[str, Any] | None:
 @api.post("/dags/{dag_id}/builds/{key}/commands", status_code=201, dependencies=[COMMANDS, OWN_SITE])
 async def command(dag_id: str, key: str, request: Request, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """Order a command. It takes effect at the next barrier, whose record acknowledges its number."""
-    order = order_in(await request.body(), user.get_name())
+    body = b""
+    async for part in request.stream():
+        if len(body := body + part) > MAX_BYTES:
+            break
+    order = order_in(body, user.get_name())
     return await run_in_threadpool(_ordered, dag_id, key, order, session, user)
 
 
 def _ordered(dag_id: str, key: str, order: Order, session: Session, user: Any) -> dict[str, Any]:
     table = _table(session, dag_id, key)
-    reader = _reader(table)
     steering = steering_dag(session, user) if order.needs_spark else None
+    session.close()
+    reader = _reader(table)
     told: dict[str, Any] = {"verb": order.verb, "target": table.target, "why": order.signed.why}
     if isinstance(order.what, Command) and steering is None:
         told = {**told, **order.what.to_json(), "number": ordered(reader, order.what)}
@@ -184,7 +197,8 @@ def _reader(table: Table) -> BuildReader:
     return reader
 
 
-def _glanced(found: list[Table]) -> list[dict[str, Any]]:
+def _glanced(session: Session, found: list[Table]) -> list[dict[str, Any]]:
+    session.close()
     seen = glances.of(found)
     both = [{**_known(table), **glanced} for table, glanced in zip(found, seen, strict=True)]
     both = [{**one, "problems": problems(one, one["tasks"])} for one in both]
@@ -199,7 +213,7 @@ def _nothing_there(found: dict[str, Any]) -> bool:
 
 def _known(table: Table) -> dict[str, Any]:
     """What Airflow's database knows."""
-    tasks = [task.to_json() for task in table.tasks]
+    tasks = [task.to_json() for task in table.lanes]
     return {"key": table.key, "dag_id": table.dag_id, "target": table.target, "tasks": tasks}
 
 

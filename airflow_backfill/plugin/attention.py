@@ -24,14 +24,19 @@ _DONE = ("finished", "cancelled")
 
 
 def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a person should look at, as sentences. The error of the build itself is in ``trouble``."""
-    said = []
-    if tasks and tasks[0]["state"] in _FAILED and found.get("phase") != DROPPED:
-        said.append(f"task {tasks[0]['task_id']} failed; see its log")
+    """What a person should look at, as sentences. The error of the build itself is in ``trouble``. ``tasks``: the
+    instances of the task that worked on it last.
+    """
+    failed = [task for task in tasks if task["state"] in _FAILED and found.get("phase") != DROPPED]
+    said = [f"task {_name(task)} failed; see its log" for task in failed[:1]]
     lag = found.get("lag")
     if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
         said.append(warning)
     return said
+
+
+def _name(task: Mapping[str, Any]) -> str:
+    return str(task["task_id"]) if task["map_index"] < 0 else f"{task['task_id']} [{task['map_index']}]"
 
 
 def attention(found: Mapping[str, Any]) -> str:

@@ -90,7 +90,9 @@ def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
         raise invalid("verb", verb, f"must be one of {', '.join(known)}")
     wrong = sorted(more.keys() - _TYPES.keys())
     if wrong:
-        raise InvalidSpec(f"unknown fields {', '.join(wrong)} (known: verb, {', '.join(_TYPES)})", field=wrong[0])
+        raise InvalidSpec(
+            f"unknown fields {', '.join(map(ascii, wrong))} (known: verb, {', '.join(_TYPES)})", field=ascii(wrong[0])
+        )
     for name, kind in _TYPES.items():
         if more.get(name) is not None and type(more[name]) is not kind:
             raise invalid(name, more[name], f"must be {_WORDS[kind]}")

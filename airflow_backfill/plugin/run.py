@@ -34,7 +34,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .where(*run, TaskInstance.state == "failed", ours)
     )
     waiting = (
-        select(TaskInstance.task_id, Stored.value)
+        select(TaskInstance.task_id, TaskInstance.map_index, Stored.value)
         .join(Stored, same_instance(TaskInstance, Stored))
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING)
     )
@@ -43,18 +43,18 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
         .where(*run, HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
     )
-    group = _group(last.task_id)
+    mine = _place(last.task_id, -1), _place(last.task_id, last.map_index)
     return {
         "dag_id": last.dag_id,
         "run_id": last.run_id,
         "failed": [_instance(task) for task in session.scalars(failed)],
         "gate": [
-            reason for task, value in session.execute(waiting) if _group(task) == group for reason in _texts(value)
+            reason for task, n, value in session.execute(waiting) if _place(task, n) in mine for reason in _texts(value)
         ],
         "asked": [
             {**_instance(task), "subject": detail.subject, "options": detail.options}
             for task, detail in session.execute(asked)
-            if _group(task.task_id) == group
+            if _place(task.task_id, task.map_index) in mine
         ],
     }
 
@@ -63,9 +63,11 @@ def _instance(task: TaskInstance) -> dict[str, Any]:
     return {name: getattr(task, name) for name in (*INSTANCE, "state", "try_number")}
 
 
-def _group(task_id: str) -> str:
-    """The task group: tasks of one build are in one."""
-    return task_id.rpartition(".")[0]
+def _place(task_id: str, map_index: int) -> tuple[str, int]:
+    """The task group, and which expansion of it: tasks of one build are in one. Lanes are expanded without their group,
+    whose other tasks have the index -1.
+    """
+    return task_id.rpartition(".")[0], map_index
 
 
 def _texts(value: str) -> list[str]:

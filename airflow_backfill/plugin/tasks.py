@@ -49,6 +49,10 @@ class Task:
     attempt: Attempt | None
     """None if the state store keeps its values elsewhere."""
 
+    @property
+    def mapped_from(self) -> tuple[str, str, str]:
+        return self.dag_id, self.run_id, self.task_id
+
     def to_json(self) -> dict[str, Any]:
         named = {name: getattr(self, name) for name in (*INSTANCE, "state", "try_number")}
         return {**named, "at": round(self.at.timestamp() * 1000)}
@@ -73,6 +77,11 @@ class Table:
     @property
     def last(self) -> Task | None:
         return self.tasks[0] if self.tasks else None
+
+    @property
+    def lanes(self) -> list[Task]:
+        """The instances of the task that worked on it last, the last one first: several if Airflow has mapped it."""
+        return [task for task in self.tasks if task.mapped_from == self.tasks[0].mapped_from]
 
     @property
     def dag_id(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from math import floor
 from typing import Any
 
 from airflow_backfill.builds.look import Look
@@ -59,16 +60,16 @@ def whole(target: str, options: StoreOptions = None) -> dict[str, Any]:
 
 
 def strip(state: BuildState, attempts: Sequence[AttemptStatus]) -> dict[str, Any]:
-    """How far the splits are, in at most ``CELLS`` cells of neighbours: from 0 to 1, and in words; and the first of
-    those that are being read. Of a split, records count files, chunks, or records and rows of a partition, not the rows
-    of a file. Its tries are those of its lane, as far as one of these attempts, oldest first, tells.
+    """How far the splits are, in at most ``CELLS`` cells of neighbours: from 0 to 1, rounded down, and in words; and
+    the first of those that are being read. Of a split, records count files, chunks, or records and rows of a partition,
+    not the rows of a file. Its tries are those of its lane, as far as one of these attempts, oldest first, tells.
     """
     lanes = [_lane(state, lane, attempts) for lane in range(state.layout.lanes)]
     parts = [_part(state, split, position, lanes) for split, position in enumerate(state.positions)]
     count = min(len(parts), CELLS)
     borders = [len(parts) * n // count for n in range(count + 1)] if count else []
     cells = [
-        {"done": round(sum(part.done for part in parts[a:b]) / (b - a), 3), "said": _said(a, parts[a:b])}
+        {"done": floor(1000 * sum(part.done for part in parts[a:b]) / (b - a)) / 1000, "said": _said(a, parts[a:b])}
         for a, b in pairwise(borders)
     ]
     reading = [_said(n, [part]) for n, part in enumerate(parts) if part.reading]

@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 
 from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.signs import Signs
-from airflow_backfill.core.errors import Fenced
+from airflow_backfill.builds.status import status
+from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.errors import Fenced, KeyNull
 from airflow_backfill.core.reports.attempt_status import SILENT_MS
 from airflow_backfill.core.state.effect import CommitRecord
-from tests.core.tasks import READ
+from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.round_size import RoundSize
+from tests.core.tasks import CONSUME, READ
 from tests.ledger.json_target import JsonBuild
 
 TASK = {"task": "snapshot", "dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1}
@@ -110,3 +115,65 @@ def test_attempts_that_airflow_does_not_know_supersede_nobody(build: JsonBuild) 
     build.reader.draw_attempt({"task": "cancel"})
     found = attempts(build.reader.control, build.state(), time.time_ns() // 1_000_000, 2).statuses
     assert [one.life.value for one in found] == ["starting", "starting"]
+
+
+OK = {"code": "OK"}
+LANES = 6
+"""More than the last attempts that are shown."""
+
+
+def of_lane(build: JsonBuild, lane: int) -> Attempt:
+    """An attempt that runs, and holds its lane."""
+    me = build.reader.draw_attempt({**TASK, "map_index": lane})
+    build.reader.control.announce(me, {})
+    build.start(SnapshotGoal(lane, LANES, RoundSize(1, 1)), me).until(CommitRecord, nth=2)
+    return me
+
+
+def told(build: JsonBuild) -> list[tuple[str, bool, str]]:
+    """Condition, whether it needs attention, and why: on the overview, and in the status."""
+    health = [found["health"] for found in (glance(build.location), status(build.location))]
+    return [(one["condition"], one["needs_attention"], one["why"]) for one in health]
+
+
+@pytest.fixture
+def lanes(tmp_path: Path) -> JsonBuild:
+    build = JsonBuild(tmp_path, splits=LANES)
+    build.plan(LANES)
+    build.now = time.time_ns() // 1_000_000
+    return build
+
+
+def test_a_build_works_as_long_as_one_lane_does(lanes: JsonBuild) -> None:
+    working, *others = [of_lane(lanes, lane) for lane in range(LANES)]
+    for other in others:
+        lanes.reader.control.store_outcome(other, OK)
+    assert told(lanes) == [("working", False, f"attempt {working.generation} (snapshot)")] * 2
+
+
+def test_a_lane_that_failed_for_good_is_told_while_others_work_and_after(lanes: JsonBuild) -> None:
+    lost, working = of_lane(lanes, 0), of_lane(lanes, 1)
+    why = f"an operator: attempt {lost.generation} (snapshot) ended with KEY_NULL: 3 rows have no key"
+    lanes.reader.control.store_outcome(lost, KeyNull("3 rows have no key").to_json())
+    assert told(lanes) == [("working", True, f"attempt {working.generation} (snapshot); {why}")] * 2
+    lanes.reader.control.store_outcome(working, OK)
+    assert told(lanes) == [("waiting", True, why)] * 2
+
+
+def test_a_lane_that_is_tried_again_is_not_lost(lanes: JsonBuild) -> None:
+    lost, working = of_lane(lanes, 0), of_lane(lanes, 1)
+    lanes.reader.control.store_outcome(lost, KeyNull("3 rows have no key").to_json())
+    lanes.reader.draw_attempt({**TASK, "map_index": 0})
+    assert told(lanes) == [("working", False, f"attempt {working.generation} (snapshot)")] * 2
+
+
+@pytest.mark.parametrize("task", ["explain", "prove"])
+def test_who_only_looks_hides_nobody_who_works(task: str, build: JsonBuild) -> None:
+    build.run(READ)
+    build.now = time.time_ns() // 1_000_000
+    me = build.reader.draw_attempt({**TASK, "task": "consume_log"})
+    build.reader.control.announce(me, {})
+    build.start(CONSUME, me).until(CommitRecord, nth=2)
+    for _ in range(6):
+        build.reader.control.store_outcome(build.reader.draw_attempt({"task": task}), OK)
+    assert told(build) == [("working", False, f"attempt {me.generation} (consume_log)")] * 2

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_backfill.builds.phase_times import PROBES, phase_times
+from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.reader import BuildReader
+from tests.core.running import Running
 from tests.ledger.json_target import JsonBuild
 
 Time = tuple[str, int, int | None]
@@ -35,6 +37,15 @@ def test_a_build_without_a_barrier_has_no_times(tmp_path: Path) -> None:
     build = JsonBuild(tmp_path)
     build.plan()
     assert times(BuildReader(build.location)) == []
+
+
+def test_a_recovery_leads_back_to_a_phase_that_is_not_over(tmp_path: Path) -> None:
+    build = JsonBuild(tmp_path)
+    reached = build.finished().reached
+    before = times(build.reader)
+    build.now += 3_600_000
+    Running(build, recover(build.attempt(), reached)).finish()
+    assert times(build.reader) == [*before[:2], (*before[2][:2], None)]
 
 
 def test_what_clean_up_has_deleted_is_left_out(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.builds.cleaning import clean
+from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.look import ATTEMPTS
 from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
@@ -58,6 +59,19 @@ def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     assert (found["phase_percent"], found["rows_per_second"], found["seconds_left"]) == (25.0, 25.0, 60)
     assert text.startswith("orders: snapshot 25.0 %, in all 20.0 % (25 rows/s, 1 min 0 s left)\n")
     assert "files     10 of 40" in text and "before the snapshot's epoch" in text
+
+
+@pytest.mark.parametrize("stands", ["paused", "stuck"])
+def test_a_build_that_stands_still_shows_no_time_left(stands: str, build: JsonBuild) -> None:
+    build.plan()
+    me = build.reader.draw_attempt({"task": "snapshot", "at": 5})
+    build.reader.control.announce(me, {"at": 5} if stands == "stuck" else {})
+    build.now -= 0 if stands == "paused" else 365 * 86_400_000
+    build.start(SnapshotGoal(0, 1, RoundSize(1, 10**6)), me).until(CommitRecord, nth=12)
+    if stands == "paused":
+        build.order(Command(Verb.PAUSE))
+    for found in (status(build.location), glance(build.location)):
+        assert (found["health"]["condition"], found["rows_per_second"], found["seconds_left"]) == (stands, None, None)
 
 
 def test_what_a_chain_announced_is_shown(build: JsonBuild) -> None:
@@ -157,6 +171,25 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
         and "the plan task has ended with KEY_NULL: 3 rows have no key" in text
     )
     assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in text
+
+
+def test_a_target_that_was_deleted_after_its_plan_is_not_being_planned(build: JsonBuild) -> None:
+    build.plan()
+    shutil.rmtree(build.location)
+    with pytest.raises(SourceNotDelta):
+        status(build.location)
+
+
+@pytest.mark.parametrize("lost", ["history", "table"])
+def test_a_build_that_rests_needs_no_source(lost: str, build: JsonBuild) -> None:
+    """As on the overview."""
+    build.finished()
+    build.write(times=5)
+    log = build.folder / "source" / "_delta_log"
+    for file in sorted(log.glob("*.json"))[-3:-2] if lost == "history" else log.iterdir():
+        file.unlink()
+    found = status(build.location)
+    assert (found["health"]["condition"], found["waits_for"], found["trouble"]) == ("done", [], None)
 
 
 def test_a_target_that_was_dropped_is_not_being_planned(tmp_path: Path) -> None:

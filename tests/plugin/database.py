@@ -13,6 +13,7 @@ from airflow.models.base import Base
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.task_state_store import TaskStateStoreModel
@@ -67,6 +68,24 @@ def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **
                 value=told["attempt"],
                 updated_at=at,
             )
+
+
+def waits(dag_id: str, task_id: str, map_index: int, reason: str) -> None:
+    """A task that has run waits for this."""
+    with create_session() as session:
+        run = _run(session, dag_id, RUN)
+        where = {"dag_run_id": run, "dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
+        _put(session, TaskStateStoreModel, **where, key="waiting", value=json.dumps([reason]), updated_at=_NOW)
+
+
+def asks(dag_id: str, task_id: str, map_index: int) -> None:
+    """A task asks for an approval, and nobody has answered."""
+    ran(dag_id, task_id, map_index=map_index, state="awaiting_input", operator="ApprovalOperator")
+    where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
+    with create_session() as session:
+        instance = session.scalar(select(TaskInstance.id).filter_by(**where))
+        question = {"options": ["Approve", "Reject"], "subject": "Hand over?", "params": {}, "multiple": False}
+        _put(session, HITLDetail, ti_id=instance, **question, params_input={}, assignees=[])
 
 
 def worked(dag_id: str, task_id: str, target: str, *, task: str = "snapshot", **told: Any) -> Attempt:

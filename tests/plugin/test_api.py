@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,16 @@ from typing import Any
 import pytest
 from airflow import settings
 from airflow.models.log import Log
+from fastapi import FastAPI
 from sqlalchemy import select
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.ledger import control_folder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin import api
+from airflow_backfill.plugin.commanding import MAX_BYTES
+from airflow_backfill.plugin.plugin import PREFIX
 from airflow_backfill.testing.applications import main
 from tests.airflow.without_spark import built
 from tests.plugin import database
@@ -93,6 +98,7 @@ def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
         (b"[]", 422, "SPEC_INVALID", "verb"),
         (b'{"verb": "drop"}', 422, "SPEC_INVALID", "verb"),
         (b'{"verb": "pause", "target": "/etc"}', 422, "SPEC_INVALID", "target"),
+        (b'{"verb": "pause", "\\ud800": 1}', 422, "SPEC_INVALID", "ud800"),
         (b'{"verb": "pause", "by": "somebody"}', 422, "SPEC_INVALID", "by"),
         (b'{"verb": "throttle", "rate": -1}', 422, "SPEC_INVALID", "rate"),
         (b'{"verb": "throttle", "rate": true}', 422, "SPEC_INVALID", "rate"),
@@ -138,6 +144,7 @@ def test_bad_commands_are_refused(body: bytes, status: int, code: str, names: st
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Origin": "http://evil.test"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Origin": "http://airflow.test"}, 201),
@@ -149,6 +156,42 @@ def test_another_site_gives_no_commands(headers: dict[str, str], status: int, cl
     sent = {"Content-Type": "application/json", **headers}
     assert client("editor").post(path, content=json.dumps(PAUSE), headers=sent).status_code == status
     assert ordered(target) == (["pause"] if status == 201 else [])
+
+
+def test_of_a_command_no_more_is_read_than_it_may_have(client: Client, served: FastAPI, target: str) -> None:
+    editor, path = client("editor"), f"{PREFIX}/dags/orders_dag/builds/{key_of(client)}/commands"
+    headers = {**editor.headers, **OWN, "content-type": "application/json", "host": "airflow.test"}
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    read, said = 0, []
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 1
+        return {"type": "http.request", "body": b" " * 1_000, "more_body": read < 10_000}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    asyncio.run(served(scope, receive, send))
+    assert (said[0]["status"], read) == (422, MAX_BYTES // 1_000 + 1)
+
+
+@pytest.mark.parametrize("path", ["builds", f"{RUN_PATH}/builds", "ONE", "ONE/explanations/1", "ONE/commands"])
+def test_airflows_database_does_not_wait_for_a_store(
+    path: str, client: Client, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's pool has fifteen connections, for everything that it does."""
+    path = path.replace("ONE", f"dags/orders_dag/builds/{key_of(client)}")
+    kept: list[int] = []
+    opened = control_folder.open_store
+    pool = settings.engine.pool
+    monkeypatch.setattr(
+        control_folder, "open_store", lambda *given, **more: kept.append(pool.checkedout()) or opened(*given, **more)
+    )
+    editor = client("editor")
+    answer = editor.post(path, json=PAUSE, headers=OWN) if path.endswith("commands") else editor.get(path)
+    assert answer.status_code in (200, 201, 404) and set(kept) == {0}
 
 
 def test_why_a_row_is_as_it_is_shows_to_those_who_may_command(client: Client, target: str) -> None:
@@ -213,8 +256,9 @@ def test_a_tab_shows_the_build_of_its_task_and_nothing_for_others(client: Client
 
     assert tab("orders.snapshot") == tab("orders.gate") == ["orders"]
     assert tab("other") == tab("plain") == tab("no_such_task") == []
-    answer = client("viewer").get(f"{RUN_PATH}/tasks/plain/x/builds")
-    assert (answer.status_code, answer.json()["code"]) == (422, "SPEC_INVALID")
+    for odd in ("x", "-2", str(2**31), str(10**30)):
+        answer = client("viewer").get(f"{RUN_PATH}/tasks/plain/{odd}/builds")
+        assert (answer.status_code, answer.json()["code"]) == (422, "SPEC_INVALID")
 
 
 def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:

@@ -114,6 +114,14 @@ def test_a_deleted_run_leaves_a_build_of_other_runs(client: Client, target: str)
     assert client("all").get("builds").json()["builds"] == []
 
 
+def test_a_build_of_many_runs_is_told_in_few_words(client: Client, target: str) -> None:
+    """Airflow keeps thirty runs of each task of a follower, and the overview is asked for every five seconds."""
+    for n in range(30):
+        worked("orders_dag", "orders.upstream", target, task="upstream", run_id=f"run {n}", state="success")
+    for one in (overview(client), page(client)):
+        assert [task["run_id"] for task in one["tasks"]] == ["run 29"]
+
+
 def test_two_dags_that_build_one_target_show_it_once(client: Client, target: str) -> None:
     worked("other_dag", "orders.consume_log", target)
     assert set(overview(client)["dags"]) == {"orders_dag", "other_dag"}
@@ -162,9 +170,34 @@ def test_a_very_long_message_is_cut(client: Client, target: str) -> None:
 def test_a_mapped_task_has_its_own_tab_and_is_cleared_alone(client: Client, target: str) -> None:
     worked("orders_dag", "orders.lanes", target, map_index=3, state="failed")
     database.ran("orders_dag", "orders.lanes", target=target, map_index=4, state="success")
+    worked("orders_dag", "orders.lanes", target, map_index=5, state="success")
     assert [(one["task_id"], one["map_index"]) for one in page(client)["run"]["failed"]] == [("orders.lanes", 3)]
+    for one in (overview(client), page(client)):
+        assert one["problems"] == ["task orders.lanes [3] failed; see its log"], "although a later lane did not"
     tab = client("viewer").get(f"dags/orders_dag/runs/{RUN}/tasks/orders.lanes/3/builds").json()
     assert [build["name"] for build in tab["builds"]] == ["orders"]
+
+
+def test_each_table_of_a_mapped_group_has_its_own_gate_and_approval(
+    source: Path, tmp_path: Path, client: Client
+) -> None:
+    """Whoever approves one table must not hand another one over."""
+    for n in (0, 1):
+        target = str(tmp_path / f"table {n}")
+        built(source, Path(target), "plan", "snapshot")
+        worked("orders_dag", "copied.build.consume_log", target, task="consume_log", map_index=n, state="deferred")
+        database.waits("orders_dag", "copied.build.consume_log", n, f"table {n} is behind")
+        database.asks("orders_dag", "copied.build.approve", n)
+    for build in client("editor").get("builds").json()["builds"]:
+        n = int(build["target"][-1])
+        run = client("editor").get(f"dags/orders_dag/builds/{build['key']}").json()["run"]
+        assert (run["gate"], [one["map_index"] for one in run["asked"]]) == ([f"table {n} is behind"], [n])
+
+
+def test_the_approval_of_a_build_with_lanes_is_asked_of_it(client: Client, target: str) -> None:
+    worked("orders_dag", "orders.lanes", target, map_index=3, state="success")
+    database.asks("orders_dag", "orders.approve", -1)
+    assert [one["task_id"] for one in page(client)["run"]["asked"]] == ["orders.approve"]
 
 
 @pytest.mark.parametrize("minutes", [-5, 5])

@@ -246,6 +246,41 @@ def test_a_row_is_explained_to_those_who_may_command(airflow: AirflowProcess) ->
         assert page.get_by_text("Why a row is as it is").count() == 0
 
 
+def test_what_is_shown_and_typed_outlives_answers_that_are_late_or_never_come(airflow: AirflowProcess) -> None:
+    airflow.wait("a build", lambda: phase(airflow, "orders") not in ("", "planning"))
+    asked, older = "**/table-backfill/dags/*/builds/*", "this page shows older data"
+    late = {"trouble": {"code": "SOURCE_UNAVAILABLE", "message": "the store has not answered", "retry": True}}
+    with chromium(airflow) as opened:
+        page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'orders')}")
+        page.get_by_role("button", name="Cancel …").click()
+        page.get_by_role("checkbox").check()
+        page.get_by_label("Why (required)").fill("built with a wrong key")
+        page.route(asked, lambda route: route.fulfill(json=late))
+        page.get_by_text("SOURCE_UNAVAILABLE").wait_for()
+        assert page.get_by_text(older).is_visible() and page.get_by_role("heading", name="Progress").is_visible()
+        assert page.get_by_label("Why (required)").input_value() == "built with a wrong key"
+        page.unroute(asked)
+        page.get_by_text(older).wait_for(state="detached")
+        assert page.get_by_role("checkbox").is_checked()
+
+        page.route(asked, lambda route: None)
+        page.get_by_text("the server does not answer").wait_for()
+        page.unroute(asked)
+        page.get_by_text(older).wait_for(state="detached")
+        page.context.clear_cookies()
+        page.get_by_text("You are signed out").wait_for()
+
+
+def test_a_tab_says_that_it_shows_older_data(airflow: AirflowProcess) -> None:
+    [run] = airflow.ask("ada", "GET", "api/v2/dags/shop_orders/dagRuns")["dag_runs"]
+    here = f"/dags/shop_orders/runs/{run['dag_run_id']}/tasks/orders.approve/plugin/table-backfills-of-task"
+    with chromium(airflow) as opened:
+        page = opened("ed", here)
+        page.get_by_role("heading", name="No table backfill").wait_for()
+        page.route("**/table-backfill/dags/**", lambda route: route.abort())
+        page.get_by_text("this page shows older data").wait_for()
+
+
 def test_a_build_stays_when_all_its_runs_are_deleted(airflow: AirflowProcess) -> None:
     airflow.wait("the end of parcels", lambda: phase(airflow, "parcels") == "finished")
     for run in airflow.ask("ada", "GET", "api/v2/dags/shop_parcels/dagRuns")["dag_runs"]:

@@ -50,6 +50,13 @@ def test_rows_are_called_read_only_if_their_whole_split_is() -> None:
     ]
 
 
+def test_a_cell_is_full_only_if_no_file_is_left() -> None:
+    build = half_read(1)
+    almost = replace(build.plan, splits=replace(build.plan.splits, borders=(0, 10_000)))
+    [cell] = strip(replace(build, plan=almost, positions=(AtFile(9_999),)), [])["cells"]
+    assert cell["done"] == 0.999
+
+
 def test_a_split_says_the_newest_try_of_its_lane() -> None:
     tries = (attempt(6, 0, 1), attempt(9, 0, 3), attempt(10, 1, 2), attempt(11, 0, 5, "verify"))
     assert [cell["said"].split("; ")[-1] for cell in strip(half_read(3), tries)["cells"]] == [

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.values.control import LOOKS
 
 SIGN_SECONDS = 30.0
 """Time between two signs of life of an application."""
@@ -89,6 +90,11 @@ class AttemptStatus:
     """The error of a file that should tell more of it."""
 
     @property
+    def works(self) -> bool:
+        """Whether it is work on the build: it does not only look, and no newer attempt has taken over."""
+        return self.task not in LOOKS and self.outcome != FENCED
+
+    @property
     def lives(self) -> bool:
         return self.life in (Life.STARTING, Life.RUNNING)
 
@@ -96,6 +102,11 @@ class AttemptStatus:
     def failed(self) -> bool:
         """Whether it ended with an error, other than that a newer attempt has taken over, or has probably died."""
         return self.life is Life.SILENT or self.outcome not in (None, "OK", FENCED)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it failed, and Airflow does not try again."""
+        return self.failed and not self.retry
 
     @property
     def last(self) -> int | None:
@@ -192,3 +203,12 @@ def newest_of(statuses: Iterable[AttemptStatus]) -> dict[tuple[str, Instance], A
         if one.instance is not None:
             found[one.task, one.instance] = one
     return found
+
+
+def lanes_of(one: AttemptStatus, statuses: Iterable[AttemptStatus]) -> list[AttemptStatus]:
+    """The newest attempts of the task instances that Airflow mapped from the task of ``one``, which is among them."""
+    if one.instance is None:
+        return [one]
+    task = replace(one.instance, map_index=-1)
+    newest = newest_of(statuses).items()
+    return [each for (name, at), each in newest if (name, replace(at, map_index=-1)) == (one.task, task)]

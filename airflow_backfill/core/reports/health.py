@@ -7,17 +7,17 @@ right to within minutes, and nothing is decided by it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.reports.attempt_status import FENCED, AttemptStatus, Life
+from airflow_backfill.core.reports.attempt_status import AttemptStatus, Life, lanes_of
 from airflow_backfill.core.reports.due import due
 from airflow_backfill.core.reports.throttle_wait import throttle_wait
 from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.control import LOOKS, Command, Control, Verb
+from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
 from airflow_backfill.core.values.phase import Phase
 
@@ -58,6 +58,13 @@ class Health:
     way_out: str | None = None
     """What that person has to do about the error; None if there is none."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether the build goes on by itself, so that its last rounds tell how long it takes."""
+        if self.condition is Condition.WAITING:
+            return not self.needs_attention
+        return self.condition in (Condition.WORKING, Condition.THROTTLED)
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "condition": self.condition.value}
 
@@ -85,11 +92,25 @@ def health(
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
         return _ordered(Condition.PAUSED, "the rate is 0; another rate lifts it", commands, Verb.THROTTLE)
-    attempts = [one for one in statuses if one.task not in LOOKS and one.outcome != FENCED]
+    attempts = [one for one in statuses if one.works]
     running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
-    if running is not None:
-        return _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
-    return _resting(state, control, commands, attempts[-1] if attempts else None, now)
+    if running is None:
+        return _resting(state, control, commands, _telling(attempts), now)
+    found = _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
+    lost = next((one for one in lanes_of(running, attempts) if one.lost), None)
+    return found if lost is None else _beside(found, _resting(state, control, commands, lost, now))
+
+
+def _telling(attempts: Sequence[AttemptStatus]) -> AttemptStatus | None:
+    """The attempt that tells why no application runs: the last one, or that of another lane which failed."""
+    if not attempts:
+        return None
+    return max(lanes_of(attempts[-1], attempts), key=lambda one: (one.lost, one.lives, one.failed, one.generation))
+
+
+def _beside(working: Health, lost: Health) -> Health:
+    """The condition of a build one of whose lanes is lost while others work."""
+    return replace(working, why=f"{working.why}; {lost.why}", needs_attention=True, way_out=lost.way_out)
 
 
 def _running(
@@ -129,7 +150,7 @@ def _resting(
     if last is not None and last.life is Life.SILENT:
         return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
-    if last is not None and last.failed and not last.retry:
+    if last is not None and last.lost:
         return _asks(f"{_name(last)} ended with {_error(last)}", last.outcome, last.ended)
     if last is not None and last.failed:
         why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
@@ -145,10 +166,13 @@ def _resting(
     return Health(_next(last, now), why, since=None if last is None else last.last)
 
 
-def health_of_plan(one: AttemptStatus) -> Health:
+def health_of_plan(one: AttemptStatus, now: int) -> Health:
     """The condition of a build without a plan, whose last attempt plans it."""
     name = f"attempt {one.generation} of the plan task"
     match one.life:
+        case Life.ENDED if one.retry:
+            why = f"{name} has ended with {_error(one)}; Airflow tries again"
+            return Health(_next(one, now), why, since=one.ended)
         case Life.ENDED:
             return _asks(f"{name} has ended with {_error(one)}", one.outcome, one.ended)
         case Life.SILENT:

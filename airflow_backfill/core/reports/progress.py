@@ -37,19 +37,19 @@ def progress_with(state: BuildState, record: Record) -> int:
 
 
 def percent(state: BuildState) -> float:
-    """The progress of the whole build, in percent."""
-    return round(progress(state) / (WHOLE / 100), 1)
+    """The progress of the whole build, in percent: rounded down, because 100 says that nothing is left."""
+    return progress(state) * 1000 // WHOLE / 10
 
 
 def phase_percent(state: BuildState) -> float:
-    """The progress within the current phase, in percent. The proof belongs to the catch-up."""
+    """The progress within the current phase, in percent, rounded down. The proof belongs to the catch-up."""
     start, end = {
         Phase.SNAPSHOT: SNAPSHOT,
         Phase.CONSUME_LOG: LOG,
         Phase.CATCH_UP: (CATCH_UP[0], PROOF[1]),
         Phase.CANCELLED: (0, WHOLE),
     }.get(state.phase, (0, 0))
-    return 100.0 if end == start else round(100 * min(max((progress(state) - start) / (end - start), 0.0), 1.0), 1)
+    return 100.0 if end == start else min(max((progress(state) - start) * 1000 // (end - start), 0), 1000) / 10
 
 
 def _measured(state: BuildState, read_bytes: int) -> int:

@@ -176,6 +176,11 @@ class BuildState:
         return self.plan.splits.read(self.positions)
 
     @property
+    def unread(self) -> set[int]:
+        """The lanes with splits left to read."""
+        return {n % self.layout.lanes for n, position in enumerate(self.positions) if not position.read}
+
+    @property
     def begun(self) -> bool:
         """Whether the target has anything of a split."""
         return any(position.begun for position in self.positions)

@@ -5,13 +5,15 @@ import { React } from "./elements.js";
 const ROOT = new URL("..", import.meta.url);
 const SITE = new URL("..", ROOT);
 const MOST_MS = 60_000;
+// Longer than the API waits for its slowest store.
+const PATIENCE_MS = 30_000;
 
 class Refused extends Error {
   constructor(status, said) {
     super(said.message ?? said.detail ?? `the server answered ${status}`);
     this.status = status;
     this.code = said.code ?? `HTTP ${status}`;
-    this.wayOut = said.way_out;
+    this.way_out = said.way_out ?? (status === 401 ? "You are signed out. Reload the page to sign in." : undefined);
   }
 }
 
@@ -58,14 +60,17 @@ export const useLive = (where, everyMs) => {
       clearTimeout(timer);
       running?.abort();
       const mine = (running = new AbortController());
+      const patience = setTimeout(() => mine.abort(new Error("the server does not answer")), PATIENCE_MS);
       try {
         const answer = await get(where, { signal: mine.signal });
         failures = 0;
         if (!stopped) setFound({ where, answer, error: null, at: Date.now() });
       } catch (error) {
-        if (mine.signal.aborted) return;
+        if (stopped || running !== mine) return;
         failures += 1;
-        if (!stopped) setFound((before) => ({ ...before, where, answer: before.where === where ? before.answer : null, error }));
+        setFound((before) => ({ ...before, where, answer: before.where === where ? before.answer : null, error }));
+      } finally {
+        clearTimeout(patience);
       }
       later();
     };

@@ -18,13 +18,18 @@ export const Build = ({ dag, build, whole }) => {
   const where = path("dags", dag, "builds", build);
   const { answer, error, at, again } = useLive(where, every);
   React.useEffect(() => setEvery(RESTS.includes(answer?.phase) ? RESTING_MS : CHANGING_MS), [answer?.phase]);
+  const known = React.useRef(null);
+  if (answer?.phase) known.current = { answer, at };
   if (!answer) return error ? h(Box, { p: 4 }, h(Problem, { error })) : h(Loading);
-  const found = answer;
+  // A store that answers late once takes neither what is shown nor what is typed.
+  const late = !answer.phase && answer.trouble?.retry && known.current;
+  const found = late ? late.answer : answer;
+  const problem = error ?? (late && answer.trouble);
   return h(
     Box,
     { p: { base: 2, md: 4 }, maxW: "1400px", mx: "auto", w: "100%", display: "flex", flexDirection: "column", gap: 4 },
     h(Head, { found, whole, dag }),
-    error && h(Problem, { error, since: at }),
+    problem && h(Problem, { error: problem, since: late ? late.at : at }),
     found.trouble && h(Notice, { hue: "red", title: found.trouble.code }, !found.health?.why.includes(found.trouble.message) && h(Text, { fontSize: "sm" }, found.trouble.message), found.trouble.way_out && h(Text, { fontSize: "sm" }, found.trouble.way_out)),
     (found.problems ?? []).map((said) => h(Notice, { key: said, hue: "red" }, h(Text, { fontSize: "sm" }, said))),
     found.phase && h(Waits, { found }),
@@ -206,7 +211,7 @@ const Proof = ({ found, explain }) => {
       ? h(
           React.Fragment,
           null,
-          h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at)}`)),
+          h(Notice, { hue: "green", title: "Proven equal to the source" }, h(Text, { fontSize: "sm" }, `${count(proof.rows)} rows at epoch ${proof.epoch}, ${proof.kind}, ${ago(proof.at, found.seen)}`)),
           h(Muted, { fontFamily: "mono", fontSize: "xs", overflowWrap: "anywhere" }, `${proof.row_hash} ${proof.digest}`),
           proof.gone > 0 && h(Muted, null, `${count(proof.gone)} records that Kafka has deleted since were counted, not compared`),
         )
@@ -231,7 +236,7 @@ const Difference = ({ difference, found, explain }) => {
       Text,
       null,
       counted.length > 0
-        ? `${many(total, "key")}: ${counted.join(", ")}, at epoch ${difference.epoch ?? "–"}; found by attempt ${difference.generation}, ${ago(difference.at)}`
+        ? `${many(total, "key")}: ${counted.join(", ")}, at epoch ${difference.epoch ?? "–"}; found by attempt ${difference.generation}, ${ago(difference.at, found.seen)}`
         : (difference.message ?? "See the log of the verify task."),
     ),
     !keys && counted.length > 0 && h(Muted, { fontSize: "xs" }, "People who may command the build see which keys differ."),

@@ -22,12 +22,18 @@ const Page = () => {
 
 const Tab = ({ dagId, runId, taskId, mapIndex }) => {
   const run = path("dags", dagId, "runs", runId);
-  const { answer, error } = useLive(taskId ? `${run}/${path("tasks", taskId, mapIndex ?? "-1")}/builds` : `${run}/builds`, 15_000);
+  const { answer, error, at } = useLive(taskId ? `${run}/${path("tasks", taskId, mapIndex ?? "-1")}/builds` : `${run}/builds`, 15_000);
   if (!answer) return error ? h(Box, { p: 4 }, h(Problem, { error })) : h(Loading);
   const builds = answer.builds;
-  if (builds.length === 0)
-    return h(Empty, { title: "No table backfill" }, `This ${taskId ? "task" : "run"} works on no table backfill, or has not started yet.`);
-  if (builds.length > 1) return h(Box, { p: 4 }, h(Rows, { builds }));
+  if (builds.length !== 1)
+    return h(
+      Box,
+      { p: 4, display: "grid", gap: 3 },
+      error && h(Problem, { error, since: at }),
+      builds.length > 1
+        ? h(Rows, { builds })
+        : h(Empty, { title: "No table backfill" }, `This ${taskId ? "task" : "run"} works on no table backfill, or has not started yet.`),
+    );
   return h(Build, { key: builds[0].key, dag: builds[0].dag_id, build: builds[0].key });
 };
 

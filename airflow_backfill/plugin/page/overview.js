@@ -84,7 +84,7 @@ export const Problem = ({ error, since }) =>
     Notice,
     { hue: "red", title: since ? `No answer for ${span(Date.now() - since)}: this page shows older data` : "The builds cannot be read" },
     h(Text, { fontSize: "sm" }, errorOf(error)),
-    error.wayOut && h(Text, { fontSize: "sm" }, error.wayOut),
+    error.way_out && h(Text, { fontSize: "sm" }, error.way_out),
   );
 
 const COLUMNS = "minmax(200px, 2.2fr) minmax(150px, 1.2fr) minmax(70px, 0.6fr) minmax(100px, 0.8fr) minmax(80px, 0.6fr) minmax(80px, 0.6fr) minmax(220px, 2.6fr)";

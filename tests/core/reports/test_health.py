@@ -139,13 +139,21 @@ def test_a_build_needs_attention_only_for_what_was_not_ordered_and_no_retry_can_
     assert in_words(found.to_json()).endswith(" (needs attention)") is found.needs_attention
 
 
-PLANS = {"starts": (STARTS, False), "runs": (RUNS, False), "died": (DEAD, True), "failed": (WRONG, True)}
+PLANS = {
+    "starts": (STARTS, Condition.STARVED, False),
+    "runs": (RUNS, Condition.WORKING, False),
+    "died": (DEAD, Condition.STUCK, True),
+    "failed": (WRONG, Condition.WAITING, True),
+    "failed, and is retried": (LOST, Condition.WAITING, False),
+    "never retried": (replace(LOST, ended=NOW - NEXT_MS - 1), Condition.STARVED, False),
+}
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_plan_needs_attention_once_it_has_ended_or_died(name: str) -> None:
-    tried, needs = PLANS[name]
-    assert health_of_plan(tried).needs_attention is needs
+def test_a_plan_needs_attention_once_it_has_died_or_ended_for_good(name: str) -> None:
+    tried, condition, needs = PLANS[name]
+    found = health_of_plan(tried, NOW)
+    assert (found.condition, found.needs_attention) == (condition, needs)
 
 
 def test_who_paused_it_and_when() -> None:
