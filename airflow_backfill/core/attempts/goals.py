@@ -211,7 +211,9 @@ class RepairGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class FinishGoal(_Bookkeeping):
-    """Commit the hand-off. Requires a certificate unless the user switched the verification off."""
+    """Commit the hand-off. Requires a certificate, unless the user switched the verification off and has not named the
+    epoch in a recovery.
+    """
 
     verified: bool = True
 
@@ -219,6 +221,12 @@ class FinishGoal(_Bookkeeping):
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
             raise VerificationFailed("the target is not proven equal to the source: clear the verify task first")
+        if state.recovered is not None:
+            raise VerificationFailed(
+                f"the target's epoch {state.recovered} was named in a recovery, so only a proof may finish the build: "
+                "set verify=True in the DAG and run it again",
+                epoch=state.recovered,
+            )
         _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:

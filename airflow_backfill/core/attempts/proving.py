@@ -34,8 +34,8 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
             raise
         way_out = (
             f"to rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
-            f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear verify and "
-            "finish"
+            f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear what you "
+            "stopped and the tasks after it (after the hand-off: verify and finish first)"
             if state.plan.splits.recoverable
             else "plan the build again with on_existing='restart'"
         )

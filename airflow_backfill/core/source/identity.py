@@ -76,11 +76,12 @@ def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -
         return restart
     named, of = ("N", " with the epoch of the correction") if epoch is None else (epoch, "")
     recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
+    clear = "clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
     if plan.spec.key:
         return (
             f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
-            f"'table-backfill repair {plan.spec.target} --why REASON', then clear the verify task"
+            f"'table-backfill repair {plan.spec.target} --why REASON', then {clear}"
         )
     if epoch is None or not same_rows:
         return restart
-    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} clear the verify task"
+    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} {clear}"
