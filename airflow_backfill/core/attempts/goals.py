@@ -153,7 +153,7 @@ class CatchUpGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class VerifyGoal(_SingleLane):
-    """Prove the target equal to the transformed source at the hand-off epoch."""
+    """Prove the target equal to the transformed source at the hand-off epoch, after a recovery by a full proof."""
 
     row_hash: RowHash = RowHash.TYPED
     full: bool = False
@@ -177,7 +177,9 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff, self.row_hash, self._kind(state), self.sample)
+        # Digests that were added up before a recovery may be of a history that the source no longer has.
+        kind = self._kind(state) if state.recovered is None else ProofKind.FULL
+        return Certify(state.handoff, self.row_hash, kind, self.sample)
 
     def _kind(self, state: BuildState) -> ProofKind:
         return ProofKind.FULL if self.full else state.plan.spec.proof

@@ -15,12 +15,18 @@ from airflow_backfill.core.values.phase import BUILDING, Phase
 
 
 def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
-    """Raise if the epochs after ``applied`` are deleted, or belong to another history than the commits in ``stands``,
-    at which the target stands.
+    """``check_history``, and HistoryLost if the epochs after ``applied`` are deleted."""
+    check_history(plan, view, applied, stands)
+    oldest = view.oldest(applied)
+    if oldest is not None and isinstance(oldest.stop, HistoryLost):
+        raise oldest.stop
+
+
+def check_history(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
+    """SourceReplaced if the source has another history than the commits in ``stands``, at which the target stands.
 
     A commit of ``stands`` that was cleaned up cannot be compared. Clean-up only deletes commits that are older than the
-    log's retention, so only a restore to a state of that age stays undetected. If the next epoch is deleted, too, this
-    is HistoryLost.
+    log's retention, so only a restore to a state of that age stays undetected.
     """
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
@@ -41,9 +47,6 @@ def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitI
     for commit in stands:
         if commit.version > view.head or view.commit(commit.version) not in (None, commit):
             raise _restored(plan, commit, view)
-    oldest = view.oldest(applied)
-    if oldest is not None and isinstance(oldest.stop, HistoryLost):
-        raise oldest.stop
 
 
 def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
