@@ -81,7 +81,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "or plan again with on_existing='restart'. If a topic was created again, first delete the former topic's rows "
         "from the landing table, or name a new landing table. If the source was put back from a backup, the target can "
         "go back, too: RESTORE it to a version at an epoch that the source still has, run "
-        "'table-backfill recover TARGET --why REASON', then clear the task."
+        "'table-backfill recover TARGET --why REASON', then clear the task. That does not help a chain that has "
+        "announced an epoch of the lost history."
     ),
     "LANDING_INVALID": (
         "Correct the landing table, or name the right one; then plan again, with on_existing='restart' if the build "

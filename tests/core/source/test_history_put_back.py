@@ -133,6 +133,20 @@ def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
         model.run(READ)
 
 
+def test_what_is_announced_cannot_go_back_with_the_target_and_the_error_says_so() -> None:
+    model, _, announcer = claimed()
+    before = model.target.head
+    model.write(times=3)
+    turns(announcer)
+    model.put_back(V)
+    model.write(times=9)
+    for _ in range(2):
+        with pytest.raises(SourceReplaced, match=r"RESTORE the target .* not help if one of them was announced"):
+            model.run(READ)
+        model.foreign("RESTORE", restored=before)
+        Running(model, recover(model.attempt())).finish()
+
+
 def test_the_gate_does_not_open_on_another_history() -> None:
     model = logged()
     model.put_back(V - 1)
