@@ -373,8 +373,14 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
         return Follow(size, upto, bound)
     if state.rearranging:
         return Wait(observed.now + POLL_MS, "all announced epochs are applied", for_commit=True)
+    now = (
+        f"; or hand over at epoch {state.applied}: run 'table-backfill recover {state.plan.spec.target} --epoch "
+        f"{state.applied} --why REASON', then clear the failed task and the tasks after it"
+    )
     raise SourceReplaced(
-        f"the source is at {observed.source.head}, the target at {state.applied}, but the hand-off at {state.handoff}",
+        f"the source is at epoch {observed.source.head}, before the pinned hand-off epoch {state.handoff}: it was "
+        "restored to an earlier state, for example from a backup; clear the task when the source has that epoch again"
+        f"{now if state.plan.splits.recoverable else ''}",
         head=observed.source.head,
         applied=state.applied,
         handoff=state.handoff,
