@@ -106,7 +106,12 @@ def _recover(options: argparse.Namespace) -> Answer:
     found = recover(options)
     if options.epoch is None:
         return Answer(found, f"the build goes on in its {found['phase']} phase; clear the task that failed")
-    return Answer(found, f"the build goes on from epoch {found['epoch']}; clear the verify task to prove its rows")
+    return Answer(found, f"the build goes on from epoch {found['epoch']}; {_TO_PROVE}")
+
+
+_TO_PROVE = (
+    "to prove its rows, clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
+)
 
 
 def _prove(options: argparse.Namespace) -> Answer:
@@ -136,7 +141,7 @@ def _repair(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import repair
 
     found = repair(options)
-    return Answer(found, f"the target was repaired at epoch {found['epoch']}; clear the verify task to prove its rows")
+    return Answer(found, f"the target was repaired at epoch {found['epoch']}; {_TO_PROVE}")
 
 
 def _cancel(options: argparse.Namespace) -> Answer:

@@ -56,3 +56,11 @@ def test_every_code_has_a_way_out() -> None:
         said = way_out(kind("what happened"))
         assert said.endswith(".") and ("The task is retried" in said) is kind.retry
     assert way_out(BackfillError("of a newer version")) not in WAYS_OUT.values()
+
+
+def test_no_way_out_through_a_recovery_clears_verify_alone() -> None:
+    """Airflow starts no task whose predecessor has failed, and an error that needs a recovery may end any task."""
+    ways = [text for text in WAYS_OUT.values() if "--epoch N" in text]
+    assert len(ways) > 10
+    for text in ways:
+        assert "clear the failed task and the tasks after it" in text and "clear the verify task" not in text, text

@@ -272,6 +272,7 @@ def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Obs
         bound=or_else(changes.bound, state.bound),
         handoff=or_else(changes.handoff, state.handoff),
         certificate=or_else(changes.certificate, state.certificate),
+        recovered=None if move.event is Event.CERTIFY else state.recovered,
         cost=or_else(changes.cost, state.cost),
         next_lanes=changes.next_lanes,
         decided_by=or_else(changes.decided_by, _laid_by(state)),

@@ -153,7 +153,7 @@ class CatchUpGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class VerifyGoal(_SingleLane):
-    """Prove the target equal to the transformed source at the hand-off epoch."""
+    """Prove the target equal to the transformed source at the hand-off epoch, after a recovery by a full proof."""
 
     row_hash: RowHash = RowHash.TYPED
     full: bool = False
@@ -177,7 +177,9 @@ class VerifyGoal(_SingleLane):
 
     def step(self, state: BuildState, observed: Observed) -> Step:
         assert state.handoff is not None
-        return Certify(state.handoff, self.row_hash, self._kind(state), self.sample)
+        # Digests that were added up before a recovery may be of a history that the source no longer has.
+        kind = self._kind(state) if state.recovered is None else ProofKind.FULL
+        return Certify(state.handoff, self.row_hash, kind, self.sample)
 
     def _kind(self, state: BuildState) -> ProofKind:
         return ProofKind.FULL if self.full else state.plan.spec.proof
@@ -211,7 +213,9 @@ class RepairGoal(_SingleLane):
 
 @dataclass(frozen=True, slots=True)
 class FinishGoal(_Bookkeeping):
-    """Commit the hand-off. Requires a certificate unless the user switched the verification off."""
+    """Commit the hand-off. Requires a certificate, unless the user switched the verification off and has not named the
+    epoch in a recovery.
+    """
 
     verified: bool = True
 
@@ -219,6 +223,12 @@ class FinishGoal(_Bookkeeping):
         _require(state, Phase.CATCH_UP, Phase.FINISHED)
         if self.verified and state.certificate is None:
             raise VerificationFailed("the target is not proven equal to the source: clear the verify task first")
+        if state.recovered is not None:
+            raise VerificationFailed(
+                f"the target's epoch {state.recovered} was named in a recovery, so only a proof may finish the build: "
+                "set verify=True in the DAG and run it again",
+                epoch=state.recovered,
+            )
         _require_arrived(state)
 
     def done(self, state: BuildState) -> bool:
@@ -363,8 +373,14 @@ def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, boun
         return Follow(size, upto, bound)
     if state.rearranging:
         return Wait(observed.now + POLL_MS, "all announced epochs are applied", for_commit=True)
+    now = (
+        f"; or hand over at epoch {state.applied}: run 'table-backfill recover {state.plan.spec.target} --epoch "
+        f"{state.applied} --why REASON', then clear the failed task and the tasks after it"
+    )
     raise SourceReplaced(
-        f"the source is at {observed.source.head}, the target at {state.applied}, but the hand-off at {state.handoff}",
+        f"the source is at epoch {observed.source.head}, before the pinned hand-off epoch {state.handoff}: it was "
+        "restored to an earlier state, for example from a backup; clear the task when the source has that epoch again"
+        f"{now if state.plan.splits.recoverable else ''}",
         head=observed.source.head,
         applied=state.applied,
         handoff=state.handoff,

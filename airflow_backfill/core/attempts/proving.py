@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow_backfill.core.errors import NotAllowedNow, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
-from airflow_backfill.core.state.effect import Asks, VerifyTarget
+from airflow_backfill.core.source.identity import check_history
+from airflow_backfill.core.state.effect import Asks, ReadSourceLog, VerifyTarget
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.differing import how_many_differ
 from airflow_backfill.core.values.phase import Phase
@@ -15,7 +16,8 @@ from airflow_backfill.core.values.row_hash import RowHash
 def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[Certificate]:
     """The certificate of the newest epoch at which the whole target stands. Writes nothing and fences nobody.
 
-    Raises NotAllowedNow if the target stands at no epoch, VerificationFailed if its rows differ.
+    Raises NotAllowedNow if the target stands at no epoch, VerificationFailed if its rows differ, SourceReplaced if the
+    source no longer has the history that the target was built from.
     """
     state = yield from load(build)
     if state.applied is None or state.part is not None:
@@ -25,7 +27,9 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
             phase=state.phase.value,
         )
     no_rows = state.totals.records_without_row
-    kind = ProofKind.FULL if full or row_hash is not RowHash.TYPED else state.plan.spec.proof
+    check_history(state.plan, (yield from ReadSourceLog(state.applied)), state.applied, state.stands)
+    anew = full or row_hash is not RowHash.TYPED or state.recovered is not None
+    kind = ProofKind.FULL if anew else state.plan.spec.proof
     try:
         return (yield from VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows))
     except VerificationFailed as failed:
@@ -34,8 +38,8 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
             raise
         way_out = (
             f"to rewrite these keys, stop the build's tasks, run `table-backfill recover {target} --epoch "
-            f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear verify and "
-            "finish"
+            f"{state.applied} --why REASON` and `table-backfill repair {target} --why REASON`, then clear what you "
+            "stopped and the tasks after it (after the hand-off: verify and finish first)"
             if state.plan.splits.recoverable
             else "plan the build again with on_existing='restart'"
         )

@@ -209,6 +209,7 @@ def _stands_at(epoch: int, record: Record, plan: Plan, source: CommitId | None, 
         base=base,
         source=source,
         handoff=epoch,
+        recovered=epoch,
         progress=max(CATCH_UP[1], record.progress or 0),
     )
 

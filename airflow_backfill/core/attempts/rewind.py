@@ -62,6 +62,7 @@ def rewound(record: Record) -> Asks[Record]:
         bound=state.bound,
         handoff=state.handoff,
         certificate=state.certificate,
+        recovered=state.recovered,
         cost=state.cost,
         announced=None if state.announced is None else state.announced.version,
         news=state.news,

@@ -155,6 +155,8 @@ class Record:
     pending: Pending | None = None
     handoff: int | None = None
     certificate: Certificate | None = None
+    recovered: int | None = None
+    """The epoch that an operator named in a recovery; None as soon as a proof has followed."""
     next_lanes: int | None = None
     """In a closing record: the number of lanes of the next layout."""
     decided_by: int | None = None
@@ -207,7 +209,7 @@ class Record:
         }
         objects = ("epochs", "source", "bound", "pending", "certificate", "news", "cost")
         document |= {name: part.to_json() for name in objects if (part := getattr(self, name)) is not None}
-        plain = ("handoff", "next_lanes", "decided_by", "waits", "announced", "progress")
+        plain = ("handoff", "recovered", "next_lanes", "decided_by", "waits", "announced", "progress")
         document |= {name: part for name in plain if (part := getattr(self, name)) is not None}
         others = {str(lane): tail.to_json() for lane, tail in sorted(self.others.items())}
         return {**document, "others": others} if others else document
@@ -231,6 +233,7 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "pending": Pending.from_json,
     "handoff": count,
     "certificate": Certificate.from_json,
+    "recovered": count,
     "next_lanes": lambda number: count(number, 1),
     "decided_by": count,
     "waits": text,

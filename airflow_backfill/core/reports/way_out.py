@@ -8,7 +8,8 @@ from typing import Any, Final
 from airflow_backfill.core.errors import BackfillError
 
 _RECOVER = "run 'table-backfill recover TARGET --epoch N --why REASON'"
-_THEN_REPAIR = "and 'table-backfill repair TARGET --why REASON', then clear the verify task."
+_CLEAR = "then clear the failed task and the tasks after it (if it is the follower: verify and finish first)."
+_THEN_REPAIR = f"and 'table-backfill repair TARGET --why REASON', {_CLEAR}"
 _KEEP = (
     f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch (DESCRIBE HISTORY names "
     f"it) {_THEN_REPAIR}"
@@ -23,7 +24,7 @@ _RESTORE = (
 )
 _KEYLESS = (
     f"Without a key: {_RECOVER} with the epoch of the target's rows, which userMetadata in the target's DESCRIBE "
-    "HISTORY names (positions), then clear the verify task."
+    f"HISTORY names (positions), {_CLEAR}"
 )
 
 WAYS_OUT: Final[Mapping[str, str]] = {
@@ -80,7 +81,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "or plan again with on_existing='restart'. If a topic was created again, first delete the former topic's rows "
         "from the landing table, or name a new landing table. If the source was put back from a backup, the target can "
         "go back, too: RESTORE it to a version at an epoch that the source still has, run "
-        "'table-backfill recover TARGET --why REASON', then clear the task."
+        "'table-backfill recover TARGET --why REASON', then clear the task. That does not help a chain that has "
+        "announced an epoch of the lost history."
     ),
     "LANDING_INVALID": (
         "Correct the landing table, or name the right one; then plan again, with on_existing='restart' if the build "

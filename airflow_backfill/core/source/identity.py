@@ -15,12 +15,18 @@ from airflow_backfill.core.values.phase import BUILDING, Phase
 
 
 def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
-    """Raise if the epochs after ``applied`` are deleted, or belong to another history than the commits in ``stands``,
-    at which the target stands.
+    """``check_history``, and HistoryLost if the epochs after ``applied`` are deleted."""
+    check_history(plan, view, applied, stands)
+    oldest = view.oldest(applied)
+    if oldest is not None and isinstance(oldest.stop, HistoryLost):
+        raise oldest.stop
+
+
+def check_history(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
+    """SourceReplaced if the source has another history than the commits in ``stands``, at which the target stands.
 
     A commit of ``stands`` that was cleaned up cannot be compared. Clean-up only deletes commits that are older than the
-    log's retention, so only a restore to a state of that age stays undetected. If the next epoch is deleted, too, this
-    is HistoryLost.
+    log's retention, so only a restore to a state of that age stays undetected.
     """
     if view.table_id != plan.source.table_id:
         raise SourceReplaced(
@@ -41,9 +47,6 @@ def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitI
     for commit in stands:
         if commit.version > view.head or view.commit(commit.version) not in (None, commit):
             raise _restored(plan, commit, view)
-    oldest = view.oldest(applied)
-    if oldest is not None and isinstance(oldest.stop, HistoryLost):
-        raise oldest.stop
 
 
 def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
@@ -55,12 +58,13 @@ def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
 
 def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     found = view.commit(known.version)
+    unless = "; that does not help if one of them was announced" if plan.strategy.announces else ""
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
         f"{found.digest if found else 'deleted'}): the source was restored to an earlier state, for example from a "
         f"backup; {ways_out(plan, min(known.version, view.head))}; or go back, too: RESTORE the target to a version "
         "from before these epochs (userMetadata in its DESCRIBE HISTORY names positions), run 'table-backfill recover "
-        f"{plan.spec.target} --why REASON', then clear the task",
+        f"{plan.spec.target} --why REASON', then clear the task{unless}",
         epoch=known.version,
         known=known.digest,
         found=found.digest if found else None,
@@ -76,11 +80,12 @@ def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -
         return restart
     named, of = ("N", " with the epoch of the correction") if epoch is None else (epoch, "")
     recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
+    clear = "clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
     if plan.spec.key:
         return (
             f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
-            f"'table-backfill repair {plan.spec.target} --why REASON', then clear the verify task"
+            f"'table-backfill repair {plan.spec.target} --why REASON', then {clear}"
         )
     if epoch is None or not same_rows:
         return restart
-    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} clear the verify task"
+    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} {clear}"

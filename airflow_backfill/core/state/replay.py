@@ -164,6 +164,7 @@ def _check_promises(state: BuildState, record: Record) -> None:
             raise RecordInvalid(f"the bound grew from {state.bound} to {record.bound}")
     if state.rearranging and (record.announced is None or record.event in (Event.CERTIFY, Event.FINISH)):
         raise RecordInvalid(f"{record.event.value} was committed before all announced epochs were applied")
+    _check_recovered(state, record)
     if record.event is Event.EPOCHS:
         _check_epochs(state, record)
     if record.event is Event.FINISH and record.certificate is not None:
@@ -171,6 +172,11 @@ def _check_promises(state: BuildState, record: Record) -> None:
             raise RecordInvalid(f"the certificate is for epoch {record.certificate.epoch}, not {record.handoff}")
     if record.event is Event.FINISH and applied_by(state.positions) != record.handoff:
         raise RecordInvalid(f"finished at {applied_by(state.positions)}, not at the hand-off epoch {record.handoff}")
+
+
+def _check_recovered(state: BuildState, record: Record) -> None:
+    if record.recovered != (None if record.event is Event.CERTIFY else state.recovered):
+        raise RecordInvalid("the epoch of a recovery appeared, changed, or went without a verification")
 
 
 def _check_epochs(state: BuildState, record: Record) -> None:

@@ -221,6 +221,11 @@ class BuildState:
         return self.newest.record.certificate if self.newest is not None else None
 
     @property
+    def recovered(self) -> int | None:
+        """The epoch that an operator named in a recovery, which only a proof may finish."""
+        return self.newest.record.recovered if self.newest is not None else None
+
+    @property
     def cost(self) -> Cost | None:
         """What the build had cost when it was finished or cancelled."""
         return self.newest.record.cost if self.newest is not None else None

@@ -24,7 +24,7 @@ const offered = ({ in_force: force, phase, refused, difference }) =>
 
 // A build whose records cannot be read takes only these.
 const LAST_RESORT = [
-  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First RESTORE the target to the version that the error names. The build then goes on from there: clear the failed task. If the version is lost, name the epoch of the source that the rows equal, and clear the verify task." }),
+  say("recover", "Recover …", { form: "recover", spark: true, hue: "red", note: "First RESTORE the target to the version that the error names. The build then goes on from there: clear the failed task. If the version is lost, name the epoch of the source that the rows equal, and clear the failed task and the tasks after it (if it is the follower: verify and finish first)." }),
   say("cancel", "Cancel …", { form: "cancel", hue: "red", note: "Ends a build whose records cannot be read, if the target is deleted too." }),
 ];
 const RECOVERABLE = ["RECORD_INVALID", "TARGET_DIVERGED"];

@@ -255,6 +255,10 @@ def test_the_plan_decides_how_much_a_proof_reads() -> None:
     assert VerifyGoal().step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.INCREMENTAL)
     assert VerifyGoal(full=True).step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL)
     assert VerifyGoal(sample=0.1).step(adding_up, seen()) == Certify(V, RowHash.TYPED, ProofKind.INCREMENTAL, 0.1)
+    newest = replace(arrived.newest, record=replace(arrived.newest.record, recovered=V))
+    recovered = replace(adding_up, newest=newest)
+    assert VerifyGoal(sample=0.1).step(recovered, seen()) == Certify(V, RowHash.TYPED, ProofKind.FULL, 0.1)
+    VerifyGoal(sample=0.1).check(recovered)
     VerifyGoal(RowHash.SHA256, full=True).check(adding_up)
     VerifyGoal(sample=0.1).check(adding_up)
     for goal, refused in ((VerifyGoal(full=True, sample=0.1), adding_up), (VerifyGoal(sample=0.1), arrived)):

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import ConsumeLogGoal, RepairGoal, SnapshotGoal
+from airflow_backfill.core.attempts.goals import (
+    CancelGoal,
+    ConsumeLogGoal,
+    FinishGoal,
+    RepairGoal,
+    ResumeGoal,
+    SnapshotGoal,
+)
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import (
     Fenced,
@@ -31,7 +38,7 @@ from airflow_backfill.core.values.phase import Event, Phase
 from tests.core.builds import finished, logged, planned, sealed, upstream, writing
 from tests.core.model_target import PATIENCE, ROUND, SOURCE_ID, TARGET_ID, Model
 from tests.core.running import Running
-from tests.core.tasks import CONSUME, FINISH, VERIFY, V, follow
+from tests.core.tasks import CATCH_UP, CONSUME, FINISH, VERIFY, V, follow
 
 
 def recovered(model: Model, epoch: int) -> BuildState:
@@ -70,6 +77,26 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
     after = model.run(follow(model.source.head))
     assert after.applied == model.source.head
     assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_dag_without_a_proof_does_not_finish_a_named_epoch(cancelled: bool) -> None:
+    model, unverified = logged(), FinishGoal(verified=False)
+    recovered(model, V + 3)
+    if cancelled:
+        model.run(CancelGoal())
+        for task in (ResumeGoal(0), CONSUME, CATCH_UP):
+            model.run(task)
+    commits = model.target.head
+    with pytest.raises(VerificationFailed, match="verify=True"):
+        model.run(unverified)
+    assert model.target.head == commits
+    model.run(RepairGoal())
+    with pytest.raises(VerificationFailed, match="verify=True"):
+        model.run(unverified)
+    model.run(VERIFY)
+    assert model.state().recovered is None
+    assert model.run(unverified).phase is Phase.FINISHED
 
 
 def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:

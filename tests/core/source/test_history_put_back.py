@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from airflow_backfill.core.attempts.goals import ConsumeLogGoal, Goal, RepairGoal
+from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal, Goal, RepairGoal
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import SourceReplaced
 from airflow_backfill.core.gates import gate
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.model.record import decode
 from airflow_backfill.core.splits.position import Consumed, InEpoch
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.epoch import EpochRange
-from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.builds import logged, planned, sealed, upstream, writing
 from tests.core.chain_model import claimed, turns
@@ -131,6 +132,44 @@ def test_an_announced_epoch_that_is_another_one_now_is_no_epoch() -> None:
         model.beside(me).finish()
     with pytest.raises(SourceReplaced):
         model.run(READ)
+
+
+def test_what_is_announced_cannot_go_back_with_the_target_and_the_error_says_so() -> None:
+    model, _, announcer = claimed()
+    before = model.target.head
+    model.write(times=3)
+    turns(announcer)
+    model.put_back(V)
+    model.write(times=9)
+    for _ in range(2):
+        with pytest.raises(SourceReplaced, match=r"RESTORE the target .* not help if one of them was announced"):
+            model.run(READ)
+        model.foreign("RESTORE", restored=before)
+        Running(model, recover(model.attempt())).finish()
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_hand_off_epoch_that_is_gone_is_awaited_or_given_up(recovers: bool) -> None:
+    model = sealed()
+    model.write(times=3)
+    task = CatchUpGoal(RoundSize(10, 10), MaxLag(epochs=100), PATIENCE)
+    until_event(model.start(task), Event.EPOCHS)
+    assert (model.state().applied, model.state().handoff) == (V, V + 3)
+    model.put_back(V + 1)
+    with pytest.raises(SourceReplaced, match=f"has that epoch again.* --epoch {V + 1} "):
+        model.run(task)
+    if recovers:
+        Running(model, recover(model.attempt(), V + 1)).finish()
+    else:
+        model.write(times=2)
+    model.run(task)
+    model.run(VERIFY)
+    assert model.run(FINISH).handoff == (V + 1 if recovers else V + 3)
+
+
+def until_event(running: Running, event: Event) -> None:
+    while not (isinstance(running.waits_at, fx.CommitRecord) and running.waits_at.record.event is event):
+        running.step()
 
 
 def test_the_gate_does_not_open_on_another_history() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.attempts import attempt
-from airflow_backfill.core.attempts.goals import VerifyGoal
+from airflow_backfill.core.attempts.goals import RepairGoal, VerifyGoal
+from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.delta.route import Footprint, Leg, Route
-from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.errors import SourceReplaced, SourceUnavailable, VerificationFailed
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.proof_kind import ProofKind
@@ -244,3 +246,30 @@ def test_rows_are_digested_while_they_are_written(
     assert appended(1).digest() == digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0))[0]
     monkeypatch.setattr(observed, "WAIT_SECONDS", 1)
     assert appended(1).digest() is None, "Delta has this transaction, and reads nothing"
+
+
+def test_a_recovery_to_another_history_is_proven_against_that_history(source: Source, tmp_path: Path) -> None:
+    """The source is put back from a backup and written to, and somebody names an epoch that the target had once."""
+    backup = shutil.copytree(source.path, tmp_path / "backup")
+    build = Build(source, tmp_path / "target", proof="incremental")
+    build.read()
+    source.append(5000, 5020)
+    build.consume_log()
+    epoch = source.head
+    shutil.rmtree(source.path)
+    shutil.copytree(backup, source.path)
+    source.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    source.append(6000, 6030)
+    assert source.head == epoch
+    shell = Shell(source.spark, build.target)
+    with pytest.raises(SourceReplaced):
+        shell.run(prove(None, RowHash.TYPED))
+    build.recover(epoch)
+    with pytest.raises(VerificationFailed):
+        shell.run(prove(None, RowHash.TYPED))
+    with pytest.raises(VerificationFailed):
+        build.verify()
+    build.run(RepairGoal())
+    build.verify()
+    build.finish()
+    build.assert_equal_at(epoch)
