@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any
 from uuid import uuid4
 
 from airflow_backfill.core.errors import BackfillError
@@ -38,7 +37,7 @@ class _Running:
     request: Request
     thread: Thread
     stopped: Event = field(default_factory=Event)
-    sign: Any = None
+    sign: bytes | None = None
     """The last sign of the task that waits for it."""
     signed: float = field(default_factory=time.monotonic)
     """When that was found to be new."""
@@ -67,10 +66,10 @@ class Service:
         """Requests that this service may have taken: the store failed before it knew."""
         self._beats = 0
         self._beaten = 0.0
+        self._swept = False
 
     def serve(self, seconds: float, drain_seconds: float) -> None:
         """Serve for ``seconds``, then drain: after at most ``drain_seconds`` whatever still runs is stopped."""
-        self.folder.sweep(now_ms() - FORGOTTEN_MS)
         log.info("service %s takes requests", self.name)
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
@@ -87,6 +86,9 @@ class Service:
         """
         self.check()
         try:
+            if not self._swept:
+                self.folder.sweep(now_ms() - FORGOTTEN_MS)
+                self._swept = True
             self._beat(draining=not takes)
             names = self.folder.names()
             self._look([] if stops else names)

@@ -16,7 +16,7 @@ from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.spark.service import service as module
 from airflow_backfill.spark.service.service import Service
-from tests.failing import OPERATIONS, Failing
+from tests.failing import OPERATIONS, Away, Failing
 
 SOON = 30.0
 
@@ -199,6 +199,20 @@ def test_it_outlives_a_store_that_fails_for_a_while(folder: ServiceFolder, monke
 def test_no_request_is_forgotten_if_the_store_fails_once(tmp_path: Path, done: bool) -> None:
     for operation in range(1, 30):
         _serve_while_it_fails(str(tmp_path / f"service-{operation}"), operation, done)
+
+
+def test_it_begins_although_the_store_fails_at_first_and_ends_by_no_damaged_file(tmp_path: Path) -> None:
+    away, store, folder = Away(3), LocalStore(str(tmp_path)), ServiceFolder.at(str(tmp_path))
+    store.list = away.wrapped(store.list)  # type: ignore[method-assign]
+    folder._store.create("services/damaged.json", b"{")
+    asked = ask(folder, "a", "b")
+    folder._store.create(f"watched/{asked[0]}", b"{")
+    served = Served(ServiceFolder(store))
+    wait(lambda: sorted(served.works.begun) == ["a", "b"])
+    served.works.let_go.set()
+    wait(lambda: not folder.names())
+    served.end()
+    assert sorted(served.works.ended) == ["a", "b"]
 
 
 def _serve_while_it_fails(place: str, operation: int, done: bool) -> None:
